@@ -1,0 +1,91 @@
+"""Arrays of other libraries, seen as memory: address, layout, place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Raw memory that the caller keeps alive: an address on the operator's device and its length.
+
+    Attributes:
+        pointer: address of the first byte.
+        size_in_bytes: bytes that may be used from there.
+    """
+
+    pointer: int
+    size_in_bytes: int
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """An array as memory. `owner` keeps it alive; strides in bytes; `device` is `cpu` or `cuda`."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    device: str
+    read_only: bool
+    owner: Any
+
+
+def view(array: Any) -> ArrayView:
+    """An array as memory, without a copy.
+
+    Arrays in GPU memory are known by `__cuda_array_interface__`; all others go through NumPy (`__array_interface__`, the
+    buffer protocol, `__dlpack__`).
+
+    Raises:
+        TypeError: the object is no array, or its memory cannot be reached without a copy.
+    """
+    if type(array) is np.ndarray:
+        return _host_view(array, array)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _cuda_view(array, interface)
+    if hasattr(array, "__dlpack__"):
+        device_type = int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else 1
+        if device_type != 1:
+            raise TypeError(f"its memory lies on a DLPack device of type {device_type}, without __cuda_array_interface__")
+        return _host_view(_from_dlpack(array), array)
+    if hasattr(array, "__array_interface__") or isinstance(array, memoryview | bytearray):
+        return _host_view(np.asarray(array), array)
+    raise TypeError("expected an array: NumPy, CuPy, or anything with __dlpack__ or __cuda_array_interface__")
+
+
+def layout_of(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
+    """Shape, strides in bytes and element type of an array of any library."""
+    seen = view(array)
+    return seen.shape, seen.strides, seen.dtype
+
+
+def _from_dlpack(array: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise TypeError(f"its DLPack memory cannot be shared: {error}") from error
+
+
+def _host_view(array: np.ndarray[Any, Any], owner: Any) -> ArrayView:
+    pointer = array.__array_interface__["data"][0]
+    return ArrayView(pointer, array.shape, array.strides, array.dtype, "cpu", not array.flags.writeable, (array, owner))
+
+
+def _cuda_view(array: Any, interface: dict[str, Any]) -> ArrayView:
+    if interface.get("mask") is not None:
+        raise TypeError("masked arrays are not supported")
+    dtype = np.dtype(interface["typestr"])
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides")
+    if strides is None:
+        counted = [dtype.itemsize] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            counted[axis] = counted[axis + 1] * shape[axis + 1]
+        strides = tuple(counted)
+    pointer, read_only = interface["data"]
+    return ArrayView(pointer or 0, shape, tuple(strides), dtype, "cuda", bool(read_only), array)

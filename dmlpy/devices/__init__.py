@@ -1,0 +1,21 @@
+"""Devices, and what compiling for one gives."""
+
+from dmlpy.devices.device import DEVICE_KINDS, Device, Memory, device, list_devices
+from dmlpy.devices.operator import BindingProperties, CompiledOperator, Dispatch, Outputs, PreparedOperator
+from dmlpy.devices.plan import Launch, Plan, Pointers
+
+__all__ = [
+    "DEVICE_KINDS",
+    "BindingProperties",
+    "CompiledOperator",
+    "Device",
+    "Dispatch",
+    "Launch",
+    "Memory",
+    "Outputs",
+    "Plan",
+    "Pointers",
+    "PreparedOperator",
+    "device",
+    "list_devices",
+]

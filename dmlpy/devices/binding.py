@@ -1,0 +1,282 @@
+"""Arrays and buffers against the desc that an operator was compiled for: all that can be wrong is found before anything is written."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dmlpy.arrays import ArrayView, Buffer
+from dmlpy.descs import OperatorDesc, TensorField
+from dmlpy.devices.device import Device
+from dmlpy.enums import DataType
+from dmlpy.naming import c_member, nearest
+from dmlpy.problems import Problem
+from dmlpy.structs import brief
+from dmlpy.tensors import TensorDesc, same_layout
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One tensor with its memory. `owner` keeps the memory alive."""
+
+    name: str
+    desc: TensorDesc
+    output: bool
+    pointer: int
+    owner: Any
+
+    @property
+    def end(self) -> int:
+        return self.pointer + self.desc.reached_bytes
+
+
+def by_field(
+    desc: OperatorDesc, values: Mapping[str, Any], fields: Sequence[TensorField], kind: str
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Values by Python field name, None left out; unknown names and values for fields that the desc leaves null are problems."""
+    names = {field.name for field in fields}
+    described = desc.tensors()
+    found: dict[str, Any] = {}
+    problems = []
+    for spelling, value in values.items():
+        name = desc.member_named(spelling)
+        if name not in names:
+            candidate = nearest(spelling, names)
+            if candidate and spelling[:1].isupper():
+                candidate = c_member(candidate)
+            remedy = f"did you mean {candidate}?" if candidate else None
+            problems.append(
+                Problem("bind.unknown", spelling, f"no {kind} of {desc.c_name}", f"one of {', '.join(sorted(names))}", remedy=remedy)
+            )
+        elif value is not None and name not in described:
+            remedy = f"pass None, or compile a desc that describes {name}"
+            problems.append(Problem("bind.unexpected", name, "given", "nothing: the desc leaves it null", remedy=remedy))
+        elif value is not None:
+            found[name] = value
+    return found, problems
+
+
+def missing(desc: OperatorDesc, values: Mapping[str, Any], fields: Sequence[TensorField]) -> list[Problem]:
+    """A problem for each described tensor that got no memory."""
+    described = desc.tensors()
+    return [
+        Problem("bind.missing", field.name, "not given", f"memory for {described[field.name].summary()}")
+        for field in fields
+        if field.name in described and values.get(field.name) is None
+    ]
+
+
+def place(device: Device, name: str, desc: TensorDesc, value: Any, *, output: bool) -> tuple[Bound | None, list[Problem]]:
+    """The memory of one value, or what is wrong with it."""
+    if isinstance(value, Buffer):
+        return _place_buffer(name, desc, value, output=output)
+    try:
+        seen = device.view(value)
+    except TypeError as error:
+        given = f"a {type(value).__name__}"
+        return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),))]
+    problems = _array_problems(device, name, desc, seen, output=output)
+    if not problems:
+        problems = _alignment_problems(name, desc, seen.pointer)
+    return (None, problems) if problems else (Bound(name, desc, output, seen.pointer, seen.owner), [])
+
+
+def _place_buffer(name: str, desc: TensorDesc, buffer: Buffer, *, output: bool) -> tuple[Bound | None, list[Problem]]:
+    problems = []
+    if not isinstance(buffer.pointer, int) or buffer.pointer <= 0:
+        problems.append(
+            Problem("buffer.pointer", name, f"a buffer at {buffer.pointer!r}", "the address of device memory; pass None for no tensor")
+        )
+    elif buffer.size_in_bytes < desc.reached_bytes:
+        why = f"{desc.summary()} reaches {desc.reached_bytes} bytes"
+        problems.append(Problem("buffer.size", name, f"a buffer of {buffer.size_in_bytes} bytes", f"at least {desc.reached_bytes}", (why,)))
+    else:
+        problems = _alignment_problems(name, desc, buffer.pointer)
+    return (None, problems) if problems else (Bound(name, desc, output, buffer.pointer, buffer), [])
+
+
+def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Problem]:
+    alignment = max(desc.guaranteed_base_offset_alignment, desc.data_type.bits // 8, 1)
+    if pointer % alignment == 0:
+        return []
+    reason = "guaranteed_base_offset_alignment" if desc.guaranteed_base_offset_alignment == alignment else "the element's size"
+    return [Problem("bind.alignment", name, f"memory at {pointer:#x}", f"a multiple of {alignment} bytes", (f"{alignment} is {reason}",))]
+
+
+def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView, *, output: bool) -> list[Problem]:
+    problems = []
+    if seen.device != device.memory_kind:
+        if seen.device == "cpu":
+            found, remedy = "an array in host memory", "pass copy=True, or copy it once with op.device.from_host(array)"
+        else:
+            found, remedy = "an array in GPU memory", "copy it to the host (array.get()), or compile with device='cuda'"
+        problems.append(Problem("array.device", name, found, f"memory of {device.name}", remedy=remedy))
+    problems += value_form_problems(name, desc, seen, output=output)
+    itemsize = seen.dtype.itemsize
+    if seen.dtype != desc.data_type.numpy or seen.shape != desc.sizes:
+        return problems
+    if any(stride % itemsize for stride in seen.strides):
+        problems.append(_stride_problem(name, desc, f"{list(seen.strides)} bytes", output=output))
+    elif not same_layout(desc, strides := tuple(stride // itemsize for stride in seen.strides)):
+        problems.append(_stride_problem(name, desc, str(list(strides)), output=output))
+    return problems
+
+
+def value_form_problems(name: str, desc: TensorDesc, seen: ArrayView | np.ndarray[Any, Any], *, output: bool) -> list[Problem]:
+    """What is wrong with an array's type and sizes, whatever its layout."""
+    problems = []
+    compiled = f"compiled for {desc.summary()}"
+    expected = desc.data_type.numpy
+    if seen.dtype != expected:
+        try:
+            given = str(DataType.of(seen.dtype))
+        except TypeError:
+            given = str(seen.dtype)
+        remedy = None if output else f"cast it: array.astype(numpy.{expected})"
+        problems.append(Problem("array.type", name, given, str(desc.data_type), (compiled,), remedy))
+    if seen.shape != desc.sizes:
+        problems.append(
+            Problem("array.shape", name, str(list(seen.shape)), str(list(desc.sizes)), (compiled,), _shape_remedy(desc, seen.shape))
+        )
+    read_only = seen.read_only if isinstance(seen, ArrayView) else not seen.flags.writeable
+    if output and read_only:
+        problems.append(Problem("array.read_only", name, "a read-only array", "an array that can be written"))
+    return problems
+
+
+def _stride_problem(name: str, desc: TensorDesc, found: str, *, output: bool) -> Problem:
+    remedy = "compile for the array's own layout: TensorDesc.of(array)"
+    if desc.is_packed and not output:
+        remedy = f"pass a packed copy (numpy.ascontiguousarray), or {remedy}"
+    return Problem(
+        "array.strides",
+        name,
+        f"strides {found}",
+        f"strides {list(desc.element_strides)} elements",
+        (f"compiled for {desc.summary()}",),
+        remedy,
+    )
+
+
+def _shape_remedy(desc: TensorDesc, shape: tuple[int, ...]) -> str | None:
+    squeezed = tuple(size for size in shape if size != 1)
+    if squeezed == tuple(size for size in desc.sizes if size != 1):
+        return f"only ones differ: array.reshape({', '.join(map(str, desc.sizes))})"
+    if len(shape) == len(desc.sizes) and sorted(shape) == sorted(desc.sizes):
+        return "the sizes are right in another order: transpose the array (and copy it, or compile for its strides)"
+    return None
+
+
+def hazards(
+    desc: OperatorDesc,
+    bound: Sequence[Bound],
+    temporary: tuple[int, int] | None,
+    persistent: tuple[int, int] | None,
+    *,
+    packing: bool = False,
+) -> list[Problem]:
+    """Memory that is used twice where it may not be, by DirectML's hazard rules.
+
+    Args:
+        desc: the operator.
+        bound: its tensors.
+        temporary: first address and end of the scratch.
+        persistent: first address and end of the packed constants.
+        packing: whether `persistent` is being written from the inputs, not read.
+    """
+    problems = []
+
+    def intersect(first: tuple[int, int], second: tuple[int, int]) -> bool:
+        return first[0] < second[1] and second[0] < first[1]
+
+    ranges = {item.name: (item.pointer, item.end) for item in bound}
+    outputs = [item for item in bound if item.output]
+    for index, output in enumerate(outputs):
+        for other in outputs[:index]:
+            if intersect(ranges[output.name], ranges[other.name]):
+                problems.append(Problem("hazard.outputs", output.name, f"memory that {other.name} uses too", "memory of its own"))
+        for source in (item for item in bound if not item.output):
+            if not intersect(ranges[output.name], ranges[source.name]):
+                continue
+            same = ranges[output.name] == ranges[source.name] and source.desc == output.desc
+            if not (desc.in_place and same):
+                rule = (
+                    "an in-place output has exactly its input's memory and layout"
+                    if desc.in_place
+                    else f"{desc.c_name} never runs in place"
+                )
+                problems.append(
+                    Problem("hazard.in_place", output.name, f"memory that {source.name} uses too", "memory of its own", (rule,))
+                )
+    for name, area in (("temporary", temporary), ("persistent", persistent)):
+        for item in bound:
+            allowed = name == "persistent" and not item.output and not packing
+            if area is not None and not allowed and intersect(area, ranges[item.name]):
+                problems.append(Problem(f"hazard.{name}", name, f"memory that {item.name} uses too", "memory of its own"))
+    if temporary is not None and persistent is not None and intersect(temporary, persistent):
+        problems.append(Problem("hazard.temporary", "temporary", "memory that persistent uses too", "memory of its own"))
+    return problems
+
+
+def resource(device: Device, name: str, value: Any, needed: int) -> tuple[tuple[int, int] | None, list[Problem]]:
+    """First address and end of caller-given scratch or persistent memory, or what is wrong with it."""
+    if isinstance(value, Buffer):
+        pointer, size = value.pointer, value.size_in_bytes
+    else:
+        try:
+            seen = device.view(value)
+        except TypeError as error:
+            return None, [
+                Problem("array.kind", name, brief(value), "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),))
+            ]
+        count = int(np.prod(seen.shape, dtype=np.int64))
+        packed = seen.strides == np.empty(seen.shape, np.dtype(f"V{seen.dtype.itemsize}")).strides if count else True
+        if seen.device != device.memory_kind or seen.read_only or not packed:
+            return None, [Problem("resource.kind", name, "this array", f"packed, writable memory of {device.name}")]
+        pointer, size = seen.pointer, count * seen.dtype.itemsize
+    problems = []
+    if size < needed:
+        problems.append(Problem("resource.size", name, f"{size} bytes", f"at least {needed}"))
+    if needed and (pointer <= 0 or pointer % RESOURCE_ALIGNMENT):
+        problems.append(Problem("resource.alignment", name, f"memory at {pointer:#x}", f"a multiple of {RESOURCE_ALIGNMENT} bytes"))
+    return (None, problems) if problems else ((pointer, pointer + needed), [])
+
+
+RESOURCE_ALIGNMENT = 16
+"""Bytes that scratch and packed constants are aligned to. DirectML asks for 256; 16 is what the kernels' widest accesses need."""
+
+
+def value_problems(name: str, values: np.ndarray[Any, Any], limit: int, symbol: str) -> list[Problem]:
+    """A problem if any value exceeds the limit."""
+    largest = int(values.max(initial=0))
+    if largest <= limit:
+        return []
+    index = int(values.reshape(-1).argmax())
+    return [Problem("value.range", f"{name}[{index}]", str(largest), f"0 to {limit}", (f"{symbol} is {limit}",))]
+
+
+def host_array(device: Device, value: Any) -> np.ndarray[Any, Any] | None:
+    """The NumPy array behind a value in host memory that a device with memory of its own cannot use in place, else None."""
+    if device.memory_kind == "cpu" or isinstance(value, Buffer):
+        return None
+    try:
+        seen = device.view(value)
+    except TypeError:
+        return None
+    array: np.ndarray[Any, Any] | None = seen.owner[0] if seen.device == "cpu" else None
+    return array
+
+
+def strided(data: np.ndarray[Any, Any], desc: TensorDesc) -> np.ndarray[Any, Any]:
+    """Bytes of memory as the tensor that a desc describes, without a copy."""
+    return np.ndarray(desc.sizes, desc.data_type.numpy, data.data, strides=desc.numpy_strides())
+
+
+def host_values(item: Bound) -> np.ndarray[Any, Any]:
+    """The values of a tensor in host memory, without a copy."""
+    raw = memoryview((ctypes.c_byte * item.desc.reached_bytes).from_address(item.pointer))
+    return np.ndarray(item.desc.sizes, item.desc.data_type.numpy, raw, strides=item.desc.numpy_strides())

@@ -1,0 +1,136 @@
+"""The one seam between dmlpy and a CUDA implementation: all that a CUDA plan may ask of the machine.
+
+`cupy_seam.CupySeam` is the product's implementation. The tests put one in its place that executes the same kernels on the CPU, so a
+plan, its Python included, runs end to end without a GPU. Addresses and streams are plain integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device can do, read from the device itself."""
+
+    name: str
+    compute_capability: int
+    """10 * major + minor: 90 for an H100."""
+    multiprocessors: int
+    shared_memory_per_block: int
+    """Bytes of dynamic shared memory that one block may have after opting in."""
+    total_memory: int
+    driver_version: int
+    runtime_version: int
+
+
+@dataclass(frozen=True)
+class FunctionAttributes:
+    """What the compiler made of a kernel."""
+
+    registers: int
+    local_bytes: int
+    static_shared_bytes: int
+    max_threads_per_block: int
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A row-major matrix in device memory; `row_stride` in elements, columns one element apart."""
+
+    pointer: int
+    rows: int
+    columns: int
+    row_stride: int
+    data_type: np.dtype[Any]
+
+
+class Memory(Protocol):
+    """Device memory that lives as long as this object."""
+
+    @property
+    def pointer(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+
+class Seam(Protocol):
+    """Every call acts on the device of the given ordinal. Failures of the machine are raised as `DeviceError`."""
+
+    name: str
+
+    def device_count(self) -> int:
+        """0 where no GPU answers; never raises."""
+
+    def limits(self, device: int) -> Limits: ...
+    def free_memory(self, device: int) -> int: ...
+    def use(self, device: int) -> AbstractContextManager[None]:
+        """Makes the device current for the calling thread."""
+
+    # kernels
+    def compiler_version(self) -> str: ...
+    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
+        """Compiles a self-contained source for one architecture.
+
+        `entry` is the C++ expression of one kernel instance, `walk<float, Lstm<true>>`. Returns the binary image and
+        the symbol to look up in it.
+        """
+
+    def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
+        """A launchable function; `shared_bytes` is the most dynamic shared memory that any launch of it will ask for."""
+
+    def attributes(self, function: Any) -> FunctionAttributes: ...
+    def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
+        """How many blocks of this size one multiprocessor can hold at a time."""
+
+    def launch(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        argument: np.ndarray[Any, Any],
+        stream: int,
+        cooperative: bool = False,
+    ) -> None:
+        """Launches with one argument, a struct passed by value: `argument` is an array of one element of its dtype."""
+
+    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False) -> None:
+        """C = A @ transpose(B), or C += ... with `accumulate`; a and b of one type (float32 or float16), c float32.
+
+        Sums are kept in float32, never in TF32. All three row-major: a is [m, k], b is [n, k], c is [m, n].
+        """
+
+    # memory
+    def allocate(self, device: int, size: int, stream: int) -> Memory: ...
+    def copy(self, destination: int, source: int, size: int, stream: int) -> None: ...
+    def memset(self, pointer: int, value: int, size: int, stream: int) -> None: ...
+    def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:
+        """An array in device memory (CuPy's) of these sizes and element strides."""
+
+    def to_device(self, device: int, array: np.ndarray[Any, Any], stream: int) -> Any: ...
+    def to_host(self, array: Any, stream: int) -> np.ndarray[Any, Any]:
+        """A NumPy copy of an array in device memory; waits for the stream."""
+
+    def read(self, pointer: int, size: int, stream: int) -> bytes:
+        """Bytes of device memory; waits for the stream."""
+
+    def from_dlpack(self, value: Any) -> Any:
+        """An array with `__cuda_array_interface__` over the memory of a DLPack object, no copy."""
+
+    # order
+    def current_stream(self, device: int) -> int: ...
+    def synchronize(self, stream: int) -> None: ...
+    def is_capturing(self, stream: int) -> bool: ...
+    def capture(self, device: int, issue: Callable[[int], None]) -> Any:
+        """Runs `issue` on a capturing stream of the seam's own and returns the instantiated graph."""
+
+    def launch_graph(self, graph: Any, stream: int) -> None: ...
+    def record_event(self, stream: int) -> Any: ...
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        """Milliseconds between two recorded events; waits for the second."""

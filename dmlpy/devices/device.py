@@ -1,0 +1,178 @@
+"""`Device`: where work runs. A device answers with a plan for an operator, or says that it has none."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dmlpy.arrays import ArrayView
+from dmlpy.descs import OperatorDesc
+from dmlpy.devices.plan import Launch, Plan
+from dmlpy.enums import HResult
+from dmlpy.naming import nearest
+from dmlpy.problems import DeviceError
+from dmlpy.tensors import TensorDesc
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory that a device gave out; it lives as long as this object or its owner does."""
+
+    pointer: int
+    size: int
+    owner: Any
+
+
+class Device(ABC):
+    """A place where operators run. Devices are shared: one object for each name."""
+
+    name: str
+    """`numpy`, `cuda:0`, ..."""
+
+    memory_kind: str
+    """Where its arrays lie, as `ArrayView.device` says it: `cpu` or `cuda`."""
+
+    @abstractmethod
+    def plan(self, desc: OperatorDesc) -> Plan | None:
+        """The plan for a checked desc, or None if the device does not run this operator."""
+
+    @abstractmethod
+    def runs(self, kind: type[OperatorDesc]) -> bool:
+        """Whether the device has plans for an operator."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, str]:
+        """Name, versions and limits, for people."""
+
+    @abstractmethod
+    def available_memory(self) -> int:
+        """Bytes that can be allocated now, as far as the device can tell."""
+
+    @abstractmethod
+    def _allocate(self, size: int, stream: int) -> Memory: ...
+
+    @abstractmethod
+    def empty(self, desc: TensorDesc, stream: int) -> Any:
+        """An array of the desc's type, sizes and strides in the device's memory."""
+
+    @abstractmethod
+    def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> Any:
+        """A packed copy of a NumPy array in the device's memory (on the NumPy device the array itself if it is packed)."""
+
+    @abstractmethod
+    def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
+        """A device array as a NumPy array; waits for the work on the stream."""
+
+    @abstractmethod
+    def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
+        """A copy of packed host bytes in the device's memory."""
+
+    @abstractmethod
+    def read(self, pointer: int, size: int, stream: int) -> bytes:
+        """Bytes of the device's memory; waits for the work on the stream."""
+
+    @abstractmethod
+    def view(self, value: Any) -> ArrayView:
+        """A user's array as memory. Raises TypeError if it is none."""
+
+    @abstractmethod
+    def current_stream(self) -> int:
+        """The stream on which work is ordered when the caller names none."""
+
+    @abstractmethod
+    def synchronize(self, stream: int) -> None:
+        """Waits until the work on a stream is done."""
+
+    @abstractmethod
+    def start_timer(self, stream: int) -> Callable[[], float] | None:
+        """Starts the device's own clock on a stream; the result stops it and gives milliseconds. None where there is no such clock."""
+
+    @abstractmethod
+    def repeatable(self, plan: Plan, launch: Launch) -> Launch:
+        """The form of a launch that is cheapest to repeat with the same memory."""
+
+    def allocate(self, size: int, stream: int, purpose: str) -> Memory:
+        """Memory for scratch or packed constants.
+
+        Raises:
+            DeviceError: it will not fit; `purpose` says what it is for.
+        """
+        if size == 0:
+            return Memory(0, 0, None)
+        self.require(size, purpose)
+        return self._allocate(size, stream)
+
+    def require(self, size: int, purpose: str) -> None:
+        """Raises DeviceError (E_OUTOFMEMORY) if so many bytes cannot be allocated now."""
+        # Small sizes are not worth the question; the allocator itself answers for them.
+        if size >= 1 << 24 and size > (available := self.available_memory()):
+            raise DeviceError(
+                f"{purpose} needs {show_bytes(size)}; {show_bytes(available)} are available on {self.name}", hresult=HResult.E_OUTOFMEMORY
+            )
+
+    def stream_handle(self, stream: Any) -> int:
+        """The integer handle of a stream: of None (the current one), an integer, or any object with `.ptr`.
+
+        Raises:
+            DeviceError: it is none of these.
+        """
+        if stream is None:
+            return self.current_stream()
+        handle = getattr(stream, "ptr", stream)
+        if isinstance(handle, int) and not isinstance(handle, bool):
+            return handle
+        raise DeviceError(f"stream is {stream!r}, expected None, an integer or an object with .ptr", hresult=HResult.E_INVALIDARG)
+
+    def __repr__(self) -> str:
+        return f"<dmlpy device {self.name}>"
+
+
+DEVICE_KINDS: dict[str, Callable[[int], Device | None]] = {}
+"""Makes the device of an index, by kind: `numpy`, `cuda`. None where it does not exist. The devices' packages add themselves."""
+
+
+def device(name: Device | str | None = None) -> Device:
+    """The device of a name: `numpy`, `cuda` (the first GPU), `cuda:1`; None is the first GPU that answers, else NumPy.
+
+    Raises:
+        DeviceError: no such device; the text says what exists.
+    """
+    if isinstance(name, Device):
+        return name
+    if name is None:
+        return DEVICE_KINDS["cuda"](0) or device("numpy")
+    kind, _, index = str(name).lower().partition(":")
+    if kind not in DEVICE_KINDS or (index and not index.isdigit()):
+        candidate = nearest(kind, DEVICE_KINDS)
+        hint = f"; did you mean {candidate!r}?" if candidate and candidate != kind else ""
+        raise DeviceError(f"device is {name!r}, expected 'numpy', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG)
+    found = DEVICE_KINDS[kind](int(index or 0))
+    if found is None:
+        remedy = "install dmlpy[cuda12] or dmlpy[cuda13] on a machine with an NVIDIA GPU, or use device='numpy'"
+        raise DeviceError(f"device {name!r} does not exist on this machine: no such GPU answers; {remedy}")
+    return found
+
+
+def list_devices() -> list[Device]:
+    """All devices of this machine: NumPy first, then each GPU."""
+    found = []
+    for kind in sorted(DEVICE_KINDS, key=lambda kind: kind != "numpy"):
+        index = 0
+        while (item := DEVICE_KINDS[kind](index)) is not None:
+            found.append(item)
+            index += 1
+    return found
+
+
+def show_bytes(size: int) -> str:
+    """A number of bytes for people: `6.1 GB`."""
+    value, unit = float(size), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"

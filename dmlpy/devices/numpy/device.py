@@ -1,0 +1,94 @@
+"""`NumpyDevice`: host memory, and the plans of the families beside this file."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dmlpy import arrays
+from dmlpy.arrays import ArrayView
+from dmlpy.descs import OperatorDesc
+from dmlpy.devices.device import DEVICE_KINDS, Device, Memory
+from dmlpy.devices.numpy.recurrent import RecurrentPlan
+from dmlpy.devices.plan import Launch, Plan
+from dmlpy.enums import HResult
+from dmlpy.operators.recurrent import RecurrentDesc
+from dmlpy.problems import DeviceError
+from dmlpy.tensors import TensorDesc
+
+_ALIGNMENT = 64  # bytes: a cache line, and the widest vector registers
+
+
+class NumpyDevice(Device):
+    """Host memory and NumPy. It has no streams: work is done when a launch returns."""
+
+    name = "numpy"
+    memory_kind = "cpu"
+
+    def plan(self, desc: OperatorDesc) -> Plan | None:
+        return RecurrentPlan(desc) if isinstance(desc, RecurrentDesc) else None
+
+    def runs(self, kind: type[OperatorDesc]) -> bool:
+        return issubclass(kind, RecurrentDesc)
+
+    def describe(self) -> dict[str, str]:
+        return {"name": "NumPy on the CPU", "NumPy": np.__version__, "processor": platform.processor() or platform.machine()}
+
+    def available_memory(self) -> int:
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+
+    def _allocate(self, size: int, stream: int) -> Memory:
+        try:
+            block = np.empty(size + _ALIGNMENT, np.uint8)
+        except MemoryError:
+            raise DeviceError(f"the host has no {size} bytes of memory left", hresult=HResult.E_OUTOFMEMORY) from None
+        start = block.ctypes.data
+        return Memory(start + -start % _ALIGNMENT, size, block)
+
+    def empty(self, desc: TensorDesc, stream: int) -> np.ndarray[Any, Any]:
+        if desc.is_packed:
+            return np.empty(desc.sizes, desc.data_type.numpy)
+        flat = np.zeros(desc.span, desc.data_type.numpy)
+        return np.lib.stride_tricks.as_strided(flat, desc.sizes, desc.numpy_strides())
+
+    def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> np.ndarray[Any, Any]:
+        return np.ascontiguousarray(array)
+
+    def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
+        return np.asarray(array)
+
+    def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
+        return Memory(data.ctypes.data, data.nbytes, data)
+
+    def read(self, pointer: int, size: int, stream: int) -> bytes:
+        return ctypes.string_at(pointer, size)
+
+    def view(self, value: Any) -> ArrayView:
+        return arrays.view(value)
+
+    def current_stream(self) -> int:
+        return 0
+
+    def synchronize(self, stream: int) -> None:
+        return None
+
+    def start_timer(self, stream: int) -> Callable[[], float] | None:
+        return None
+
+    def repeatable(self, plan: Plan, launch: Launch) -> Launch:
+        return launch
+
+
+@cache
+def _numpy_device(index: int) -> NumpyDevice | None:
+    return NumpyDevice() if index == 0 else None
+
+
+DEVICE_KINDS["numpy"] = _numpy_device

@@ -1,0 +1,54 @@
+"""What a device makes of a checked desc: a plan that packs constants once and launches any number of times."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+
+Launch = Callable[[int], None]
+"""Enqueues the work on a stream, given as an integer handle (0 is the default stream). Allocates nothing, waits for nothing."""
+
+Pointers = Mapping[str, int]
+"""Address of each bound tensor, by field name; a tensor that is absent has no entry."""
+
+
+class Plan(ABC):
+    """The ordered work of one operator on one device.
+
+    A plan is immutable and holds no tensor memory, so threads may share it. Memory is passed in as addresses that the
+    caller has checked: aligned to the element (or to the desc's guarantee), long enough, of the right device.
+
+    Constants are the inputs that `constants` names (weights, recurrence, bias, peepholes). `pack` writes them, in the
+    plan's own layout, into a persistent buffer of `persistent_size` bytes; `bind` either reads that buffer
+    (`persistent` given) or packs them into the scratch first, on every launch (`persistent` None).
+    """
+
+    constants: tuple[str, ...]
+    """Field names of the described inputs that `pack` takes, all of them at once; empty if there are none."""
+
+    persistent_size: int
+    """Bytes of the packed constants."""
+
+    temporary_size: int
+    """Bytes of scratch for a launch that packs its constants itself."""
+
+    prepared_temporary_size: int
+    """Bytes of scratch for a launch that reads packed constants."""
+
+    capturable: bool = False
+    """Whether a bound launch gains by being captured once and replayed (a CUDA graph)."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Which kernels run, in which order, and why this family was chosen; lines for people."""
+
+    @abstractmethod
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        """The work that fills `persistent` from `constants`."""
+
+    @abstractmethod
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        """The work of one dispatch over these addresses.
+
+        All that can be computed before the launch is computed here. With `persistent` the constants are absent from `tensors`.
+        """

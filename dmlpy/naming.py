@@ -1,0 +1,28 @@
+"""The two spellings of a struct member: `input_tensor` in Python, `InputTensor` in directml.h."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from functools import cache
+
+_IRREGULAR = {"roi_tensor": "ROITensor", "output_roi_gradient_tensor": "OutputROIGradientTensor"}
+
+
+@cache
+def c_member(name: str) -> str:
+    """The member's name in directml.h, of its name in Python."""
+    return _IRREGULAR.get(name) or "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def c_path(path: str) -> str:
+    """A place like `weight_tensor.sizes[1]`, spelled as in directml.h: `WeightTensor.Sizes[1]`."""
+    return re.sub(r"[A-Za-z_]\w*", lambda match: c_member(match[0]), path)
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a mistyped name most probably stands for, or None if none is close."""
+    plain = {re.sub(r"\W|_", "", candidate).lower(): candidate for candidate in candidates}
+    found = difflib.get_close_matches(re.sub(r"\W|_", "", name).lower(), plain, n=1, cutoff=0.6)
+    return plain[found[0]] if found else None

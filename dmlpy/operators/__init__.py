@@ -1,0 +1,5 @@
+"""The operators' structs, by family. Importing this package registers them all."""
+
+from dmlpy.operators import activation, recurrent
+
+__all__ = ["activation", "recurrent"]

@@ -1,0 +1,231 @@
+"""The recurrent operators: one layer that reads a sequence step by step, in one direction or both.
+
+Sizes: T = seq_length, B = batch_size, I = input_size, H = hidden_size, D = num_directions (forward first). All tensors have four
+dimensions and one element type; `sequence_lengths_tensor` is UINT32. A sequence shorter than T is walked up to its own end (the backward
+direction starts there); outputs past the end are zero; the single outputs hold the state after the last step that was walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import Breach, In, OperatorDesc, Out, rule, size
+from dmlpy.enums import FeatureLevel, RecurrentDirection
+from dmlpy.operators.activation import ActivationDesc, Activations
+from dmlpy.sizes import Sizes
+from dmlpy.structs import Bool, Float, Spelled, default
+from dmlpy.support import FLOATS, UINT32, Since
+from dmlpy.tensors import TensorDesc
+
+
+@dataclass(frozen=True)
+class RecurrentGeometry:
+    """The numbers that a device needs of a recurrent desc; `gates` is G: 1 for RNN, 3 for GRU, 4 for LSTM."""
+
+    seq_length: int
+    num_directions: int
+    batch_size: int
+    input_size: int
+    hidden_size: int
+    gates: int
+
+
+class RecurrentDesc(OperatorDesc):
+    """What RNN, GRU and LSTM share."""
+
+    gate_names: ClassVar[tuple[str, ...]] = ()
+    """The gates in the order in which weights, recurrence and bias concatenate them."""
+
+    activation_roles: ClassVar[tuple[str, ...]] = ()
+    """What the activations of one direction are for, in the order of `activation_descs`."""
+
+    c_counts: ClassVar[Mapping[str, str]] = {"ActivationDescCount": "activation_descs"}
+    accepts_owned: ClassVar[bool] = False
+    support = (Since("1_0", dims=4, T=FLOATS),)
+
+    @size(because="direction")
+    def num_directions(self) -> int:
+        return self.direction.count
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def direction(self) -> RecurrentDirection: ...
+        @property
+        def activation_descs(self) -> tuple[ActivationDesc, ...]: ...
+
+    @property
+    def geometry(self) -> RecurrentGeometry:
+        """The sizes of a valid desc as numbers."""
+        known = self.sizes()
+        return RecurrentGeometry(
+            seq_length=known["seq_length"],
+            num_directions=known["num_directions"],
+            batch_size=known["batch_size"],
+            input_size=known["input_size"],
+            hidden_size=known["hidden_size"],
+            gates=len(self.gate_names),
+        )
+
+    def activations_of(self, direction: int) -> tuple[ActivationDesc, ...]:
+        """The activations of the walk with this index: f, then g, then h."""
+        count = len(self.activation_roles)
+        return self.activation_descs[direction * count : (direction + 1) * count]
+
+    @rule("the activations of every direction, the forward set first")
+    def activation_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        roles, directions = ", ".join(self.activation_roles), known["num_directions"]
+        expected = len(self.activation_roles) * directions
+        if len(self.activation_descs) != expected:
+            each = f"{roles} for the forward direction, then {roles} for the backward one" if directions == 2 else roles
+            yield Breach(
+                "activation_descs", f"{len(self.activation_descs)} activations", f"{expected}: {each}", (known.why("num_directions"),)
+            )
+
+    @rule("activations are element-wise functions that can be fused")
+    def activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for index, activation in enumerate(self.activation_descs):
+            if not activation.fusable:
+                yield Breach(
+                    f"activation_descs[{index}]",
+                    activation.type_name,
+                    "an element-wise activation that DirectML fuses",
+                    ("a cell applies it to single elements, without tensors of its own",),
+                )
+
+    @rule("at least one output is described")
+    def some_output(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        names = [field.name for field in self.outputs()]
+        if not any(getattr(self, name) is not None for name in names):
+            yield Breach(names[0], "missing like every other output", f"at least one of {', '.join(names)}", remedy="use with_outputs(...)")
+
+
+class RNNDesc(RecurrentDesc, dml="RNN"):
+    """DML_RNN_OPERATOR_DESC: h[t] = f(x[t] Wᵀ + h[t-1] Rᵀ + Wb + Rb).
+
+    Attributes:
+        input_tensor: x, [1, T, B, I].
+        weight_tensor: W, [1, D, H, I].
+        recurrence_tensor: R, [1, D, H, H].
+        bias_tensor: Wb then Rb, [1, 1, D, 2H]; absent, zero.
+        hidden_init_tensor: h before the first step, [1, D, B, H]; absent, zero.
+        sequence_lengths_tensor: steps of each sequence that count, [1, 1, 1, B], UINT32, 0 to T; absent, all.
+        output_sequence_tensor: every h[t], stored at its t, [T, D, B, H]; zero past a sequence's end.
+        output_single_tensor: h after the last step walked, [1, D, B, H].
+        activation_descs: f of each direction.
+        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
+    """
+
+    gate_names = ("i",)
+    activation_roles = ("f",)
+    formula = "h[t] = f(x[t] W^T + h[t-1] R^T + Wb + Rb)"
+
+    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size input_size", constant=True)]
+    recurrence_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size hidden_size", constant=True)]
+    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 2*hidden_size", constant=True)] = None
+    hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
+    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
+    output_sequence_tensor: Annotated[TensorDesc | None, Out("seq_length num_directions batch_size hidden_size")] = None
+    output_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
+    activation_descs: Activations
+    direction: Spelled[RecurrentDirection]
+
+
+class LSTMDesc(RecurrentDesc, dml="LSTM"):
+    """DML_LSTM_OPERATOR_DESC: a cell state c beside h, kept or changed by gates.
+
+    Along 4H the gates are i (input), o (output), f (forget), c (cell): ONNX's order, not the i, f, g, o of cuDNN and PyTorch.
+
+    Attributes:
+        input_tensor: x, [1, T, B, I].
+        weight_tensor: W, [1, D, 4H, I].
+        recurrence_tensor: R, [1, D, 4H, H].
+        bias_tensor: Wb then Rb of all gates, [1, 1, D, 8H]; absent, zero.
+        hidden_init_tensor: h before the first step, [1, D, B, H]; absent, zero.
+        cell_mem_init_tensor: c before the first step, [1, D, B, H]; absent, zero.
+        sequence_lengths_tensor: steps of each sequence that count, [1, 1, 1, B], UINT32, 0 to T; absent, all.
+        peephole_tensor: P of i, o, f, [1, 1, D, 3H]; absent, zero. The output gate sees the new cell state.
+        output_sequence_tensor: every h[t], stored at its t, [T, D, B, H]; zero past a sequence's end.
+        output_single_tensor: h after the last step walked, [1, D, B, H].
+        output_cell_single_tensor: c after the last step walked, [1, D, B, H].
+        activation_descs: f (gates), g (cell input), h (cell output) of each direction.
+        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
+        clip_threshold: bound of the gates' sums, used only with use_clip_threshold.
+        use_clip_threshold: whether the sums that enter f and g are bounded to [-clip_threshold, clip_threshold].
+        couple_input_forget: whether f is 1 - i; the f rows are then ignored.
+    """
+
+    gate_names = ("i", "o", "f", "c")
+    activation_roles = ("f", "g", "h")
+    formula = """\
+i = f(clip(x[t] Wi^T + h[t-1] Ri^T + Pi * c[t-1] + Wbi + Rbi))
+f = f(clip(x[t] Wf^T + h[t-1] Rf^T + Pf * c[t-1] + Wbf + Rbf)), or 1 - i with couple_input_forget
+c[t] = f * c[t-1] + i * g(clip(x[t] Wc^T + h[t-1] Rc^T + Wbc + Rbc))
+o = f(clip(x[t] Wo^T + h[t-1] Ro^T + Po * c[t] + Wbo + Rbo))
+h[t] = o * h(c[t])"""
+
+    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size input_size", constant=True)]
+    recurrence_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size hidden_size", constant=True)]
+    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 8*hidden_size", constant=True)] = None
+    hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
+    cell_mem_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
+    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
+    peephole_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 3*hidden_size", constant=True)] = None
+    output_sequence_tensor: Annotated[TensorDesc | None, Out("seq_length num_directions batch_size hidden_size")] = None
+    output_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
+    output_cell_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
+    activation_descs: Activations
+    direction: Spelled[RecurrentDirection]
+    clip_threshold: Float = default(0.0)
+    use_clip_threshold: Bool = default(False)
+    couple_input_forget: Bool = default(False)
+
+    @rule("a clip threshold in use is above 0")
+    def clip_threshold_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        if self.use_clip_threshold and not self.clip_threshold > 0:
+            yield Breach("clip_threshold", f"{self.clip_threshold:g}", "a number above 0", ("use_clip_threshold is True",))
+
+
+class GRUDesc(RecurrentDesc, dml="GRU"):
+    """DML_GRU_OPERATOR_DESC: h is replaced as far as the update gate z lets it.
+
+    Along 3H the gates are z (update), r (reset), h (hidden): ONNX's order, not the r, z, n of cuDNN and PyTorch.
+
+    Attributes:
+        input_tensor: x, [1, T, B, I].
+        weight_tensor: W, [1, D, 3H, I].
+        recurrence_tensor: R, [1, D, 3H, H].
+        bias_tensor: Wb then Rb of all gates, [1, 1, D, 6H]; absent, zero.
+        hidden_init_tensor: h before the first step, [1, D, B, H]; absent, zero.
+        sequence_lengths_tensor: steps of each sequence that count, [1, 1, 1, B], UINT32, 0 to T; absent, all.
+        output_sequence_tensor: every h[t], stored at its t, [T, D, B, H]; zero past a sequence's end.
+        output_single_tensor: h after the last step walked, [1, D, B, H].
+        activation_descs: f (gates), g (hidden) of each direction.
+        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
+        linear_before_reset: whether r multiplies the recurrent product (cuDNN, PyTorch) or h before it (Keras 1, ONNX's default).
+    """
+
+    gate_names = ("z", "r", "h")
+    activation_roles = ("f", "g")
+    formula = """\
+z = f(x[t] Wz^T + h[t-1] Rz^T + Wbz + Rbz)
+r = f(x[t] Wr^T + h[t-1] Rr^T + Wbr + Rbr)
+n = g(x[t] Wh^T + (r * h[t-1]) Rh^T + Rbh + Wbh), or with linear_before_reset
+n = g(x[t] Wh^T + r * (h[t-1] Rh^T + Rbh) + Wbh)
+h[t] = (1 - z) * n + z * h[t-1]"""
+
+    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size input_size", constant=True)]
+    recurrence_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size hidden_size", constant=True)]
+    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 6*hidden_size", constant=True)] = None
+    hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
+    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
+    output_sequence_tensor: Annotated[TensorDesc | None, Out("seq_length num_directions batch_size hidden_size")] = None
+    output_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
+    activation_descs: Activations
+    direction: Spelled[RecurrentDirection]
+    linear_before_reset: Bool = default(False)

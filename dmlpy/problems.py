@@ -1,0 +1,142 @@
+"""What is wrong with a descriptor or an array, as objects, and the errors that carry them.
+
+This is the only place that lays out messages: whoever finds a problem states facts (where, found, expected, why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dmlpy.enums import HResult
+from dmlpy.naming import c_path
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken rule.
+
+    Attributes:
+        code: stable name of the rule, for programs: `size.equal`, `type.support`, `one_activation_per_direction`, ...
+        path: the place, in Python's spelling: `weight_tensor.sizes[1]`.
+        found: what is there.
+        expected: what the rule allows.
+        why: where the expectation comes from, one statement each.
+        remedy: what to do, where that is certain.
+    """
+
+    code: str
+    path: str
+    found: str
+    expected: str
+    why: tuple[str, ...] = ()
+    remedy: str | None = None
+
+    @property
+    def c_path(self) -> str:
+        """The place as directml.h spells it: `WeightTensor.Sizes[1]`."""
+        return c_path(self.path)
+
+    @property
+    def field(self) -> str:
+        """The struct's own field that the place lies in: `weight_tensor`."""
+        return self.path.split(".")[0].split("[")[0]
+
+    def under(self, prefix: str) -> Problem:
+        """The same problem seen from a struct that holds this one at `prefix`."""
+        separator = "" if not self.path or self.path.startswith("[") else "."
+        return replace(self, path=f"{prefix}{separator}{self.path}")
+
+    def headline(self, c_spelling: bool = False) -> str:
+        """One line: place, found, expected, code."""
+        place = self.c_path if c_spelling else self.path
+        return f"{place + ' is ' if place else ''}{self.found}, expected {self.expected}  [{self.code}]"
+
+    def details(self) -> list[str]:
+        """The lines below the headline: the reasons, then the remedy."""
+        return [*self.why, *([f"remedy: {self.remedy}"] if self.remedy else [])]
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline(), *(f"     {line}" for line in self.details())])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the attributes, and the place in both spellings."""
+        return {
+            "code": self.code,
+            "path": self.path,
+            "c_path": self.c_path,
+            "found": self.found,
+            "expected": self.expected,
+            "why": list(self.why),
+            "remedy": self.remedy,
+        }
+
+
+def lay_out(subject: str, problems: Sequence[Problem], c_spelling: bool = False) -> str:
+    """The text of a report: the subject with the number of problems, then each problem with its reasons."""
+    count = "no problems" if not problems else f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    lines = [f"{subject}: {count}"]
+    for number, problem in enumerate(problems, 1):
+        lines.append(f"{number:2}. {problem.headline(c_spelling)}")
+        lines.extend(f"      {line}" for line in problem.details())
+    return "\n".join(lines)
+
+
+class DmlError(Exception):
+    """The base of dmlpy's errors.
+
+    Attributes:
+        subject: what the error is about: a struct's name, or a whole sentence where there is no list of problems.
+        problems: every broken rule, in the order of the struct's fields.
+        hresult: what DirectML would have answered.
+    """
+
+    default_hresult = HResult.E_INVALIDARG
+
+    def __init__(self, subject: str, problems: Iterable[Problem] = (), hresult: HResult | None = None) -> None:
+        self.subject = subject
+        self.problems = tuple(problems)
+        self.hresult = self.default_hresult if hresult is None else hresult
+        super().__init__(lay_out(subject, self.problems) if self.problems else subject)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.subject, self.problems, self.hresult)
+
+
+class DescError(DmlError, ValueError):
+    """A desc cannot be built: a field is unknown, missing, or not of the form that the C struct has."""
+
+
+class CompileError(DmlError):
+    """A desc breaks rules, or the device cannot run it. `desc` is the refused desc."""
+
+    def __init__(self, subject: str, problems: Iterable[Problem] = (), hresult: HResult | None = None, desc: Any = None) -> None:
+        super().__init__(subject, problems, hresult)
+        self.desc = desc
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.subject, self.problems, self.hresult, self.desc)
+
+    def __rich__(self) -> Any:
+        """The desc's table with the broken fields marked, then the problems; for `rich.print(error)`."""
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(*([] if self.desc is None else [self.desc.table(self.problems).to_rich()]), Text(self.args[0]))
+
+    def _repr_html_(self) -> str:
+        from dmlpy.render import paragraph_html
+
+        table = "" if self.desc is None else self.desc.table(self.problems).to_html()
+        return table + paragraph_html(self.args[0])
+
+
+class BindError(DmlError):
+    """An array or buffer does not fit what the operator was compiled for. Nothing was written."""
+
+
+class DeviceError(DmlError):
+    """The device cannot do it: no GPU, no memory, a failed launch, an unknown device name."""
+
+    default_hresult = HResult.DXGI_ERROR_UNSUPPORTED

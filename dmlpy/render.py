@@ -1,0 +1,60 @@
+"""Tables of descs for a terminal, plain text and a notebook."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import rich.table
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under headings. Rows whose index is in `marked` are shown as broken."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marked: frozenset[int] = field(default_factory=frozenset)
+
+    def to_rich(self) -> rich.table.Table:
+        """The table for a terminal; broken rows are red and begin with a cross."""
+        import rich.box
+        import rich.table
+        import rich.text
+
+        table = rich.table.Table(title=self.title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
+        for column, heading in enumerate(self.headings):
+            table.add_column(heading, overflow="fold", no_wrap=column == 0)
+        for index, row in enumerate(self.rows):
+            broken = index in self.marked
+            cells = [("✗ " if broken and column == 0 else "") + cell for column, cell in enumerate(row)]
+            table.add_row(*(rich.text.Text(cell) for cell in cells), style="red" if broken else None)
+        return table
+
+    def to_text(self) -> str:
+        """The table without colours, as wide as it needs."""
+        import rich.console
+
+        console = rich.console.Console(width=200, color_system=None, legacy_windows=False)
+        with console.capture() as capture:
+            console.print(self.to_rich())
+        return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+
+    def to_html(self) -> str:
+        """The table for a notebook; broken rows are red and begin with a cross."""
+        head = "".join(f"<th>{html.escape(heading)}</th>" for heading in self.headings)
+        body = []
+        for index, row in enumerate(self.rows):
+            broken = index in self.marked
+            cells = "".join(f"<td>{'✗ ' if broken and column == 0 else ''}{html.escape(cell)}</td>" for column, cell in enumerate(row))
+            style = ' style="color: #b00020"' if broken else ""
+            body.append(f"<tr{style}>{cells}</tr>")
+        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{''.join(body)}</table>"
+
+
+def paragraph_html(text: str) -> str:
+    """Preformatted text for a notebook."""
+    return f"<pre>{html.escape(text)}</pre>"

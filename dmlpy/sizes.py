@@ -1,0 +1,160 @@
+"""The pattern language for sizes: `"1 num_directions 4*hidden_size input_size"`.
+
+A pattern has one term for each dimension: an integer, a symbol, `k*symbol`, or once `*symbol` for a run of dimensions.
+Symbols are bound by vote: every tensor says what it holds, the value that most places hold wins, and who disagrees is blamed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+_TERM = re.compile(r"(?P<number>\d+)$|(?:(?P<factor>\d+)\*)?(?P<symbol>[a-z]\w*)$|\*(?P<run>[a-z]\w*)$")
+
+
+@dataclass(frozen=True)
+class Term:
+    """What one dimension of a pattern says: `factor * symbol`, or a plain number where there is no symbol."""
+
+    factor: int
+    symbol: str | None = None
+    run: bool = False
+
+    def __str__(self) -> str:
+        if self.symbol is None:
+            return str(self.factor)
+        return f"*{self.symbol}" if self.run else self.symbol if self.factor == 1 else f"{self.factor}*{self.symbol}"
+
+
+@cache
+def parse(pattern: str) -> tuple[Term, ...]:
+    """The terms of a pattern.
+
+    Raises:
+        ValueError: a term is none of the four forms, or there is more than one run.
+    """
+    terms = []
+    for text in pattern.split():
+        match = _TERM.match(text)
+        if match is None:
+            raise ValueError(f"{text!r} in the size pattern {pattern!r} is no integer, symbol, k*symbol or *symbol")
+        if match["number"]:
+            terms.append(Term(int(match["number"])))
+        else:
+            terms.append(Term(int(match["factor"] or 1), match["symbol"] or match["run"], run=match["run"] is not None))
+    if sum(term.run for term in terms) > 1:
+        raise ValueError(f"the size pattern {pattern!r} has more than one run")
+    return tuple(terms)
+
+
+def align(terms: Sequence[Term], dimension_count: int) -> tuple[Term, ...] | None:
+    """The terms with a run spread over the dimensions that it covers (`sizes[0]`, `sizes[1]`, ...); None if the counts do not fit."""
+    if not any(term.run for term in terms):
+        return tuple(terms) if len(terms) == dimension_count else None
+    width = dimension_count - len(terms) + 1
+    if width < 0:
+        return None
+    spread: list[Term] = []
+    for term in terms:
+        spread.extend([Term(1, f"{term.symbol}[{index}]") for index in range(width)] if term.run else [term])
+    return tuple(spread)
+
+
+@dataclass
+class _Vote:
+    value: int
+    places: list[str] = field(default_factory=list)
+
+
+class Sizes(Mapping[str, int]):
+    """The symbols of a desc bound to numbers, each with the reason that it has that value."""
+
+    def __init__(self) -> None:
+        self._settled: dict[str, tuple[int, str]] = {}
+        self._votes: dict[str, list[_Vote]] = {}
+
+    def settle(self, symbol: str, value: int, reason: str) -> None:
+        """Binds a symbol by an attribute, which outranks every tensor."""
+        self._settled[symbol] = (value, reason)
+
+    def vote(self, term: Term, size: int, place: str) -> None:
+        """One dimension of one tensor speaks for its symbol; sizes that no value of the symbol explains do not count."""
+        if term.symbol is None or size < 1 or size % term.factor:
+            return
+        value = size // term.factor
+        votes = self._votes.setdefault(term.symbol, [])
+        for candidate in votes:
+            if candidate.value == value:
+                candidate.places.append(place)
+                return
+        votes.append(_Vote(value, [place]))
+
+    def _winner(self, symbol: str) -> _Vote | None:
+        # max() keeps the first of equals: a tie goes to the value of the earliest field.
+        return max(self._votes.get(symbol, ()), key=lambda vote: len(vote.places), default=None)
+
+    def __getitem__(self, symbol: str) -> int:
+        if symbol in self._settled:
+            return self._settled[symbol][0]
+        winner = self._winner(symbol)
+        if winner is None:
+            raise KeyError(symbol)
+        return winner.value
+
+    def __iter__(self) -> Iterator[str]:
+        yield from {**self._settled, **self._votes}
+
+    def __len__(self) -> int:
+        return len({**self._settled, **self._votes})
+
+    def why(self, symbol: str) -> str:
+        """One line: the value, and the attribute or the places (three at most) that hold it."""
+        if symbol in self._settled:
+            value, reason = self._settled[symbol]
+            return f"{symbol} = {value}: {reason}"
+        winner = self._winner(symbol)
+        if winner is None:
+            return f"{symbol} is not known"
+        places = winner.places[:3]
+        more = f" and {len(winner.places) - 3} more" if len(winner.places) > 3 else ""
+        return f"{symbol} = {winner.value}: held by {', '.join(places)}{more}"
+
+    def evaluate(self, term: Term) -> int | None:
+        """The number that a term stands for; None while its symbol is unbound."""
+        if term.symbol is None:
+            return term.factor
+        return term.factor * self[term.symbol] if term.symbol in self else None
+
+    def __contains__(self, symbol: object) -> bool:
+        return symbol in self._settled or symbol in self._votes
+
+    def infer(self, terms: Iterable[Term]) -> tuple[int, ...] | None:
+        """The sizes that a pattern stands for; None while any symbol is unbound. A run is as long as its votes."""
+        sizes: list[int] = []
+        for term in terms:
+            if term.run:
+                index = 0
+                while (symbol := f"{term.symbol}[{index}]") in self:
+                    sizes.append(self[symbol])
+                    index += 1
+                if index == 0:
+                    return None
+            else:
+                value = self.evaluate(term)
+                if value is None:
+                    return None
+                sizes.append(value)
+        return tuple(sizes)
+
+
+def show(terms: Iterable[Term]) -> str:
+    """A pattern for a message: `[1, num_directions, 4*hidden_size, input_size]`."""
+    return f"[{', '.join(str(term) for term in terms)}]"
+
+
+def is_permutation(sizes: Sequence[int], expected: Sequence[int]) -> bool:
+    """Whether the same sizes were given in another order (and more than ones were moved)."""
+    return tuple(sizes) != tuple(expected) and sorted(sizes) == sorted(expected) and math.prod(expected) > 1

@@ -1,0 +1,218 @@
+"""The base of every struct that mirrors directml.h, and the forms that its members take.
+
+A `Struct` is a frozen pydantic model. Its constructor accepts both spellings of every member and refuses, with `DescError`, what the C
+struct could not hold: unknown or missing members, a text where a number belongs. Rules on values live elsewhere (`dmlpy.check`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from dmlpy.enums import DmlEnum
+from dmlpy.naming import c_member, nearest
+from dmlpy.problems import DescError, Problem
+
+
+def brief(value: Any) -> str:
+    """A value as text for a message: one line, at most 80 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _as_uint(value: Any) -> int:
+    if isinstance(value, bool | np.bool_):
+        raise ValueError("an integer")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError("an integer") from None
+
+
+def _as_uints(value: Any) -> tuple[int, ...]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError("a sequence of integers")
+    try:
+        return tuple(_as_uint(item) for item in value)
+    except ValueError:
+        raise ValueError("a sequence of integers") from None
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, str) and value.strip().lower() in ("inf", "-inf", "nan"):
+        value = float(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ValueError("a number, or one of 'inf', '-inf', 'nan'")
+    value = float(value)
+    # One NaN object, so that a struct that holds it equals its copy (tuples and dicts compare by identity first).
+    return math.nan if math.isnan(value) else value
+
+
+def _as_bool(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1):
+        return bool(value)
+    raise ValueError("True or False")
+
+
+ReadT = TypeVar("ReadT", covariant=True)
+WriteT = TypeVar("WriteT", contravariant=True)
+EnumT = TypeVar("EnumT", bound=DmlEnum)
+
+if TYPE_CHECKING:
+    # Type checkers take a member's constructor argument from `__set__` and its value from `__get__`: this is how a
+    # list is welcome where a tuple is kept, and a name where an enumeration is.
+    class Member(Generic[ReadT, WriteT]):
+        @overload
+        def __get__(self, owner: None, kind: Any) -> ReadT: ...
+        @overload
+        def __get__(self, owner: object, kind: Any) -> ReadT: ...
+        def __get__(self, owner: Any, kind: Any = None) -> ReadT: ...
+        def __set__(self, owner: Any, value: WriteT) -> None: ...
+
+    class Spelled(Member[EnumT, EnumT | str | int], Generic[EnumT]): ...
+
+    Uint = Member[int, int | np.integer[Any]]
+    OptionalUint = Member[int | None, int | np.integer[Any] | None]
+    Uints = Member[tuple[int, ...], Sequence[int]]
+    OptionalUints = Member[tuple[int, ...] | None, Sequence[int] | None]
+    Float = Member[float, float | str | np.floating[Any]]
+    Bool = Member[bool, bool | np.bool_]
+else:
+
+    class Spelled:
+        """A member of an enumeration, accepted in every spelling: `Spelled[DataType]`."""
+
+        def __class_getitem__(cls, kind: type[DmlEnum]) -> Any:
+            return Annotated[kind, BeforeValidator(kind.parse)]
+
+    Uint = Annotated[int, BeforeValidator(_as_uint)]
+    OptionalUint = Annotated[int | None, BeforeValidator(lambda value: None if value is None else _as_uint(value))]
+    Uints = Annotated[tuple[int, ...], BeforeValidator(_as_uints)]
+    OptionalUints = Annotated[tuple[int, ...] | None, BeforeValidator(lambda value: None if value is None else _as_uints(value))]
+    Float = Annotated[float, BeforeValidator(_as_float)]
+    Bool = Annotated[bool, BeforeValidator(_as_bool)]
+
+
+def default(value: Any) -> Any:
+    """The value that a member has in Python when it is left out."""
+    return Field(default=value)
+
+
+class Struct(BaseModel):
+    """A struct of directml.h: frozen, hashable, comparable, picklable; JSON in the C spelling."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    c_name: ClassVar[str] = ""
+    """The struct's name in directml.h."""
+
+    c_counts: ClassVar[Mapping[str, str]] = {}
+    """Members of the C struct that only tell a length, with the member whose length it is. They exist in JSON, not in Python."""
+
+    def __init__(self, /, **members: Any) -> None:
+        values, problems = self._by_python_name(members)
+        for name, value in values.items():
+            try:
+                values[name] = self._read_member(name, value)
+            except DescError as error:
+                problems += [problem.under(name) for problem in error.problems]
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            reported = {problem.field for problem in problems}
+            problems += [problem for problem in _form_problems(error) if problem.field not in reported]
+        if problems:
+            raise DescError(self.c_name or type(self).__name__, problems)
+
+    @classmethod
+    def member_named(cls, spelling: str) -> str | None:
+        """The Python name of a member, of its Python or C spelling; None if there is no such member."""
+        if spelling in cls.model_fields:
+            return spelling
+        return next((name for name in cls.model_fields if c_member(name) == spelling), None)
+
+    @classmethod
+    def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        values: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for spelling, value in members.items():
+            name = cls.member_named(spelling)
+            if name in values:
+                problems.append(Problem("field.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
+            elif name is not None:
+                values[name] = value
+            elif spelling not in cls.c_counts:
+                candidate = nearest(spelling, [*cls.model_fields, *cls.c_counts])
+                if candidate and spelling[:1].isupper():
+                    candidate = c_member(candidate)
+                expected = f"one of {', '.join(cls.model_fields)}"
+                remedy = f"did you mean {candidate}?" if candidate else None
+                problems.append(Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy))
+        for spelling, counted in cls.c_counts.items():
+            given, array = members.get(spelling), values.get(counted)
+            length = len(array) if isinstance(array, Sequence) else 0
+            if given is not None and (isinstance(given, bool) or given != length):
+                problems.append(Problem("count.length", spelling, brief(given), f"{length}, the length of {counted}"))
+        return values, problems
+
+    @classmethod
+    def _read_member(cls, name: str, value: Any) -> Any:
+        """A chance for a kind of struct to accept other forms of a member's value; raises DescError with places relative to it."""
+        return value
+
+    def replace(self, **members: Any) -> Self:
+        """A copy with some members changed; both spellings are accepted."""
+        values, problems = self._by_python_name(members)
+        if problems:
+            raise DescError(self.c_name or type(self).__name__, problems)
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | values)
+
+
+def _form_problems(error: ValidationError) -> list[Problem]:
+    problems = []
+    for item in error.errors(include_url=False):
+        path = ""
+        for part in item["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else ("." if path else "") + str(part)
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, DescError):
+            problems += [problem.under(path) for problem in cause.problems]
+        elif item["type"] == "missing":
+            problems.append(Problem("field.missing", path, "missing", "a value: the member is required"))
+        else:
+            expected = str(cause).removeprefix("expected ") if cause else item["msg"]
+            given = item["input"]
+            remedy = None
+            if isinstance(given, str) and expected.startswith("one of "):
+                candidate = nearest(given, expected.removeprefix("one of ").split(", "))
+                remedy = f"did you mean {candidate}?" if candidate else None
+            problems.append(Problem("field.form", path, brief(given), expected, remedy=remedy))
+    return problems
+
+
+def c_value(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """A member's value as JSON: names of enumerations, lists, `"inf"`; `convert` renders nested structs."""
+    if isinstance(value, Struct):
+        return convert(value)
+    if isinstance(value, DmlEnum):
+        return value.c_name
+    if isinstance(value, tuple):
+        return [c_value(item, convert) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a JSON struct with what `{"Type": ..., "Desc": {...}}` nests moved up; `Type` and `Desc` in any case."""
+    members = {key.capitalize() if key.lower() in ("type", "desc") else key: value for key, value in data.items()}
+    nested = members.get("Desc")
+    if isinstance(nested, Mapping):
+        del members["Desc"]
+        members |= nested
+    return members

@@ -1,0 +1,309 @@
+"""`TensorDesc`: what a tensor looks like in memory. It owns no memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any, ClassVar
+
+from dmlpy.enums import DataType, TensorFlags
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import OptionalUint, OptionalUints, Spelled, Struct, Uint, Uints, brief, c_value, default, unwrap
+
+MAX_DIMENSION_COUNT = 8
+MAX_ELEMENTS = 2**32 - 1
+MAX_UINT32 = 2**32 - 1
+MINIMUM_BUFFER_ALIGNMENT = 16
+_EXACT_OVERLAP_LIMIT = 4096
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a tensor without gaps whose last dimension is contiguous."""
+    strides = [1] * len(sizes)
+    for axis in range(len(sizes) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * sizes[axis + 1]
+    return tuple(strides)
+
+
+class TensorDesc(Struct):
+    """DML_BUFFER_TENSOR_DESC, the only kind that DML_TENSOR_DESC can hold.
+
+    Attributes:
+        data_type: type of the elements.
+        sizes: elements along each dimension, 1 to 8 of them.
+        strides: elements from one entry to the next along each dimension; 0 repeats an entry (broadcast), None is packed.
+        flags: OWNED_BY_DML for an input that the operator takes over at initialisation.
+        total_tensor_size_in_bytes: bytes of the buffer; None or 0 is the smallest that holds the tensor.
+        guaranteed_base_offset_alignment: bytes that the tensor's address is promised to be a multiple of; 0 promises nothing.
+    """
+
+    c_name: ClassVar[str] = "DML_BUFFER_TENSOR_DESC"
+    c_counts: ClassVar[Mapping[str, str]] = {"DimensionCount": "sizes"}
+
+    data_type: Spelled[DataType]
+    sizes: Uints
+    strides: OptionalUints = default(None)
+    flags: Spelled[TensorFlags] = default(TensorFlags.NONE)
+    total_tensor_size_in_bytes: OptionalUint = default(None)
+    guaranteed_base_offset_alignment: Uint = default(0)
+
+    def __init__(self, /, **members: Any) -> None:
+        # DxDispatch and directml.h write these for "packed" and "compute it": one meaning, one value, so that equal descs are equal.
+        for spelling in ("strides", "Strides"):
+            if spelling in members and isinstance(members[spelling], list | tuple) and not members[spelling]:
+                members[spelling] = None
+        for spelling in ("total_tensor_size_in_bytes", "TotalTensorSizeInBytes"):
+            if spelling in members and members[spelling] == 0:
+                members[spelling] = None
+        super().__init__(**members)
+
+    @classmethod
+    def of(cls, array: Any, *, dimension_count: int | None = None) -> TensorDesc:
+        """The desc of an existing array: NumPy, CuPy, or anything with `__cuda_array_interface__` or `__dlpack__`.
+
+        Args:
+            array: its type, sizes and strides are taken as they are; packed arrays get no explicit strides.
+            dimension_count: dimensions of the desc; leading dimensions of size 1 are added as needed.
+
+        Raises:
+            DescError: DirectML has no such element type, a stride is negative or no multiple of the element, or the
+                array has more dimensions than asked for.
+        """
+        from dmlpy.arrays import layout_of
+
+        try:
+            shape, strides, dtype = layout_of(array)
+        except TypeError as error:
+            raise DescError(
+                "TensorDesc.of", [Problem("array.kind", "", f"a {type(array).__name__}", "an array", why=(str(error),))]
+            ) from None
+        problems = []
+        data_type = DataType.UNKNOWN
+        try:
+            data_type = DataType.of(dtype)
+        except TypeError as error:
+            problems.append(Problem("array.type", "data_type", str(dtype), "a type that DirectML has", why=(str(error),)))
+        if any(stride < 0 or stride % dtype.itemsize for stride in strides):
+            expected = f"non-negative multiples of the element's {dtype.itemsize} bytes"
+            remedy = "pass a contiguous copy (numpy.ascontiguousarray)"
+            problems.append(Problem("array.strides", "strides", f"{strides} bytes", expected, remedy=remedy))
+        missing = 0 if dimension_count is None else dimension_count - len(shape)
+        if missing < 0:
+            problems.append(Problem("array.dims", "sizes", f"{len(shape)} dimensions", f"at most {dimension_count}"))
+        if problems:
+            raise DescError("TensorDesc.of", problems)
+        sizes = (1,) * missing + tuple(shape)
+        counted = tuple(stride // dtype.itemsize for stride in strides)
+        padded = packed_strides(sizes)[:missing] + counted
+        # Strides of dimensions of size 1 do not matter: libraries fill them in at will, and a packed array should say so.
+        same = all(size == 1 or given == packed for size, given, packed in zip(sizes, padded, packed_strides(sizes), strict=True))
+        return cls(data_type=data_type, sizes=sizes, strides=None if same else padded)
+
+    @cached_property
+    def element_strides(self) -> tuple[int, ...]:
+        """The strides in elements, also where the desc leaves them out."""
+        return packed_strides(self.sizes) if self.strides is None else self.strides
+
+    @property
+    def dimension_count(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def element_count(self) -> int:
+        """Elements that the sizes describe; a broadcast one counts each time."""
+        return math.prod(self.sizes)
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last that the tensor reaches, both included."""
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=False))
+
+    @property
+    def reached_bytes(self) -> int:
+        """Bytes from the tensor's address to the end of the last element that it reaches."""
+        return -(-self.span * self.data_type.bits // 8)
+
+    @property
+    def minimum_size_in_bytes(self) -> int:
+        """The smallest legal TotalTensorSizeInBytes: the reached bytes rounded up to a multiple of 4 (DMLCalcBufferTensorSize)."""
+        return -(-self.reached_bytes // 4) * 4
+
+    @property
+    def size_in_bytes(self) -> int:
+        """TotalTensorSizeInBytes as given, else the smallest legal one."""
+        return self.total_tensor_size_in_bytes or self.minimum_size_in_bytes
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the elements lie one after the other, the last dimension fastest."""
+        return self.strides is None or all(
+            size == 1 or stride == packed for size, stride, packed in zip(self.sizes, self.strides, packed_strides(self.sizes), strict=True)
+        )
+
+    @property
+    def contiguous_axes(self) -> tuple[int, ...]:
+        """Axes along which neighbours are one element apart (of those with more than one entry)."""
+        return tuple(
+            axis for axis, (size, stride) in enumerate(zip(self.sizes, self.element_strides, strict=False)) if size > 1 and stride == 1
+        )
+
+    @property
+    def broadcast_axes(self) -> tuple[int, ...]:
+        """Axes along which one entry stands for all."""
+        return tuple(
+            axis for axis, (size, stride) in enumerate(zip(self.sizes, self.element_strides, strict=False)) if size > 1 and stride == 0
+        )
+
+    def overlaps_itself(self) -> bool:
+        """Whether two entries may share memory. Exact for small tensors; large ones that interleave unusually count as overlapping."""
+        dims = sorted((stride, size) for size, stride in zip(self.sizes, self.element_strides, strict=True) if size > 1)
+        reach = 0
+        for stride, size in dims:
+            if stride <= reach:
+                break
+            reach += (size - 1) * stride
+        else:
+            return False
+        if self.element_count > _EXACT_OVERLAP_LIMIT:
+            return True
+        offsets = [sum(steps) for steps in product(*([index * stride for index in range(size)] for stride, size in dims))]
+        return len(set(offsets)) < len(offsets)
+
+    def layout(self) -> str:
+        """How the tensor lies in memory, in words: packed, strided with its contiguous axis, broadcast."""
+        if not self.sizes or (self.strides is not None and len(self.strides) != len(self.sizes)):
+            return "invalid"
+        if self.is_packed:
+            return "packed"
+        words = [f"axis {axis} contiguous" for axis in self.contiguous_axes] or ["no contiguous axis"]
+        words += [f"axis {axis} broadcast" for axis in self.broadcast_axes]
+        return ", ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members in the C spelling, in the form that DxDispatch models use; members that say nothing are left out."""
+        data: dict[str, Any] = {"DataType": self.data_type.c_name, "DimensionCount": len(self.sizes), "Sizes": list(self.sizes)}
+        if self.strides is not None:
+            data["Strides"] = list(self.strides)
+        if self.flags is not TensorFlags.NONE:
+            data["Flags"] = c_value(self.flags, dict)
+        if self.total_tensor_size_in_bytes is not None:
+            data["TotalTensorSizeInBytes"] = self.total_tensor_size_in_bytes
+        if self.guaranteed_base_offset_alignment:
+            data["GuaranteedBaseOffsetAlignment"] = self.guaranteed_base_offset_alignment
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TensorDesc:
+        """The desc of a JSON object: flat, or nested as `{"Type": "BUFFER", "Desc": {...}}`.
+
+        Raises:
+            DescError: unknown, missing or unparsable members.
+        """
+        if not isinstance(data, Mapping):
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with DataType and Sizes")])
+        members = unwrap(data)
+        kind = members.pop("Type", "BUFFER")
+        if kind not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER"):
+            raise DescError(cls.c_name, [Problem("field.form", "type", brief(kind), "BUFFER, the only kind of tensor")])
+        if isinstance(members.get("Flags"), list) and len(members["Flags"]) <= 1:
+            members["Flags"] = (members["Flags"] or ["NONE"])[0]
+        return cls(**members)
+
+    def problems(self, *, output: bool, strict: bool = False) -> list[Problem]:
+        """The broken rules that concern this tensor alone, with places relative to it.
+
+        Args:
+            output: whether the tensor is written: outputs may not overlap themselves.
+            strict: also what DirectML demands of the buffers behind the tensor (multiples of 4 bytes, 16-byte alignment).
+        """
+        found: list[Problem] = []
+
+        def report(code: str, path: str, given: Any, expected: str, *why: str, remedy: str | None = None) -> None:
+            found.append(Problem(code, path, str(given), expected, why, remedy))
+
+        if self.data_type is DataType.UNKNOWN:
+            report("type.unknown", "data_type", "UNKNOWN", "a known element type")
+        if not 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT:
+            report("dims.range", "sizes", f"{len(self.sizes)} dimensions", f"1 to {MAX_DIMENSION_COUNT} dimensions")
+        for axis, size in enumerate(self.sizes):
+            if not 1 <= size <= MAX_UINT32:
+                report("size.range", f"sizes[{axis}]", size, f"1 to {MAX_UINT32}")
+        if self.strides is not None and len(self.strides) != len(self.sizes):
+            report("stride.count", "strides", f"{len(self.strides)} strides", f"{len(self.sizes)}, one for each dimension")
+        for axis, stride in enumerate(self.strides or ()):
+            if not 0 <= stride <= MAX_UINT32:
+                remedy = "flip the data: a stride cannot be negative" if stride < 0 else None
+                report("stride.range", f"strides[{axis}]", stride, f"0 to {MAX_UINT32} elements", remedy=remedy)
+        if not 0 <= self.guaranteed_base_offset_alignment <= MAX_UINT32:
+            report("alignment.range", "guaranteed_base_offset_alignment", self.guaranteed_base_offset_alignment, f"0 to {MAX_UINT32}")
+        if self.total_tensor_size_in_bytes is not None and not 0 <= self.total_tensor_size_in_bytes < 2**64:
+            report("total_size.range", "total_tensor_size_in_bytes", self.total_tensor_size_in_bytes, "an unsigned 64-bit integer")
+        if found:
+            return found  # the rules below need a well-formed layout
+
+        if max(self.element_count, self.span) > MAX_ELEMENTS:
+            count = f"{self.element_count} elements" if self.element_count > MAX_ELEMENTS else f"a span of {self.span} elements"
+            report("elements.limit", "sizes", count, f"at most {MAX_ELEMENTS}")
+        if self.total_tensor_size_in_bytes is not None and self.total_tensor_size_in_bytes < self.minimum_size_in_bytes:
+            rule = (
+                f"{self.minimum_size_in_bytes} = ({self.span - 1} + 1) * {self.data_type.bits} bits in bytes, rounded up to a multiple of 4"
+            )
+            remedy = "leave it out: it is computed then"
+            why = (f"{self.span - 1} is the sum of (sizes - 1) * strides",)
+            report(
+                "total_size.small", "total_tensor_size_in_bytes", self.total_tensor_size_in_bytes, f"at least {rule}", *why, remedy=remedy
+            )
+        alignment, element = self.guaranteed_base_offset_alignment, max(1, self.data_type.bits // 8)
+        if alignment and (alignment & (alignment - 1) or alignment < element):
+            expected = f"0, or a power of two of at least the element's {element} bytes"
+            report("alignment.value", "guaranteed_base_offset_alignment", alignment, expected)
+        if self.data_type.bits == 4 and self.strides is not None and not self.is_packed:
+            report("stride.nibble", "strides", self.strides, "packed strides: elements of 4 bits have no address of their own")
+        if output:
+            self._output_problems(report)
+        if strict:
+            if self.size_in_bytes % 4:
+                report("strict.size", "total_tensor_size_in_bytes", self.size_in_bytes, "a multiple of 4, as every DirectML buffer")
+            if 0 < alignment < MINIMUM_BUFFER_ALIGNMENT:
+                expected = f"0 or at least {MINIMUM_BUFFER_ALIGNMENT} (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)"
+                report("strict.alignment", "guaranteed_base_offset_alignment", alignment, expected)
+        return found
+
+    def _output_problems(self, report: Any) -> None:
+        if self.flags is TensorFlags.OWNED_BY_DML:
+            report("flag.output", "flags", "OWNED_BY_DML", "NONE: only an input can be owned")
+        if self.broadcast_axes:
+            for axis in self.broadcast_axes:
+                expected = f"a stride that keeps the {self.sizes[axis]} entries of axis {axis} apart"
+                report(
+                    "stride.broadcast", f"strides[{axis}]", 0, expected, "an output cannot be broadcast: entries would overwrite each other"
+                )
+        elif self.overlaps_itself():
+            expected = "strides that give every entry memory of its own"
+            remedy = f"packed strides would be {packed_strides(self.sizes)}"
+            report("stride.overlap", "strides", self.strides, expected, "entries of an output would overwrite each other", remedy=remedy)
+
+    def numpy_strides(self) -> tuple[int, ...]:
+        """The strides in bytes, as NumPy counts them."""
+        itemsize = self.data_type.numpy.itemsize
+        return tuple(stride * itemsize for stride in self.element_strides)
+
+    def summary(self) -> str:
+        """One line: type, sizes, layout, bytes."""
+        strides = "" if self.is_packed else f" strides {list(self.element_strides)}"
+        return f"{self.data_type} {list(self.sizes)}{strides} ({self.layout()}, {self.size_in_bytes} bytes)"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        from dmlpy.render import paragraph_html
+
+        return paragraph_html(self.summary())
+
+
+def same_layout(desc: TensorDesc, strides: Sequence[int]) -> bool:
+    """Whether strides in elements mean the desc's own layout; those of dimensions of size 1 do not matter."""
+    return all(size == 1 or own == given for size, own, given in zip(desc.sizes, desc.element_strides, strides, strict=True))
