@@ -1,7 +1,5 @@
 """DirectML's operators on any machine: descriptor structs that mirror directml.h, checked, compiled, run on NumPy or CUDA."""
 
-import contextlib
-
 from dmlpy.arrays import Buffer
 from dmlpy.checking import check
 from dmlpy.compiler import compile  # noqa: A004  (the contract's name)
@@ -16,9 +14,7 @@ from dmlpy.devices import (
     device,
     list_devices,
 )
-
-with contextlib.suppress(ImportError):  # TEMPORARY until cuda/kernels.py exists
-    from dmlpy.devices import cuda as _cuda
+from dmlpy.devices import cuda as _cuda  # noqa: F401  (adds itself to the kinds of devices)
 from dmlpy.devices import numpy as _numpy  # noqa: F401
 from dmlpy.enums import DataType, FeatureLevel, HResult, RecurrentDirection, TensorFlags, TensorType
 from dmlpy.operators.activation import (

@@ -10,7 +10,7 @@ from dmlpy import support
 from dmlpy.descs import OperatorDesc, TensorField
 from dmlpy.enums import DataType, FeatureLevel, TensorFlags
 from dmlpy.problems import DescError, Problem
-from dmlpy.sizes import Sizes, align, is_permutation, show
+from dmlpy.sizes import Sizes, align, is_permutation, run_of, show
 from dmlpy.support import Since, TypeSet, level_for, row_at
 from dmlpy.tensors import MAX_UINT32, TensorDesc
 
@@ -116,6 +116,11 @@ def _size_problems(
         yield Problem(
             "dims.support", f"{field.name}.sizes", f"{count} dimensions {list(tensor.sizes)}", f"{expected} dimensions", why, remedy
         )
+        return
+    run = run_of(field.marker.terms, count)
+    if run is not None and (width := known.evaluate(run[0])) not in (None, run[1]):
+        expected = f"{count - run[1] + (width or 0)} dimensions"
+        yield Problem("dims.equal", f"{field.name}.sizes", f"{count} dimensions", expected, (pattern, known.why(run[0].symbol or "")))
         return
     wanted = [known.evaluate(term) for term in terms]
     remedy = None

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from dmlpy.enums import FeatureLevel
 from dmlpy.naming import c_member, nearest
 from dmlpy.problems import DescError, Problem
-from dmlpy.sizes import Sizes, align, parse
+from dmlpy.sizes import Sizes, align, parse, run_of
 from dmlpy.structs import Struct, brief, c_value, unwrap
 from dmlpy.support import Since, TypeSet
 from dmlpy.tensors import TensorDesc
@@ -218,6 +218,8 @@ class OperatorDesc(Struct):
         for field in self.tensor_fields():
             desc = getattr(self, field.name)
             terms = None if desc is None else align(field.marker.terms, len(desc.sizes))
+            if terms is not None and (run := run_of(field.marker.terms, len(desc.sizes))):
+                known.vote(*run, f"{field.name}.sizes")
             for axis, term in enumerate(terms or ()):
                 known.vote(term, desc.sizes[axis], f"{field.name}.sizes[{axis}]")
         return known

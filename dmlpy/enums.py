@@ -48,9 +48,9 @@ class DmlEnum(enum.IntEnum):
             for member in cls:
                 if str(member).upper() == name:
                     return member
-        elif isinstance(value, int) and not isinstance(value, bool | enum.Enum):
+        elif isinstance(value, int | np.integer) and not isinstance(value, bool | enum.Enum):
             try:
-                return cls(value)
+                return cls(int(value))
             except ValueError:
                 pass
         raise ValueError(f"expected one of {', '.join(cls.spellings())}")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+MAX_SIZE = 2**32 - 1
 _TERM = re.compile(r"(?P<number>\d+)$|(?:(?P<factor>\d+)\*)?(?P<symbol>[a-z]\w*)$|\*(?P<run>[a-z]\w*)$")
 
 
@@ -50,11 +51,18 @@ def parse(pattern: str) -> tuple[Term, ...]:
     return tuple(terms)
 
 
+def run_of(terms: Sequence[Term], dimension_count: int) -> tuple[Term, int] | None:
+    """The symbol for the length of a pattern's run, and its length in a tensor of so many dimensions; None without a run."""
+    run = next((term for term in terms if term.run), None)
+    return None if run is None else (Term(1, f"len({run.symbol})"), dimension_count - len(terms) + 1)
+
+
 def align(terms: Sequence[Term], dimension_count: int) -> tuple[Term, ...] | None:
     """The terms with a run spread over the dimensions that it covers (`sizes[0]`, `sizes[1]`, ...); None if the counts do not fit."""
-    if not any(term.run for term in terms):
+    run = run_of(terms, dimension_count)
+    if run is None:
         return tuple(terms) if len(terms) == dimension_count else None
-    width = dimension_count - len(terms) + 1
+    width = run[1]
     if width < 0:
         return None
     spread: list[Term] = []
@@ -81,8 +89,8 @@ class Sizes(Mapping[str, int]):
         self._settled[symbol] = (value, reason)
 
     def vote(self, term: Term, size: int, place: str) -> None:
-        """One dimension of one tensor speaks for its symbol; sizes that no value of the symbol explains do not count."""
-        if term.symbol is None or size < 1 or size % term.factor:
+        """One dimension of one tensor speaks for its symbol, unless no tensor may have the size or no value of the symbol explains it."""
+        if term.symbol is None or not 1 <= size <= MAX_SIZE or size % term.factor:
             return
         value = size // term.factor
         votes = self._votes.setdefault(term.symbol, [])
@@ -131,23 +139,15 @@ class Sizes(Mapping[str, int]):
     def __contains__(self, symbol: object) -> bool:
         return symbol in self._settled or symbol in self._votes
 
-    def infer(self, terms: Iterable[Term]) -> tuple[int, ...] | None:
-        """The sizes that a pattern stands for; None while any symbol is unbound. A run is as long as its votes."""
-        sizes: list[int] = []
-        for term in terms:
-            if term.run:
-                index = 0
-                while (symbol := f"{term.symbol}[{index}]") in self:
-                    sizes.append(self[symbol])
-                    index += 1
-                if index == 0:
-                    return None
-            else:
-                value = self.evaluate(term)
-                if value is None:
-                    return None
-                sizes.append(value)
-        return tuple(sizes)
+    def infer(self, terms: Sequence[Term]) -> tuple[int, ...] | None:
+        """The sizes that a pattern stands for; None while any symbol is unbound."""
+        run = run_of(terms, 0)
+        width = 0 if run is None else self.evaluate(run[0])
+        if width is None:
+            return None
+        spread = align(terms, len(terms) if run is None else len(terms) - 1 + width) or ()
+        sizes = [self.evaluate(term) for term in spread]
+        return None if None in sizes else tuple(size for size in sizes if size is not None)
 
 
 def show(terms: Iterable[Term]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -48,7 +48,10 @@ def _as_float(value: Any) -> float:
         value = float(value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise ValueError("a number, or one of 'inf', '-inf', 'nan'")
-    value = float(value)
+    try:
+        value = float(value)
+    except OverflowError:
+        raise ValueError("a number that a float holds") from None
     # One NaN object, so that a struct that holds it equals its copy (tuples and dicts compare by identity first).
     return math.nan if math.isnan(value) else value
 
@@ -155,8 +158,8 @@ class Struct(BaseModel):
                 problems.append(Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy))
         for spelling, counted in cls.c_counts.items():
             given, array = members.get(spelling), values.get(counted)
-            length = len(array) if isinstance(array, Sequence) else 0
-            if given is not None and (isinstance(given, bool) or given != length):
+            length = len(array) if isinstance(array, Sized) else 0
+            if given is not None and counted in values and (isinstance(given, bool) or given != length):
                 problems.append(Problem("count.length", spelling, brief(given), f"{length}, the length of {counted}"))
         return values, problems
 
@@ -170,7 +173,8 @@ class Struct(BaseModel):
         values, problems = self._by_python_name(members)
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
-        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | values)
+        counts = {spelling: members[spelling] for spelling in self.c_counts if spelling in members}
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | values | counts)
 
 
 def _form_problems(error: ValidationError) -> list[Problem]:

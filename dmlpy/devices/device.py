@@ -65,7 +65,7 @@ class Device(ABC):
 
     @abstractmethod
     def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
-        """A device array as a NumPy array; waits for the work on the stream."""
+        """A device array as a NumPy array; waits for the work on the stream. A NumPy array stays itself."""
 
     @abstractmethod
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:

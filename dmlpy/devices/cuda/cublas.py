@@ -1,0 +1,102 @@
+"""The one cuBLAS product that the plans need, called directly: CuPy's wrapper refuses a stream that is being captured."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import threading
+from typing import Any
+
+from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.problems import DeviceError
+
+# cublas_api.h and library_types.h
+_OP_N, _OP_T = 0, 1
+_REAL_TYPES = {"float32": 0, "float16": 2}
+_COMPUTE_32F = 68
+_DISALLOW_REDUCED_PRECISION_REDUCTION = 16
+_GEMM_DEFAULT = -1
+_STATUS_ALLOC_FAILED = 3
+
+_INT, _POINTER = ctypes.c_int, ctypes.c_void_p
+_SIGNATURES = {
+    "cublasCreate_v2": (ctypes.POINTER(_POINTER),),
+    "cublasSetMathMode": (_POINTER, _INT),
+    "cublasSetStream_v2": (_POINTER, _POINTER),
+    "cublasSetWorkspace_v2": (_POINTER, _POINTER, ctypes.c_size_t),
+    # handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb, beta, C, Ctype, ldc, computeType, algo
+    "cublasGemmEx": (
+        *(_POINTER, _INT, _INT, _INT, _INT, _INT, _POINTER),
+        *(_POINTER, _INT, _INT, _POINTER, _INT, _INT, _POINTER),
+        *(_POINTER, _INT, _INT, _INT, _INT),
+    ),
+}
+
+
+class Cublas:
+    """A cuBLAS handle of one device, which must be current in every call. Threads may share it.
+
+    Products into an ordinary stream use cuBLAS's own workspaces, which keep streams apart. Those into a stream that `use_workspace` named
+    use the one given there, so that a captured product holds no allocation.
+
+    Args:
+        library: the loaded cuBLAS; None finds the one that CuPy uses.
+
+    Raises:
+        DeviceError: the library is not installed, or refuses.
+    """
+
+    def __init__(self, library: ctypes.CDLL | None = None) -> None:
+        self._library = _load() if library is None else library
+        for name, types in _SIGNATURES.items():
+            getattr(self._library, name).argtypes = types
+        self._handle = _POINTER()
+        self._call("cublasCreate_v2", ctypes.byref(self._handle))
+        # Sums in float32 throughout, also where a product is split along k; never TF32.
+        self._call("cublasSetMathMode", self._handle, _DISALLOW_REDUCED_PRECISION_REDUCTION)
+        self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
+        self._workspaces: dict[int, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+
+    def use_workspace(self, stream: int, pointer: int, size: int) -> None:
+        """From now on products into the stream use this memory, aligned to 256 bytes; with size 0 again cuBLAS's own."""
+        with self._lock:
+            if size:
+                self._workspaces[stream] = pointer, size
+            else:
+                self._workspaces.pop(stream, None)
+
+    def gemm(self, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool) -> None:
+        """C = A @ transpose(B), or C += ...; all row-major."""
+        # cuBLAS is column-major: a row-major matrix is its transpose there, and transpose(C) = B @ transpose(A).
+        operand = _REAL_TYPES[a.data_type.name]
+        beta = self._one if accumulate else self._zero
+        with self._lock:
+            self._call("cublasSetStream_v2", self._handle, stream)
+            workspace = self._workspaces.get(stream)
+            if workspace is not None:
+                self._call("cublasSetWorkspace_v2", self._handle, *workspace)  # cublasSetStream has just forgotten it
+            self._call(
+                "cublasGemmEx",
+                *(self._handle, _OP_T, _OP_N, b.rows, a.rows, a.columns, ctypes.addressof(self._one)),
+                *(b.pointer, operand, b.row_stride, a.pointer, operand, a.row_stride, ctypes.addressof(beta)),
+                *(c.pointer, _REAL_TYPES[c.data_type.name], c.row_stride, _COMPUTE_32F, _GEMM_DEFAULT),
+            )
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self._library, name)(*arguments)
+        if status == _STATUS_ALLOC_FAILED:
+            raise MemoryError(f"{name} found no memory on the device")
+        if status:
+            raise DeviceError(f"{name} failed with cublasStatus_t {status}")
+
+
+def _load() -> ctypes.CDLL:
+    """The library that CuPy uses, found the way CuPy finds it."""
+    try:
+        found = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib("cublas").abs_path
+        if found is None:
+            raise OSError("it is loaded from an unknown place")
+        return ctypes.CDLL(found)
+    except (ImportError, RuntimeError, OSError) as error:
+        raise DeviceError(f"cuBLAS cannot be loaded (pip install dmlpy[cuda13] or dmlpy[cuda12] brings it): {error}") from error

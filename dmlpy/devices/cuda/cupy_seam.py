@@ -1,0 +1,370 @@
+"""`CupySeam`: the CUDA seam by CuPy. CuPy is imported when the first of its functions is called.
+
+Streams come in as integers, so the runtime's and the driver's functions are called by CuPy's thin bindings. Kernels are CuPy functions
+over modules of our own: CuPy's compiler adds options (`-ftz=true`) that would change results, and its cache knows nothing of ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from dmlpy.devices.cuda.cublas import Cublas
+from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
+from dmlpy.enums import HResult
+from dmlpy.problems import DeviceError
+
+Array = np.ndarray[Any, Any]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+COMPILE_OPTIONS = ("--std=c++17",)
+
+# CUfunction_attribute of cuda.h
+_MAX_THREADS_PER_BLOCK, _SHARED_BYTES, _LOCAL_BYTES, _REGISTERS, _MAX_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
+_COMPUTE_CAPABILITY_MAJOR = 75
+"""A cudaDeviceAttr that CuPy has no name for."""
+_MEMORY_ALLOCATION = 2
+"""cudaError_t and CUresult."""
+_LEGACY_STREAMS = (0, 1)
+"""Handles of the default stream that orders itself with all others; it cannot be captured."""
+
+
+def _translated(function: Method) -> Method:
+    """The method with the errors of CuPy and CUDA turned into `DeviceError`."""
+
+    @functools.wraps(function)
+    def method(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except DeviceError:
+            raise
+        except Exception as error:
+            raise _device_error(function.__name__, error) from error
+
+    return cast(Method, method)
+
+
+def _device_error(what: str, error: Exception) -> DeviceError:
+    status = getattr(error, "status", None)
+    out_of_memory = isinstance(error, MemoryError) or status == _MEMORY_ALLOCATION
+    return DeviceError(f"{what}: {error or type(error).__name__}", hresult=HResult.E_OUTOFMEMORY if out_of_memory else None)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream handle as CuPy's functions take it."""
+
+    ptr: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.ptr
+
+
+@dataclass(frozen=True)
+class CupyMemory:
+    """A block of CuPy's memory pool; it goes back there with this object."""
+
+    pointer: int
+    size: int
+    owner: Any
+
+
+@dataclass(frozen=True)
+class CupyFunction:
+    """A loaded kernel; `launcher` is CuPy's `Function`, which keeps its module."""
+
+    launcher: Any
+    device: int
+    max_threads: int
+
+
+@dataclass(frozen=True)
+class CupyGraph:
+    """An instantiated CUDA graph and the memory that its matrix products work in."""
+
+    graph: Any
+    device: int
+    workspace: CupyMemory
+
+
+class CupySeam:
+    """The CUDA seam over CuPy 14 or newer. Threads may share it; see `Seam` for the methods."""
+
+    name = "CuPy"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cublas: dict[int, Cublas] = {}
+
+    @functools.cached_property
+    def _cupy(self) -> Any:
+        try:
+            import cupy
+        except ImportError as error:
+            raise DeviceError(f"CuPy cannot be imported (pip install dmlpy[cuda13] or dmlpy[cuda12] brings it): {error}") from error
+        return cupy
+
+    @property
+    def _runtime(self) -> Any:
+        return self._cupy.cuda.runtime
+
+    @property
+    def _driver(self) -> Any:
+        return self._cupy.cuda.driver
+
+    # the device
+
+    def device_count(self) -> int:
+        try:
+            return int(self._runtime.getDeviceCount())
+        except Exception:
+            return 0  # no CuPy, no driver, no GPU: nothing to run on, which is an answer
+
+    @_translated
+    def limits(self, device: int) -> Limits:
+        runtime = self._runtime
+        properties = runtime.getDeviceProperties(device)
+        name = properties["name"]
+        return Limits(
+            name=name.decode() if isinstance(name, bytes) else str(name),
+            compute_capability=10 * int(properties["major"]) + int(properties["minor"]),
+            multiprocessors=int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device)),
+            shared_memory_per_block=int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device)),
+            total_memory=int(properties["totalGlobalMem"]),
+            driver_version=int(runtime.driverGetVersion()),
+            runtime_version=int(runtime.runtimeGetVersion()),
+        )
+
+    @_translated
+    def free_memory(self, device: int) -> int:
+        with self.use(device):
+            free, _ = self._runtime.memGetInfo()
+            return int(free) + int(self._cupy.get_default_memory_pool().free_bytes())
+
+    def use(self, device: int) -> AbstractContextManager[None]:
+        return self._use(device)
+
+    @contextmanager
+    def _use(self, device: int) -> Iterator[None]:
+        runtime = self._runtime
+        before = runtime.getDevice()
+        if before != device:
+            runtime.setDevice(device)
+        try:
+            yield
+        finally:
+            if before != device:
+                runtime.setDevice(before)
+
+    # kernels
+
+    @_translated
+    def compiler_version(self) -> str:
+        major, minor = self._cupy.cuda.nvrtc.getVersion()
+        return " ".join([f"NVRTC {major}.{minor}", *COMPILE_OPTIONS])
+
+    @_translated
+    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
+        nvrtc = self._cupy.cuda.nvrtc
+        known = [int(supported) for supported in nvrtc.getSupportedArchs()]
+        if architecture < min(known):
+            oldest = f"{min(known) / 10}, the oldest that this NVRTC compiles for"
+            raise DeviceError(f"compute capability {architecture / 10} is older than {oldest}")
+        # A GPU newer than the compiler gets the newest intermediate code, which its driver translates.
+        exact = architecture in known
+        target = f"sm_{architecture}" if exact else f"compute_{max(arch for arch in known if arch <= architecture)}"
+        program = nvrtc.createProgram(source, "kernel.cu", (), ())
+        try:
+            nvrtc.addNameExpression(program, entry)
+            try:
+                nvrtc.compileProgram(program, (*COMPILE_OPTIONS, f"--gpu-architecture={target}"))
+            except nvrtc.NVRTCError as error:
+                raise DeviceError(f"NVRTC refuses {entry} for {target}:\n{nvrtc.getProgramLog(program)}") from error
+            image = nvrtc.getCUBIN(program) if exact else nvrtc.getPTX(program)
+            return bytes(image), str(nvrtc.getLoweredName(program, entry))
+        finally:
+            nvrtc.destroyProgram(program)
+
+    @_translated
+    def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> CupyFunction:
+        with self.use(device):
+            self._blas(device)  # made now, since a stream that is being captured later on may not allow it
+            module = self._cupy.cuda.function.Module()
+            module.load(image)
+            launcher = module.get_function(symbol)
+            if shared_bytes:
+                own = self._driver.funcGetAttribute(_SHARED_BYTES, launcher.ptr)
+                self._driver.funcSetAttribute(launcher.ptr, _MAX_DYNAMIC_SHARED_BYTES, shared_bytes - own)
+            return CupyFunction(launcher, device, int(self._driver.funcGetAttribute(_MAX_THREADS_PER_BLOCK, launcher.ptr)))
+
+    @_translated
+    def attributes(self, function: CupyFunction) -> FunctionAttributes:
+        def read(attribute: int) -> int:
+            return int(self._driver.funcGetAttribute(attribute, function.launcher.ptr))
+
+        return FunctionAttributes(read(_REGISTERS), read(_LOCAL_BYTES), read(_SHARED_BYTES), function.max_threads)
+
+    @_translated
+    def occupancy(self, function: CupyFunction, threads: int, shared_bytes: int) -> int:
+        with self.use(function.device):
+            return int(self._driver.occupancyMaxActiveBlocksPerMultiprocessor(function.launcher.ptr, threads, shared_bytes))
+
+    @_translated
+    def launch(
+        self,
+        function: CupyFunction,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        argument: Array,
+        stream: int,
+        cooperative: bool = False,
+    ) -> None:
+        if cooperative:
+            # CuPy would shrink a one-dimensional grid with a mere warning, and the kernel would wait for blocks that never run.
+            multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, function.device)
+            resident = self.occupancy(function, threads, shared_bytes) * multiprocessors
+            if grid[0] * grid[1] * grid[2] > resident:
+                raise DeviceError(f"a cooperative grid of {grid} blocks, of which {resident} fit at a time")
+        with self.use(function.device):
+            function.launcher(grid, (threads, 1, 1), (argument,), shared_bytes, _Stream(stream), cooperative)
+
+    def _blas(self, device: int) -> Cublas:
+        """The device's cuBLAS; the device is current."""
+        with self._lock:
+            if device not in self._cublas:
+                self._cublas[device] = Cublas()
+            return self._cublas[device]
+
+    @_translated
+    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False) -> None:
+        with self.use(device):
+            self._blas(device).gemm(a, b, c, stream, accumulate)
+
+    # memory
+
+    @contextmanager
+    def _on(self, device: int, stream: int) -> Iterator[None]:
+        """The device and the stream as CuPy's current ones: its memory pool gives a freed block to the stream that asked for it."""
+        cuda = self._cupy.cuda
+        with self.use(device):
+            if cuda.get_current_stream().ptr == stream:
+                yield
+                return
+            wrap = getattr(cuda.Stream, "from_external", None)
+            with cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream)):
+                yield
+
+    @_translated
+    def allocate(self, device: int, size: int, stream: int) -> CupyMemory:
+        with self._on(device, stream):
+            memory = self._cupy.cuda.alloc(size)
+        return CupyMemory(int(memory.ptr), size, memory)
+
+    @_translated
+    def copy(self, destination: int, source: int, size: int, stream: int) -> None:
+        self._runtime.memcpyAsync(destination, source, size, self._runtime.memcpyDeviceToDevice, stream)
+
+    @_translated
+    def memset(self, pointer: int, value: int, size: int, stream: int) -> None:
+        self._runtime.memsetAsync(pointer, value, size, stream)
+
+    @_translated
+    def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:
+        item = np.dtype(data_type).itemsize
+        span = 0 if 0 in sizes else 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+        memory = self.allocate(device, span * item, stream)
+        return self._cupy.ndarray(tuple(sizes), data_type, memptr=memory.owner, strides=tuple(stride * item for stride in strides))
+
+    @_translated
+    def to_device(self, device: int, array: Array, stream: int) -> Any:
+        packed = np.ascontiguousarray(array)
+        with self._on(device, stream):
+            made = self._cupy.empty(packed.shape, packed.dtype)
+            if packed.nbytes:
+                # From pageable memory the call returns when the source has been read, so `packed` may go.
+                self._runtime.memcpyAsync(made.data.ptr, packed.ctypes.data, packed.nbytes, self._runtime.memcpyHostToDevice, stream)
+        return made
+
+    @_translated
+    def to_host(self, array: Any, stream: int) -> Array:
+        given = self._cupy.asarray(array)
+        with self._on(given.device.id, stream):
+            result: Array = self._cupy.asnumpy(given)
+        return result
+
+    @_translated
+    def read(self, pointer: int, size: int, stream: int) -> bytes:
+        data = np.empty(size, np.uint8)
+        self._runtime.memcpyAsync(data.ctypes.data, pointer, size, self._runtime.memcpyDeviceToHost, stream)
+        self._runtime.streamSynchronize(stream)
+        return data.tobytes()
+
+    @_translated
+    def from_dlpack(self, value: Any) -> Any:
+        _, device = value.__dlpack_device__()
+        with self.use(device):
+            return self._cupy.from_dlpack(value)
+
+    # order
+
+    @_translated
+    def current_stream(self, device: int) -> int:
+        return int(self._cupy.cuda.get_current_stream(device).ptr)
+
+    @_translated
+    def synchronize(self, stream: int) -> None:
+        self._runtime.streamSynchronize(stream)
+
+    @_translated
+    def is_capturing(self, stream: int) -> bool:
+        return stream not in _LEGACY_STREAMS and bool(self._runtime.streamIsCapturing(stream))
+
+    @_translated
+    def capture(self, device: int, issue: Callable[[int], None]) -> CupyGraph:
+        with self.use(device):
+            blas = self._blas(device)
+            stream = self._cupy.cuda.Stream(non_blocking=True)
+            workspace = self.allocate(device, self._workspace_size(device), self.current_stream(device))
+            blas.use_workspace(stream.ptr, workspace.pointer, workspace.size)
+            try:
+                stream.begin_capture()
+                try:
+                    issue(stream.ptr)
+                except BaseException:
+                    with suppress(Exception):  # what ending it reports follows from the first failure
+                        stream.end_capture()
+                    raise
+                return CupyGraph(stream.end_capture(), device, workspace)
+            finally:
+                blas.use_workspace(stream.ptr, 0, 0)
+
+    def _workspace_size(self, device: int) -> int:
+        """What cuBLAS asks for to be free in its choice of kernels: 32 MiB from Hopper on, 4 MiB before."""
+        major = self._runtime.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
+        return (32 if major >= 9 else 4) << 20
+
+    @_translated
+    def launch_graph(self, graph: CupyGraph, stream: int) -> None:
+        with self.use(graph.device):
+            graph.graph.launch(_Stream(stream))
+
+    @_translated
+    def record_event(self, stream: int) -> Any:
+        event = self._cupy.cuda.Event()
+        self._runtime.eventRecord(event.ptr, stream)
+        return event
+
+    @_translated
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        end.synchronize()
+        return float(self._cupy.cuda.get_elapsed_time(start, end))
+
+
+_is_a_seam: type[Seam] = CupySeam

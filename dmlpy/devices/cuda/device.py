@@ -1,0 +1,122 @@
+"""`CudaDevice`: one GPU behind the seam, and the plans of the families beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dmlpy import arrays
+from dmlpy.arrays import ArrayView
+from dmlpy.descs import OperatorDesc
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent import recurrent_plan
+from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.device import DEVICE_KINDS, Device, Memory, show_bytes
+from dmlpy.devices.plan import Launch, Plan
+from dmlpy.operators.recurrent import RecurrentDesc
+from dmlpy.tensors import TensorDesc
+
+
+class CudaDevice(Device):
+    """A GPU.
+
+    Args:
+        seam: the CUDA implementation.
+        ordinal: the GPU's index.
+    """
+
+    memory_kind = "cuda"
+
+    def __init__(self, seam: Seam, ordinal: int = 0) -> None:
+        self.name = f"cuda:{ordinal}"
+        self.ordinal = ordinal
+        self.seam = seam
+        self.limits = seam.limits(ordinal)
+        self.library = KernelLibrary(seam, ordinal)
+
+    def plan(self, desc: OperatorDesc) -> Plan | None:
+        return recurrent_plan(desc, self.library) if isinstance(desc, RecurrentDesc) else None
+
+    def runs(self, kind: type[OperatorDesc]) -> bool:
+        return issubclass(kind, RecurrentDesc)
+
+    def describe(self) -> dict[str, str]:
+        limits = self.limits
+        return {
+            "name": limits.name,
+            "compute capability": f"{limits.compute_capability // 10}.{limits.compute_capability % 10}",
+            "multiprocessors": str(limits.multiprocessors),
+            "shared memory per block": show_bytes(limits.shared_memory_per_block),
+            "memory": f"{show_bytes(self.available_memory())} free of {show_bytes(limits.total_memory)}",
+            "CUDA driver, runtime": f"{limits.driver_version}, {limits.runtime_version}",
+            "through": self.seam.name,
+        }
+
+    def available_memory(self) -> int:
+        return self.seam.free_memory(self.ordinal)
+
+    def _allocate(self, size: int, stream: int) -> Memory:
+        memory = self.seam.allocate(self.ordinal, size, stream)
+        return Memory(memory.pointer, size, memory)
+
+    def empty(self, desc: TensorDesc, stream: int) -> Any:
+        return self.seam.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)
+
+    def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> Any:
+        return self.seam.to_device(self.ordinal, array, self.current_stream() if stream is None else stream)
+
+    def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
+        if isinstance(array, np.ndarray):
+            return array
+        return self.seam.to_host(array, self.current_stream() if stream is None else stream)
+
+    def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
+        array = self.seam.to_device(self.ordinal, data, stream)
+        return Memory(self.view(array).pointer, data.nbytes, array)
+
+    def read(self, pointer: int, size: int, stream: int) -> bytes:
+        return self.seam.read(pointer, size, stream)
+
+    def view(self, value: Any) -> ArrayView:
+        if not hasattr(value, "__cuda_array_interface__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] != 1:
+            value = self.seam.from_dlpack(value)
+        return arrays.view(value)
+
+    def current_stream(self) -> int:
+        return self.seam.current_stream(self.ordinal)
+
+    def synchronize(self, stream: int) -> None:
+        self.seam.synchronize(stream)
+
+    def start_timer(self, stream: int) -> Callable[[], float] | None:
+        start = self.seam.record_event(stream)
+        return lambda: self.seam.elapsed_ms(start, self.seam.record_event(stream))
+
+    def repeatable(self, plan: Plan, launch: Launch) -> Launch:
+        if not plan.capturable:
+            return launch
+        seam = self.seam
+        graph = seam.capture(self.ordinal, launch)
+
+        def replay(stream: int) -> None:
+            # A graph cannot be launched into a stream that is itself being captured: there the plan issues its launches one by one.
+            if seam.is_capturing(stream):
+                launch(stream)
+            else:
+                seam.launch_graph(graph, stream)
+
+        return replay
+
+
+@cache
+def _cuda_device(index: int) -> CudaDevice | None:
+    from dmlpy.devices.cuda.cupy_seam import CupySeam
+
+    seam = CupySeam()
+    return CudaDevice(seam, index) if index < seam.device_count() else None
+
+
+DEVICE_KINDS["cuda"] = _cuda_device

@@ -1,0 +1,198 @@
+"""`Kernel`, one CUDA entry point, and `KernelLibrary`, which compiles each of them once for a device."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.plan import Launch
+from dmlpy.tensors import TensorDesc
+
+Struct = np.ndarray[Any, np.dtype[np.void]]
+"""One element of a kernel's parameter struct."""
+
+
+def struct(*fields: tuple[Any, ...]) -> np.dtype[Any]:
+    """The NumPy type of a C struct with these fields, laid out as a C++ compiler does."""
+    return np.dtype(list(fields), align=True)
+
+
+STRIDED = struct(("data", np.uint64), ("strides", np.int64, (4,)))
+"""`Strided<T>` of raw_kernels/common/strided.cuh."""
+
+
+def strided(desc: TensorDesc | None, pointer: int | None) -> tuple[int, tuple[int, ...]]:
+    """The value of a `STRIDED` field for a tensor of four dimensions; absent without a desc or an address."""
+    if desc is None or pointer is None:
+        return 0, (0, 0, 0, 0)
+    return pointer, desc.element_strides
+
+
+def scalar_type(data_type: np.dtype[Any]) -> str:
+    """A floating element type as the kernels spell it."""
+    return {"float32": "float", "float16": "machine::half"}[data_type.name]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One CUDA entry point.
+
+    Attributes:
+        file: its source in raw_kernels/.
+        entry: the C++ expression of the instance: `walk<float, 1, Rnn, Activations<Tanh>, Activations<Tanh>>`.
+        parameters: the struct that it takes by value.
+        parameter_struct: the struct's C++ name.
+        dynamic_shared: whether launches ask for dynamic shared memory.
+    """
+
+    file: str
+    entry: str
+    parameters: np.dtype[Any]
+    parameter_struct: str
+    dynamic_shared: bool = False
+
+
+class KernelLibrary:
+    """The kernels of one device, each compiled when first asked for, and kept on disk for the next process.
+
+    Threads may share it.
+
+    Attributes:
+        seam: the CUDA implementation.
+        device: the device's ordinal.
+        limits: what the device can do.
+    """
+
+    def __init__(self, seam: Seam, device_ordinal: int) -> None:
+        self.seam = seam
+        self.device = device_ordinal
+        self.limits = seam.limits(device_ordinal)
+        self._functions: dict[Kernel, Any] = {}
+        self._lock = threading.Lock()
+
+    def function(self, kernel: Kernel) -> Any:
+        """The loaded kernel, as the seam's launches take it.
+
+        Raises:
+            DeviceError: it cannot be compiled or loaded.
+        """
+        function = self._functions.get(kernel)
+        if function is not None:
+            return function
+        with self._lock:
+            if kernel not in self._functions:
+                shared_bytes = self.limits.shared_memory_per_block if kernel.dynamic_shared else 0
+                image, symbol = self._image(kernel)
+                self._functions[kernel] = self.seam.load(self.device, image, symbol, shared_bytes)
+            return self._functions[kernel]
+
+    def launch(self, kernel: Kernel, grid: Sequence[int], threads: int, argument: Struct, shared_bytes: int = 0) -> Launch:
+        """One launch of a kernel with everything but the stream; a grid of fewer than three axes is one block deep in the others."""
+        seam, function = self.seam, self.function(kernel)
+        width, height, depth = (*grid, 1, 1)[:3]
+
+        def launch(stream: int) -> None:
+            seam.launch(function, (width, height, depth), threads, shared_bytes, argument, stream)
+
+        return launch
+
+    def launch_elements(self, kernel: Kernel, count: int, argument: Struct) -> Launch:
+        """A launch of a kernel whose threads take elements in turn, whatever the size of the grid."""
+        return self.launch(kernel, (self.element_blocks(count),), ELEMENT_THREADS, argument)
+
+    def element_blocks(self, count: int) -> int:
+        """Blocks of `ELEMENT_THREADS` for `count` elements: enough to fill the device, no more than there is work for."""
+        return max(1, min(-(-count // ELEMENT_THREADS), _WAVES * self.limits.multiprocessors))
+
+    def _image(self, kernel: Kernel) -> tuple[bytes, str]:
+        source = sources.read(kernel.file)
+        architecture = self.limits.compute_capability
+        identity = (source, kernel.entry, str(architecture), self.seam.name, self.seam.compiler_version())
+        store = _ImageStore.open()
+        key = hashlib.sha256("\0".join(identity).encode()).hexdigest()
+        stored = None if store is None else store.read(key)
+        if stored is not None:
+            return stored
+        image, symbol = self.seam.compile(source, kernel.entry, architecture)
+        if store is not None:
+            store.write(key, image, symbol)
+        return image, symbol
+
+
+ELEMENT_THREADS = 256
+"""Threads of a block where a thread owns elements that do not depend on each other."""
+
+_WAVES = 16
+"""Blocks of `ELEMENT_THREADS` for each multiprocessor, at most: two rounds of eight resident ones."""
+
+
+class _ImageStore:
+    """Compiled kernels on disk: a file for each, its name the hash of all that it was made from.
+
+    A file holds the SHA-256 of the rest, then the symbol, a zero byte and the image. Whoever can write here decides what runs on the
+    GPU, so a directory that others own or can write to is not used. What cannot be read or written is compiled anew.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @classmethod
+    def open(cls) -> _ImageStore | None:
+        """The user's store, made if it is missing; None where there can be no private one."""
+        directory = cache_directory()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            state = directory.stat()
+        except OSError:
+            return None
+        if sys.platform != "win32" and (state.st_uid != os.getuid() or state.st_mode & 0o022):
+            return None
+        return cls(directory)
+
+    def read(self, key: str) -> tuple[bytes, str] | None:
+        try:
+            data = (self._directory / key).read_bytes()
+        except OSError:
+            return None
+        digest, content = data[:32], data[32:]
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        symbol, _, image = content.partition(b"\0")
+        return image, symbol.decode()
+
+    def write(self, key: str, image: bytes, symbol: str) -> None:
+        content = symbol.encode() + b"\0" + image
+        with contextlib.suppress(OSError):
+            handle, temporary = tempfile.mkstemp(dir=self._directory)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(content).digest() + content)
+                os.replace(temporary, self._directory / key)
+            except OSError:
+                os.unlink(temporary)
+
+
+def cache_directory() -> Path:
+    """Where compiled kernels are kept: `DMLPY_CACHE_DIR`, else a folder in the user's cache."""
+    chosen = os.environ.get("DMLPY_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "dmlpy" / "kernels"

@@ -1,0 +1,57 @@
+"""The CUDA sources as the compiler gets them: one self-contained text for each file of `raw_kernels/`."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+MACHINE_HEADER = "common/machine.cuh"
+MACHINE_BEGIN = "// begin common/machine.cuh\n"
+"""Line before the expanded machine header, in every text; whoever runs the kernels on another machine replaces what is between."""
+MACHINE_END = "// end common/machine.cuh\n"
+
+_INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*\n?')
+
+
+@cache
+def directory() -> Path:
+    """Where the sources are: inside the installed package, or beside it in a source tree.
+
+    Raises:
+        FileNotFoundError: neither place exists, so the installation is broken.
+    """
+    package = Path(__file__).resolve().parents[2]
+    for place in (package / "raw_kernels", package.parent / "raw_kernels"):
+        if (place / MACHINE_HEADER).is_file():
+            return place
+    raise FileNotFoundError(f"raw_kernels/ is neither in {package} nor beside it")
+
+
+@cache
+def read(file: str) -> str:
+    """The text of a source with each of its includes in place, at its first mention only.
+
+    `#line` directives keep file names and line numbers in the compiler's messages. The machine header stands between
+    `MACHINE_BEGIN` and `MACHINE_END`.
+    """
+    return _expand(file, set())
+
+
+def _expand(file: str, seen: set[str]) -> str:
+    seen.add(file)
+    parts = [f'#line 1 "{file}"\n']
+    for number, line in enumerate((directory() / file).read_text(encoding="utf-8").splitlines(keepends=True), 1):
+        include = _INCLUDE.fullmatch(line)
+        if line.strip() == "#pragma once":
+            parts.append("\n")
+        elif include is None:
+            parts.append(line)
+        elif include[1] in seen:
+            parts.append("\n")
+        else:
+            text = _expand(include[1], seen)
+            if include[1] == MACHINE_HEADER:
+                text = MACHINE_BEGIN + text + MACHINE_END
+            parts += [text, f'#line {number + 1} "{file}"\n']
+    return "".join(parts)

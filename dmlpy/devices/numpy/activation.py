@@ -1,0 +1,331 @@
+"""The element-wise activations in NumPy: in place or from one array to another, in the arrays' own type, without temporaries.
+
+A formula takes `(x, out, work, mask, *constants)`: `out` is `x` itself or shares no memory with it; `work` (rows like `x`) and `mask`
+(bools like `x`) are scratch. Every formula is right from the smallest to the largest number and for infinities, also where the plain
+expression overflows or divides infinity by infinity. NaN stays NaN, except where the definition itself makes it 0 (THRESHOLDED_RELU,
+SHRINK).
+
+Callers suppress floating-point warnings (`numpy.errstate`): lanes that a selection then discards may overflow on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from dmlpy.operators.activation import (
+    ActivationCeluDesc,
+    ActivationDesc,
+    ActivationEluDesc,
+    ActivationGeluDesc,
+    ActivationHardSigmoidDesc,
+    ActivationIdentityDesc,
+    ActivationLeakyReluDesc,
+    ActivationLinearDesc,
+    ActivationParametricSoftplusDesc,
+    ActivationReluDesc,
+    ActivationScaledEluDesc,
+    ActivationScaledTanhDesc,
+    ActivationShrinkDesc,
+    ActivationSigmoidDesc,
+    ActivationSoftplusDesc,
+    ActivationSoftsignDesc,
+    ActivationTanhDesc,
+    ActivationThresholdedReluDesc,
+)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Formula = Callable[..., None]
+
+_FORMULAS: dict[type[ActivationDesc], tuple[Formula, tuple[str | float, ...], int]] = {}
+
+
+def _formula(kind: type[ActivationDesc], *constants: str | float, work: int = 0) -> Callable[[Formula], Formula]:
+    """Registers the formula of an operator: its constants (fields of the desc, or numbers) and how many rows of `work` it needs."""
+
+    def register(formula: Formula) -> Formula:
+        _FORMULAS[kind] = (formula, constants, work)
+        return formula
+
+    return register
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation made ready for arrays of one type."""
+
+    formula: Formula
+    constants: tuple[Array, ...]
+    """Zero-dimensional arrays: NumPy takes them faster than Python's numbers."""
+    work: int
+    """Rows of scratch that a call needs."""
+
+    @classmethod
+    def of(cls, desc: ActivationDesc, dtype: np.dtype[Any]) -> Activation:
+        """The activation that a desc describes.
+
+        Raises:
+            TypeError: the desc is of no element-wise activation known here.
+        """
+        if type(desc) not in _FORMULAS:
+            raise TypeError(f"{type(desc).__name__} has no element-wise formula")
+        formula, constants, work = _FORMULAS[type(desc)]
+        with np.errstate(over="ignore"):
+            values = (getattr(desc, constant) if isinstance(constant, str) else constant for constant in constants)
+            return cls(formula, tuple(np.array(value, dtype) for value in values), work)
+
+    def bind(self, x: Array, out: Array, work: Array, mask: Array) -> Callable[[], None]:
+        """A call that computes `out` from `x`, both one-dimensional; `work` is [at least self.work, at least x.size]."""
+        return partial(self.formula, x, out, work[: self.work, : x.size], mask[: x.size], *self.constants)
+
+
+def evaluate(desc: ActivationDesc, x: Array) -> Array:
+    """A new array of the activation of every element, computed in the array's own type."""
+    activation = Activation.of(desc, x.dtype)
+    flat = np.ascontiguousarray(x).reshape(-1)
+    out = np.empty_like(flat)
+    with np.errstate(all="ignore"):
+        activation.bind(flat, out, np.empty((activation.work, flat.size), x.dtype), np.empty(flat.size, np.bool_))()
+    return out.reshape(x.shape)
+
+
+def _replace(x: Array, out: Array, mask: Array, values: Array | float) -> None:
+    """Writes `values` where the mask is set and `x` elsewhere."""
+    if out is not x:
+        out[...] = x
+    np.copyto(out, values, where=mask)
+
+
+@_formula(ActivationIdentityDesc)
+def _identity(x: Array, out: Array, work: Array, mask: Array) -> None:
+    if out is not x:
+        out[...] = x
+
+
+@_formula(ActivationLinearDesc, "alpha", "beta")
+def _linear(x: Array, out: Array, work: Array, mask: Array, alpha: Array, beta: Array) -> None:
+    np.multiply(x, alpha, out)
+    np.add(out, beta, out)
+
+
+@_formula(ActivationReluDesc, 0.0)
+def _relu(x: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
+    np.maximum(x, zero, out=out)
+
+
+@_formula(ActivationLeakyReluDesc, 0.0, "alpha", work=1)
+def _leaky_relu(x: Array, out: Array, work: Array, mask: Array, zero: Array, alpha: Array) -> None:
+    scaled = work[0]
+    np.less(x, zero, mask)
+    np.multiply(x, alpha, scaled)
+    _replace(x, out, mask, scaled)
+
+
+@_formula(ActivationThresholdedReluDesc, "alpha")
+def _thresholded_relu(x: Array, out: Array, work: Array, mask: Array, alpha: Array) -> None:
+    np.greater(x, alpha, mask)
+    np.logical_not(mask, mask)
+    _replace(x, out, mask, 0.0)
+
+
+@_formula(ActivationEluDesc, 0.0, "alpha", work=1)
+def _elu(x: Array, out: Array, work: Array, mask: Array, zero: Array, alpha: Array) -> None:
+    below = work[0]
+    np.less(x, zero, mask)
+    np.expm1(x, below)
+    np.multiply(below, alpha, below)
+    _replace(x, out, mask, below)
+
+
+@_formula(ActivationCeluDesc, 0.0, "alpha", work=1)
+def _celu(x: Array, out: Array, work: Array, mask: Array, zero: Array, alpha: Array) -> None:
+    # For either sign of alpha max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) has one of its terms zero: which one, x's sign tells.
+    below = work[0]
+    np.less(x, zero, mask)
+    np.divide(x, alpha, below)
+    np.expm1(below, below)
+    np.multiply(below, alpha, below)
+    _replace(x, out, mask, below)
+
+
+@_formula(ActivationScaledEluDesc, 0.0, "alpha", "gamma", work=1)
+def _scaled_elu(x: Array, out: Array, work: Array, mask: Array, zero: Array, alpha: Array, gamma: Array) -> None:
+    below = work[0]
+    np.less_equal(x, zero, mask)
+    np.expm1(x, below)
+    np.multiply(below, alpha, below)
+    _replace(x, out, mask, below)
+    np.multiply(out, gamma, out)
+
+
+@_formula(ActivationHardSigmoidDesc, 0.0, 1.0, "alpha", "beta")
+def _hard_sigmoid(x: Array, out: Array, work: Array, mask: Array, zero: Array, one: Array, alpha: Array, beta: Array) -> None:
+    np.multiply(x, alpha, out)
+    np.add(out, beta, out)
+    np.minimum(out, one, out=out)
+    np.maximum(out, zero, out=out)
+
+
+@_formula(ActivationSigmoidDesc, 1.0)
+def _sigmoid(x: Array, out: Array, work: Array, mask: Array, one: Array) -> None:
+    # exp(-x) may overflow, to the right result 0. 0.5 * tanh(0.5 * x) + 0.5 takes as many calls and loses its digits for negative x.
+    np.negative(x, out)
+    np.exp(out, out)
+    np.add(out, one, out)
+    np.divide(one, out, out)
+
+
+@_formula(ActivationTanhDesc)
+def _tanh(x: Array, out: Array, work: Array, mask: Array) -> None:
+    np.tanh(x, out)
+
+
+@_formula(ActivationScaledTanhDesc, "alpha", "beta")
+def _scaled_tanh(x: Array, out: Array, work: Array, mask: Array, alpha: Array, beta: Array) -> None:
+    np.multiply(x, beta, out)
+    np.tanh(out, out)
+    np.multiply(out, alpha, out)
+
+
+@_formula(ActivationSoftsignDesc, 1.0, work=1)
+def _softsign(x: Array, out: Array, work: Array, mask: Array, one: Array) -> None:
+    # Infinities give the limits -1 and 1: the largest number already does.
+    denominator = work[0]
+    largest = np.finfo(x.dtype).max
+    np.clip(x, -largest, largest, out=out)
+    np.absolute(out, denominator)
+    np.add(denominator, one, denominator)
+    np.divide(out, denominator, out)
+
+
+def _log1p_exp_minus_abs(x: Array, out: Array) -> None:
+    """ln(1 + exp(-|x|)), accurate and without overflow."""
+    np.absolute(x, out)
+    np.negative(out, out)
+    np.exp(out, out)
+    np.log1p(out, out)
+
+
+@_formula(ActivationSoftplusDesc, 0.0, "steepness", work=1)
+def _softplus(x: Array, out: Array, work: Array, mask: Array, zero: Array, steepness: Array) -> None:
+    # ln(1 + exp(s x)) / s = max(x, 0) + ln(1 + exp(-s |x|)) / s for s > 0.
+    bend = work[0]
+    np.multiply(x, steepness, bend)
+    _log1p_exp_minus_abs(bend, bend)
+    np.divide(bend, steepness, bend)
+    np.maximum(x, zero, out=out)
+    np.add(out, bend, out)
+
+
+@_formula(ActivationParametricSoftplusDesc, 0.0, "alpha", "beta", work=1)
+def _parametric_softplus(x: Array, out: Array, work: Array, mask: Array, zero: Array, alpha: Array, beta: Array) -> None:
+    bend = work[0]
+    np.multiply(x, beta, out)
+    _log1p_exp_minus_abs(out, bend)
+    np.maximum(out, zero, out=out)
+    np.add(out, bend, out)
+    np.multiply(out, alpha, out)
+
+
+@_formula(ActivationShrinkDesc, "bias", "threshold", work=1)
+def _shrink(x: Array, out: Array, work: Array, mask: Array, bias: Array, threshold: Array) -> None:
+    result = work[0]
+    result.fill(0.0)
+    np.less(x, -threshold, mask)
+    np.add(x, bias, result, where=mask)
+    # Last, because it goes first where a negative threshold makes both conditions true.
+    np.greater(x, threshold, mask)
+    np.subtract(x, bias, result, where=mask)
+    out[...] = result
+
+
+# W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969), 631-637, with the coefficients
+# of his CALERF (1990), the highest power first: erf on [0, 0.46875] in x^2, erfc on [0.46875, 4] in x, erfc beyond in 1 / x^2.
+_ERF_NEAR = (
+    (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3),
+    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3),
+)
+_ERFC_MIDDLE = (
+    (
+        *(2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0, 6.61191906371416295e1, 2.98635138197400131e2),
+        *(8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
+    ),
+    (
+        *(1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3),
+        *(3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3),
+    ),
+)
+_ERFC_FAR = (
+    (
+        *(1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1),
+        *(1.25781726111229246e-1, 1.60837851487422766e-2, 6.58749161529837803e-4),
+    ),
+    (1.0, 2.56852019228982242e0, 1.87295284992346725e0, 5.27905102951428412e-1, 6.05183413124413191e-2, 2.33520497626869185e-3),
+)
+
+
+def _rational(x: Array, coefficients: tuple[Sequence[float], Sequence[float]], out: Array, denominator: Array) -> None:
+    """The quotient of two polynomials by Horner's scheme; the denominator's leading coefficient is 1."""
+    upper, lower = coefficients
+    np.multiply(x, upper[0], out)
+    for coefficient in upper[1:-1]:
+        np.add(out, coefficient, out)
+        np.multiply(out, x, out)
+    np.add(out, upper[-1], out)
+    np.add(x, lower[1], denominator)
+    for coefficient in lower[2:]:
+        np.multiply(denominator, x, denominator)
+        np.add(denominator, coefficient, denominator)
+    np.divide(out, denominator, out)
+
+
+@_formula(ActivationGeluDesc, 0.0, work=6)
+def _gelu(x: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
+    # 0.5 x (1 + erf(x / sqrt(2))) = max(x, 0) - 0.5 |x| erfc(|x| / sqrt(2)), which keeps its digits for negative x. |x| is held back at 40,
+    # where erfc is 0 in either type, so that infinity has its limit.
+    magnitude, scaled, argument, ratio, denominator, erfc = work
+    np.absolute(x, magnitude)
+    np.minimum(magnitude, 40.0, out=magnitude)
+    np.multiply(magnitude, sqrt(0.5), scaled)
+    np.multiply(scaled, scaled, argument)
+    np.divide(1.0, argument, argument)
+
+    # erfc(y) exp(y^2) for y = |x| / sqrt(2) from 0.46875 to 4, and beyond
+    _rational(scaled, _ERFC_MIDDLE, erfc, denominator)
+    _rational(argument, _ERFC_FAR, ratio, denominator)
+    np.multiply(ratio, argument, ratio)
+    np.subtract(1.0 / sqrt(pi), ratio, ratio)
+    np.divide(ratio, scaled, ratio)
+    np.greater(scaled, 4.0, mask)
+    np.copyto(erfc, ratio, where=mask)
+
+    # exp(-x^2 / 2) in two factors, the exponent of the first exact: an absolute error in an exponent is a relative one in the result
+    np.multiply(magnitude, 16.0, ratio)
+    np.trunc(ratio, ratio)
+    np.multiply(ratio, 0.0625, ratio)
+    np.subtract(magnitude, ratio, argument)
+    np.add(magnitude, ratio, denominator)
+    np.multiply(argument, denominator, argument)
+    np.multiply(ratio, ratio, ratio)
+    for exponent in (argument, ratio):
+        np.multiply(exponent, -0.5, exponent)
+        np.exp(exponent, exponent)
+        np.multiply(erfc, exponent, erfc)
+
+    # erfc(y) up to 0.46875
+    np.multiply(scaled, scaled, argument)
+    _rational(argument, _ERF_NEAR, ratio, denominator)
+    np.multiply(ratio, scaled, ratio)
+    np.subtract(1.0, ratio, ratio)
+    np.less(scaled, 0.46875, mask)
+    np.copyto(erfc, ratio, where=mask)
+
+    np.multiply(erfc, magnitude, erfc)
+    np.multiply(erfc, 0.5, erfc)
+    np.maximum(x, zero, out=out)
+    np.subtract(out, erfc, out)

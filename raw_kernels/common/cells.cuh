@@ -1,0 +1,138 @@
+// The recurrent cells: what one hidden unit of one sample makes of a step, given the sums of its gates.
+//
+// A cell is a pointwise function; who forms the products and when is the business of the kernels. All arithmetic is float.
+//   input[g]    row g of X[t] W^T
+//   product[g]  row g of H[t-1] R^T
+// Gate order along g: Rnn i; Gru z, r, h; Lstm i, o, f, c.
+#pragma once
+
+/// A direction's activation functions, by their names in the cells' equations.
+template <class F, class G = Identity, class H = Identity>
+struct Activations {
+    F f;
+    G g;
+    H h;
+
+    __device__ explicit Activations(float const (&attributes)[3][2])
+        : f(with_attributes<F>(attributes[0])), g(with_attributes<G>(attributes[1])), h(with_attributes<H>(attributes[2])) {}
+};
+
+/// What a cell knows of one hidden unit for the whole sequence.
+template <class Cell>
+struct Unit {
+    float bias[Cell::biases];  // Wb + Rb for each gate; Gru<true>: z and r summed, then Wb of h, then Rb of h
+    float peephole[3];         // i, o, f; read by Lstm with peepholes only
+    float clip_threshold;      // read by Lstm with clip only
+
+    /// Absent tensors count as zero.
+    __device__ Unit(float const* bias_tensor,      // [D][biases][H] or null
+                    float const* peephole_tensor,  // [D][3][H] or null
+                    float clip, long long direction, long long unit, long long hidden_size)
+        : clip_threshold(clip) {
+        for (int g = 0; g < Cell::biases; ++g) {
+            bias[g] = bias_tensor == nullptr ? 0.0f : bias_tensor[(direction * Cell::biases + g) * hidden_size + unit];
+        }
+        for (int g = 0; g < 3; ++g) {
+            peephole[g] = peephole_tensor == nullptr ? 0.0f : peephole_tensor[(direction * 3 + g) * hidden_size + unit];
+        }
+    }
+};
+
+/// H[t] = f(X[t] W^T + H[t-1] R^T + Wb + Rb)
+struct Rnn {
+    static constexpr int gates = 1;
+    static constexpr int biases = 1;
+    static constexpr bool has_memory = false;
+    static constexpr bool resets_before_product = false;
+
+    template <class Activations>
+    __device__ static float next(Activations const& activations, Unit<Rnn> const& unit, float const (&input)[1],
+                                 float const (&product)[1], float, float&) {
+        return activations.f(input[0] + product[0] + unit.bias[0]);
+    }
+};
+
+/// z = f(X[t] Wz^T + H[t-1] Rz^T + Wbz + Rbz)
+/// r = f(X[t] Wr^T + H[t-1] Rr^T + Wbr + Rbr)
+/// n = g(X[t] Wh^T + (r . H[t-1]) Rh^T + Rbh + Wbh)     linear_before_reset false
+/// n = g(X[t] Wh^T + r . (H[t-1] Rh^T + Rbh) + Wbh)     linear_before_reset true
+/// H[t] = (1 - z) . n + z . H[t-1]
+template <bool linear_before_reset>
+struct Gru {
+    static constexpr int gates = 3;
+    static constexpr int biases = linear_before_reset ? 4 : 3;
+    static constexpr bool has_memory = false;
+    /// Whether the product of the last gate is of r . H[t-1], so that all units have to reset before any can go on.
+    static constexpr bool resets_before_product = !linear_before_reset;
+
+    /// r; needs product[1] only.
+    template <class Activations>
+    __device__ static float reset(Activations const& activations, Unit<Gru> const& unit, float const (&input)[3],
+                                  float const (&product)[3]) {
+        return activations.f(input[1] + product[1] + unit.bias[1]);
+    }
+
+    /// product[2] is of H[t-1] or of r . H[t-1], as `resets_before_product` says.
+    template <class Activations>
+    __device__ static float next(Activations const& activations, Unit<Gru> const& unit, float const (&input)[3],
+                                 float const (&product)[3], float hidden, float&) {
+        float const update = activations.f(input[0] + product[0] + unit.bias[0]);
+        float candidate = input[2] + unit.bias[2];
+        if constexpr (linear_before_reset) {
+            candidate += reset(activations, unit, input, product) * (product[2] + unit.bias[3]);
+        } else {
+            candidate += product[2];
+        }
+        return (1.0f - update) * activations.g(candidate) + update * hidden;
+    }
+};
+
+/// i = f(clip(X[t] Wi^T + H[t-1] Ri^T + Pi . C[t-1] + Wbi + Rbi))
+/// F = f(clip(X[t] Wf^T + H[t-1] Rf^T + Pf . C[t-1] + Wbf + Rbf)), or 1 - i if couple_input_forget
+/// c = g(clip(X[t] Wc^T + H[t-1] Rc^T + Wbc + Rbc))
+/// C[t] = F . C[t-1] + i . c
+/// o = f(clip(X[t] Wo^T + H[t-1] Ro^T + Po . C[t] + Wbo + Rbo))
+/// H[t] = o . h(C[t])
+template <bool use_clip_threshold, bool couple_input_forget, bool has_peephole>
+struct Lstm {
+    static constexpr int gates = 4;
+    static constexpr int biases = 4;
+    static constexpr bool has_memory = true;
+    static constexpr bool resets_before_product = false;
+
+    /// A gate's sum, bounded; a NaN stays one.
+    __device__ static float clip(float sum, float threshold) {
+        if constexpr (use_clip_threshold) {
+            return sum < -threshold ? -threshold : sum > threshold ? threshold : sum;
+        } else {
+            return sum;
+        }
+    }
+
+    template <class Activations>
+    __device__ static float next(Activations const& activations, Unit<Lstm> const& unit, float const (&input)[4],
+                                 float const (&product)[4], float, float& memory) {
+        float sums[4];
+        for (int g = 0; g < 4; ++g) {
+            sums[g] = input[g] + product[g] + unit.bias[g];
+        }
+        if constexpr (has_peephole) {
+            sums[0] += unit.peephole[0] * memory;
+            sums[2] += unit.peephole[2] * memory;
+        }
+        float const entry = activations.f(clip(sums[0], unit.clip_threshold));
+        float keep;
+        if constexpr (couple_input_forget) {
+            keep = 1.0f - entry;
+        } else {
+            keep = activations.f(clip(sums[2], unit.clip_threshold));
+        }
+        float const candidate = activations.g(clip(sums[3], unit.clip_threshold));
+        memory = keep * memory + entry * candidate;
+        if constexpr (has_peephole) {
+            sums[1] += unit.peephole[1] * memory;
+        }
+        float const exit = activations.f(clip(sums[1], unit.clip_threshold));
+        return exit * activations.h(memory);
+    }
+};

@@ -1,0 +1,64 @@
+// Constants and operands in the layouts that the recurrent kernels and the matrix products read.
+//
+// copy:      destination[i][j][k][l] = source(i, j, k, l)
+// pack_bias: destination[d][g][u] = bias(d, g, u) + bias(d, gates + g, u), the bias of the input product plus that of the recurrence
+//
+// One thread owns elements; the grid is one-dimensional, of any size. No block shares anything with another.
+// Source and destination do not overlap.
+#include "common/machine.cuh"
+#include "common/strided.cuh"
+
+template <class Source, class Destination>
+struct CopyParameters {
+    Strided<Source const> source;  // any strides
+    Destination* destination;      // [sizes[0]][sizes[1]][sizes[2]][sizes[3]], packed
+    long long sizes[4];
+};
+
+template <class Source, class Destination>
+__global__ void copy(CopyParameters<Source, Destination> parameters) {
+    long long const(&sizes)[4] = parameters.sizes;
+    long long const count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
+    long long const stride = static_cast<long long>(gridDim.x) * blockDim.x;
+    for (long long index = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; index < count; index += stride) {
+        long long const row = index / sizes[3];
+        long long const plane = row / sizes[2];
+        Source const value =
+            parameters.source.at(plane / sizes[1], plane % sizes[1], row % sizes[2], index % sizes[3]);
+        parameters.destination[index] = machine::from_float<Destination>(machine::to_float(value));
+    }
+}
+
+template <class T>
+struct PackBiasParameters {
+    Strided<T const> bias;  // [1][1][D][2 gates H]: Wb of all gates, then Rb of all gates
+    float* destination;     // [D][gates][H], or [D][gates + 1][H] if keep_last_apart
+    long long directions;
+    long long gates;
+    long long hidden_size;
+    long long keep_last_apart;  // not zero: the last gate's Wb, then its Rb, are not summed
+};
+
+template <class T>
+__global__ void pack_bias(PackBiasParameters<T> parameters) {
+    long long const gates = parameters.gates;
+    long long const hidden_size = parameters.hidden_size;
+    long long const rows = parameters.keep_last_apart != 0 ? gates + 1 : gates;
+    long long const count = parameters.directions * rows * hidden_size;
+    long long const stride = static_cast<long long>(gridDim.x) * blockDim.x;
+    for (long long index = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; index < count; index += stride) {
+        long long const unit = index % hidden_size;
+        long long const row = index / hidden_size % rows;
+        long long const direction = index / hidden_size / rows;
+        long long const recurrent_row = row < gates ? gates + row : gates + row - 1;
+        bool const apart = parameters.keep_last_apart != 0;
+        float sum = 0.0f;
+        if (row < gates) {
+            sum += machine::to_float(parameters.bias.at(0, 0, direction, row * hidden_size + unit));
+        }
+        if (!apart || row != gates - 1) {
+            sum += machine::to_float(parameters.bias.at(0, 0, direction, recurrent_row * hidden_size + unit));
+        }
+        parameters.destination[index] = sum;
+    }
+}

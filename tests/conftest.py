@@ -1,0 +1,46 @@
+"""What every test module can ask for: the devices, and the skipping of tests that need a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+import dmlpy as dml
+from tests.tools import require
+
+
+@cache
+def _gpu_answers() -> bool:
+    try:
+        dml.device("cuda")
+    except dml.DeviceError:
+        return False
+    return True
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not _gpu_answers():
+        pytest.skip("no GPU answers here")
+
+
+def cuda_on_cpu(**options: Any) -> dml.Device:
+    """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU."""
+    require("g++")
+    from dmlpy.devices.cuda import CudaDevice
+    from tests.cpu_seam import CpuSeam
+
+    return CudaDevice(CpuSeam(**options))
+
+
+@pytest.fixture(params=["numpy", "cuda on the CPU", pytest.param("cuda", marks=pytest.mark.gpu)])
+def any_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
+    """Each device in turn. After a test on the CPU's stand-in for CUDA, the guard words around every allocation are checked."""
+    if request.param != "cuda on the CPU":
+        yield dml.device(request.param)
+        return
+    device = cuda_on_cpu()
+    yield device
+    device.seam.check_guards()  # type: ignore[attr-defined]

@@ -1,0 +1,181 @@
+// CUDA C++ for kernels that run on a CPU: its keywords, its built-in variables and functions, and the namespace `machine`.
+//
+// This text takes the place of raw_kernels/common/machine.cuh, whose functions it has to define under the same names.
+// CUDA_ON_CPU_ENTRY(kernel), after the kernels, defines the C functions that tests/cpu_compiler.py calls.
+#pragma once
+
+#include "cuda_threads_on_cpu.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __grid_constant__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __shared__ static thread_local
+
+#define threadIdx (cuda_on_cpu::thread_index())
+#define blockIdx (cuda_on_cpu::block_index())
+#define blockDim (cuda_on_cpu::block_size())
+#define gridDim (cuda_on_cpu::grid_size())
+
+inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { cuda_on_cpu::barrier(file, line); }
+
+inline void __syncwarp(unsigned mask = ~0u, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    cuda_on_cpu::synchronize_warp(mask, file, line);
+}
+
+[[noreturn]] inline void __trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    cuda_on_cpu::fail("__trap at %s:%d", file, line);
+}
+
+namespace cuda_on_cpu {
+
+template <class T>
+T take(unsigned mask, T value, unsigned source, const char* file, int line) {
+    static_assert(sizeof(T) <= sizeof(uint64_t));
+    uint64_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof value);
+    bits = exchange(mask, bits, source, file, line);
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+CUDA_ON_CPU_UNSEEN inline unsigned lane() { return here().index % warp_size; }
+
+}  // namespace cuda_on_cpu
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const unsigned segment = cuda_on_cpu::lane() & ~unsigned(width - 1);
+    return cuda_on_cpu::take(mask, value, segment | (unsigned(source) & unsigned(width - 1)), file, line);
+}
+
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const unsigned lane = cuda_on_cpu::lane(), source = lane ^ unsigned(lanes);
+    return cuda_on_cpu::take(mask, value, source >= (lane | unsigned(width - 1)) + 1 ? lane : source, file, line);
+}
+
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, const char* file = __builtin_FILE(),
+                   int line = __builtin_LINE()) {
+    const unsigned lane = cuda_on_cpu::lane(), last = lane | unsigned(width - 1);
+    return cuda_on_cpu::take(mask, value, lane + delta > last ? lane : lane + delta, file, line);
+}
+
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, const char* file = __builtin_FILE(),
+                 int line = __builtin_LINE()) {
+    const unsigned lane = cuda_on_cpu::lane(), first = lane & ~unsigned(width - 1);
+    return cuda_on_cpu::take(mask, value, lane < first + delta ? lane : lane - delta, file, line);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return unsigned(cuda_on_cpu::exchange(mask, predicate != 0, cuda_on_cpu::vote, file, line));
+}
+
+inline int __any_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return __ballot_sync(mask, predicate, file, line) != 0;
+}
+
+inline int __all_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return __ballot_sync(mask, predicate, file, line) == mask;
+}
+
+// CUDA's atomics order nothing but themselves.
+template <class T>
+T atomicAdd(T* address, T value) {
+    if constexpr (T(0.5) == T(0)) {
+        return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
+    } else {
+        T old, sum;
+        __atomic_load(address, &old, __ATOMIC_RELAXED);
+        do sum = old + value;
+        while (!__atomic_compare_exchange(address, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        return old;
+    }
+}
+
+template <class T>
+T atomicExch(T* address, T value) {
+    T old;
+    __atomic_exchange(address, &value, &old, __ATOMIC_RELAXED);
+    return old;
+}
+
+template <class T>
+T atomicCAS(T* address, T expected, T value) {
+    __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
+
+template <class T>
+T atomicMax(T* address, T value) {
+    T old;
+    __atomic_load(address, &old, __ATOMIC_RELAXED);
+    while (old < value && !__atomic_compare_exchange(address, &old, &value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return old;
+}
+
+template <class T>
+constexpr T min(T a, T b) {
+    return b < a ? b : a;
+}
+
+template <class T>
+constexpr T max(T a, T b) {
+    return a < b ? b : a;
+}
+
+// ---- the functions of raw_kernels/common/machine.cuh ------------------------------------------------------------------------
+
+namespace machine {
+
+struct half {
+    unsigned short bits;
+};
+
+inline float to_float(float value) { return value; }
+
+inline float to_float(half value) { return static_cast<float>(__builtin_bit_cast(_Float16, value.bits)); }
+
+template <class T>
+T from_float(float value);
+
+template <>
+inline float from_float<float>(float value) {
+    return value;
+}
+
+template <>
+inline half from_float<half>(float value) {
+    return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))};
+}
+
+inline float exp2_approx(float exponent) { return exp2f(exponent); }
+
+inline float reciprocal_approx(float value) { return 1.0f / value; }
+
+inline float shuffle_xor(float value, int mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return __shfl_xor_sync(~0u, value, mask, 32, file, line);
+}
+
+inline void store_release(unsigned* address, unsigned value) { __atomic_store_n(address, value, __ATOMIC_RELEASE); }
+
+inline unsigned load_acquire(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_ACQUIRE); }
+
+inline void store_relaxed(unsigned* address, unsigned value) { __atomic_store_n(address, value, __ATOMIC_RELAXED); }
+
+inline unsigned load_relaxed(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_RELAXED); }
+
+inline void pause() { cuda_on_cpu::leave(cuda_on_cpu::State::paused); }
+
+template <class T>
+T* dynamic_shared() {
+    return static_cast<T*>(cuda_on_cpu::dynamic_shared());
+}
+
+}  // namespace machine

@@ -1,0 +1,230 @@
+"""The examples run and give what they promise, and the README's code prints what the README shows."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.tools import require
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+PHONEMES: dict[str, list[str]] = json.loads((Path(__file__).parent / "data" / "pronounce.json").read_text())
+"""200 words and what g2p-en itself makes of them."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def example(name: str) -> ModuleType:
+    """An example as a module; its main() does not run."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+pronounce = example("pronounce")
+engine = example("engine")
+
+
+def run(*command: str) -> str:
+    """What a command of this project prints, run in its root; `dmlpy` and `python` are those of this environment."""
+    interpreter = {"python": ["python"], "dmlpy": ["python", "-c", "import sys; from dmlpy.cli import main; sys.exit(main())"]}[command[0]]
+    environment = {**os.environ, "COLUMNS": "140", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, *interpreter[1:], *command[1:]], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# pronounce.py
+
+
+@pytest.fixture(scope="module")
+def weights() -> dict[str, Array]:
+    require("g2p-en")
+    loaded: dict[str, Array] = pronounce.load_weights()
+    return loaded
+
+
+def test_words_are_pronounced_as_by_g2p_en(any_device: dml.Device, weights: dict[str, Array]) -> None:
+    words = list(PHONEMES)
+    assert dict(zip(words, pronounce.Pronouncer(weights, any_device)(words), strict=True)) == PHONEMES
+
+
+def float64_logits(word: str, weights: dict[str, Array]) -> Array:
+    """The network's logits for one word, [phonemes, 74]: PyTorch's GRU a step at a time in float64, greedily decoded."""
+    arrays = {name: array.astype(np.float64) for name, array in weights.items()}
+
+    def cell(part: str, x: Array, h: Array) -> Array:
+        r_x, z_x, n_x = np.split(arrays[f"{part}_w_ih"] @ x + arrays[f"{part}_b_ih"], 3)
+        r_h, z_h, n_h = np.split(arrays[f"{part}_w_hh"] @ h + arrays[f"{part}_b_hh"], 3)
+        r, z = 1 / (1 + np.exp(-r_x - r_h)), 1 / (1 + np.exp(-z_x - z_h))
+        mixed: Array = (1 - z) * np.tanh(n_x + r * n_h) + z * h
+        return mixed
+
+    h = np.zeros(arrays["enc_w_hh"].shape[1])
+    for index in [*(3 + ord(letter) - ord("a") for letter in word), 2]:
+        h = cell("enc", arrays["enc_emb"][index], h)
+    rows: list[Array] = []
+    chosen = 2
+    while len(rows) < 20 and (not rows or chosen != 3):
+        h = cell("dec", arrays["dec_emb"][chosen], h)
+        rows.append(arrays["fc_w"] @ h + arrays["fc_b"])
+        chosen = int(rows[-1].argmax())
+    return np.stack(rows)
+
+
+def test_logits_are_those_of_float64(any_device: dml.Device, weights: dict[str, Array]) -> None:
+    words = list(PHONEMES)
+    for word, found in zip(words, pronounce.Pronouncer(weights, any_device).logits(words), strict=True):
+        expected = float64_logits(word, weights)
+        assert found.shape == expected.shape
+        assert np.linalg.norm(found - expected) <= 1e-4 * np.linalg.norm(expected), word
+
+
+def test_other_letters_are_unknown_and_nothing_is_nothing(weights: dict[str, Array]) -> None:
+    speak = pronounce.Pronouncer(weights, "numpy")
+    assert speak([]) == []
+    assert speak(["7", "é"]) == [speak(["?"])[0]] * 2
+    assert pronounce.words_of("Don't re-read Café, 42 times!") == ["dont", "re", "read", "cafe", "times"]
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04", None])
+def test_wrong_weights_are_told(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "checkpoint20.npz"
+    if content is None:
+        np.savez(path, enc_emb=np.zeros(3))
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"is not g2p-en's checkpoint20\.npz"):
+        pronounce.load_weights(path)
+
+
+# engine.py
+
+
+class SeamMachine:
+    """The engine's machine over the CPU's stand-in for CUDA."""
+
+    def __init__(self, device: Any) -> None:
+        self.seam = device.seam
+        self.stream = self.seam.new_stream()
+        self._blocks: list[Any] = []
+
+    def allocate(self, size: int) -> int:
+        self._blocks.append(self.seam.allocate(0, size, self.stream))
+        return int(self._blocks[-1].pointer)
+
+    def write(self, pointer: int, values: Array) -> None:
+        ctypes.memmove(pointer, values.ctypes.data, values.nbytes)
+
+    def read(self, pointer: int, values: Array) -> None:
+        values[...] = np.frombuffer(self.seam.read(pointer, values.nbytes, self.stream), values.dtype).reshape(values.shape)
+
+    def record(self, issue: Callable[[Any], None]) -> Callable[[], None]:
+        stream = self.seam.begin_capture()
+        issue(stream)
+        graph = self.seam.end_capture(stream)
+        return lambda: self.seam.launch_graph(graph, self.stream)
+
+
+def kernels_on_cpu(device: dml.Device) -> bool:
+    """Whether a CUDA device is the CPU's stand-in for one."""
+    return device.memory_kind == "cuda" and device.seam.name == "cpu"  # type: ignore[attr-defined]
+
+
+def test_engine(any_device: dml.Device) -> None:
+    if any_device.memory_kind == "cpu":
+        machine = engine.Host()
+    elif kernels_on_cpu(any_device):
+        machine = SeamMachine(any_device)
+    else:
+        machine = engine.Gpu(0)
+    assert engine.demonstrate(any_device, machine, runs=2) < 1e-5
+
+
+def test_engine_prints_its_error() -> None:
+    printed = run("python", "examples/engine.py", "--device", "numpy")
+    assert re.fullmatch(r"numpy: 5 runs of two LSTM layers, largest error against a plain float64 loop \d\.\de-0[6-9]\n", printed)
+
+
+# models for `dmlpy run`
+
+
+@pytest.mark.parametrize("name", ["rnn", "lstm", "gru"])
+def test_models_run(name: str) -> None:
+    model = json.loads((EXAMPLES / f"{name}.json").read_text())
+    printed = run("dmlpy", "run", f"examples/{name}.json", "--device", "numpy")
+    for command in model["commands"]:
+        if command["type"] == "print":
+            assert f"Resource '{command['resource']}':" in printed
+
+
+# README.md
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the line it starts in, and its text. `shown` is that of the text block right below it."""
+
+    language: str
+    line: int
+    text: str
+    shown: str | None
+
+
+def readme_blocks() -> Iterator[Block]:
+    text = (ROOT / "README.md").read_text("utf-8")
+    for found in re.finditer(
+        r"^```(?P<language>.*)\n(?P<text>(?:.*\n)*?)^```$(?:\n+```text\n(?P<shown>(?:.*\n)*?)^```$)?", text, re.MULTILINE
+    ):
+        yield Block(found["language"], text.count("\n", 0, found.start()) + 1, found["text"], found["shown"])
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
+
+def test_readme_code_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python blocks are one program, in order; each prints the text block below it, or nothing."""
+    monkeypatch.chdir(tmp_path)
+    blocks = [block for block in readme_blocks() if block.language == "python"]
+    assert len(blocks) > 3
+    names: dict[str, Any] = {}
+    for block in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile("\n" * block.line + block.text, str(ROOT / "README.md"), "exec"), names)
+        assert lines(printed.getvalue()) == lines(block.shown or ""), f"README.md, line {block.line}"
+
+
+CONSOLE = [block for block in readme_blocks() if block.language == "console"]
+
+
+@pytest.mark.parametrize("block", CONSOLE, ids=lambda block: f"line {block.line}")
+def test_readme_commands_print_what_is_shown(block: Block) -> None:
+    for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, shown = session.partition("\n")
+        if "pronounce.py" in command:
+            require("g2p-en")
+        assert lines(run(*shlex.split(command))) == lines(shown), command

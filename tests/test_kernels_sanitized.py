@@ -1,0 +1,96 @@
+"""Whole CUDA plans with every launch under g++'s sanitizers, and proof that the sanitizers notice a lost barrier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda import CudaDevice, sources
+from dmlpy.devices.numpy.recurrent import reference
+from tests.cpu_seam import T4, CpuSeam
+from tests.tolerance import assert_close
+from tests.tools import require
+
+T, B, I, H = 4, 5, 3, 6  # noqa: E741
+WALK = replace(T4, name="a device with so few multiprocessors that a block takes several samples", multiprocessors=4)
+STEP = replace(T4, name="a device whose blocks share next to nothing", shared_memory_per_block=64)
+BARRIER = "__syncthreads();"
+SIGMOID, TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
+
+
+def desc(cell: str, data_type: str = "FLOAT32", **attributes: Any) -> dml.RecurrentDesc:
+    """A bidirectional layer with every optional tensor, and both of an LSTM's further options."""
+
+    def tensor(*sizes: int, data_type: str = data_type) -> dml.TensorDesc:
+        return dml.TensorDesc(data_type=data_type, sizes=sizes)
+
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
+    common: dict[str, Any] = {
+        "input_tensor": tensor(1, T, B, I),
+        "weight_tensor": tensor(1, 2, gates * H, I),
+        "recurrence_tensor": tensor(1, 2, gates * H, H),
+        "bias_tensor": tensor(1, 1, 2, 2 * gates * H),
+        "hidden_init_tensor": tensor(1, 2, B, H),
+        "sequence_lengths_tensor": tensor(1, 1, 1, B, data_type="UINT32"),
+        "direction": "BIDIRECTIONAL",
+    }
+    if cell == "rnn":
+        return dml.RNNDesc(**common, activation_descs=[TANH, dml.ActivationSoftsignDesc()]).with_outputs()
+    if cell == "gru":
+        return dml.GRUDesc(**common, activation_descs=[SIGMOID, TANH] * 2, **attributes).with_outputs()
+    return dml.LSTMDesc(
+        **common,
+        cell_mem_init_tensor=tensor(1, 2, B, H),
+        peephole_tensor=tensor(1, 1, 2, 3 * H),
+        activation_descs=[SIGMOID, TANH, TANH] * 2,
+        use_clip_threshold=True,
+        clip_threshold=1.0,
+        couple_input_forget=False,
+        **attributes,
+    ).with_outputs()
+
+
+DESCS = {
+    "rnn": desc("rnn"),
+    "gru": desc("gru", linear_before_reset=False),
+    "gru linear before reset": desc("gru", linear_before_reset=True),
+    "lstm": desc("lstm"),
+    "lstm of halves": desc("lstm", "FLOAT16"),
+}
+
+
+def run(described: dml.RecurrentDesc, seam: CpuSeam) -> None:
+    """Runs a desc on random inputs, ragged from length 0 on, and checks the outputs. DeviceError with the sanitizer's report."""
+    random = np.random.default_rng(5)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    for field in described.inputs():
+        tensor = getattr(described, field.name)
+        if field.name == "sequence_lengths_tensor":
+            arrays[field.name] = np.array([[[[0, T, 1, T, T - 1]]]], np.uint32)
+        elif tensor is not None:
+            arrays[field.name] = random.standard_normal(tensor.sizes).astype(tensor.data_type.numpy)
+    device = CudaDevice(seam)
+    results = dml.compile(described, device)(**{name: device.from_host(array) for name, array in arrays.items()})
+    for name, wanted in reference(described, arrays).items():
+        found = device.to_host(results.as_dict()[name])
+        assert_close(found, wanted, found.dtype.type, terms=H)
+    seam.check_guards()
+
+
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("limits", [WALK, STEP], ids=["walk", "step"])
+@pytest.mark.parametrize("name", DESCS)
+def test_the_sanitizers_are_silent(name: str, limits: Any, sanitize: str) -> None:
+    require("g++")
+    run(DESCS[name], CpuSeam(limits, sanitize=sanitize))
+
+
+@pytest.mark.parametrize("place", range(sources.read("recurrent.cu").count(BARRIER)))
+def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
+    require("g++")
+    with pytest.raises(dml.DeviceError, match="data race"):
+        run(DESCS["gru"], CpuSeam(WALK, sanitize="thread", fault=(BARRIER, place)))

@@ -1,0 +1,55 @@
+"""How far a result may be from the float64 value: one policy for all tests.
+
+A result passes if the norm of its error is at most `tolerance` of the reference's norm, and no single element is off by more than
+5 * tolerance * max(1, largest reference). FLOAT32 results differ by the order of their sums, whose error grows like the root of the number
+of terms; 1e-5 is the most that is ever allowed. In FLOAT16 the rounding of stored values (2**-11) outweighs all else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+_FLOAT32_LIMIT = 1e-5
+_FLOAT16 = 2e-3
+_FLOAT64 = 1e-12
+
+
+def tolerance(dtype: DTypeLike, terms: int = 1) -> float:
+    """The relative error allowed to results stored as `dtype` whose elements sum `terms` products."""
+    kind = np.dtype(dtype)
+    if kind == np.float16:
+        return _FLOAT16
+    if kind == np.float32:
+        return min(_FLOAT32_LIMIT, float(8 * np.finfo(np.float32).eps * max(terms, 4) ** 0.5))
+    if kind == np.float64:
+        return _FLOAT64
+    raise ValueError(f"no tolerance is set for {kind}")
+
+
+def assert_close(actual: ArrayLike, reference: ArrayLike, dtype: DTypeLike, *, terms: int = 1, what: str = "result") -> None:
+    """Fails with the figures if `actual` is too far from the float64 `reference`; infinities and NaN must be in the same places."""
+    found, expected = np.asarray(actual, np.float64), np.asarray(reference, np.float64)
+    assert found.shape == expected.shape, f"{what} has the sizes {found.shape}, expected {expected.shape}"
+    odd = ~np.isfinite(expected)
+    np.testing.assert_array_equal(found[odd], expected[odd], err_msg=f"{what}: where the reference is not finite")
+    lost = ~np.isfinite(found) & ~odd
+    assert not lost.any(), f"{what}: {lost.sum()} of {lost.size} elements are not finite, first at {_first(lost)}"
+    error, allowed = np.where(odd, 0.0, found - np.where(odd, 0.0, expected)), tolerance(dtype, terms)
+    error[odd] = 0.0
+    size = float(np.linalg.norm(expected[~odd]))
+    largest = float(np.max(np.abs(expected[~odd]), initial=0.0))
+    norm, worst = float(np.linalg.norm(error)), float(np.max(np.abs(error), initial=0.0))
+    bound = 5 * allowed * max(1.0, largest)
+    assert norm <= allowed * size, (
+        f"{what}: relative norm of the error {norm / size if size else np.inf:.3g}, "
+        f"allowed {allowed:.3g} ({np.dtype(dtype)}, {terms} terms); "
+        f"largest error {worst:.3g} at {_first(np.abs(error) == worst)}"
+    )
+    assert worst <= bound, f"{what}: largest error {worst:.3g} at {_first(np.abs(error) == worst)}, allowed {bound:.3g}"
+
+
+def _first(mask: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    return tuple(int(index) for index in np.argwhere(mask)[0])
