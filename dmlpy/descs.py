@@ -7,7 +7,7 @@ type; `support` its levels; `@size` and `@rule` methods what no pattern can say.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from dmlpy.enums import FeatureLevel
 from dmlpy.naming import c_member, nearest
 from dmlpy.problems import DescError, Problem
-from dmlpy.sizes import Sizes, align, parse, run_of
+from dmlpy.sizes import Sizes, align, parse, run_of, show
 from dmlpy.structs import Struct, brief, c_value, unwrap
 from dmlpy.support import Since, TypeSet
 from dmlpy.tensors import TensorDesc
@@ -222,6 +222,10 @@ class OperatorDesc(Struct):
                 known.vote(*run, f"{field.name}.sizes")
             for axis, term in enumerate(terms or ()):
                 known.vote(term, desc.sizes[axis], f"{field.name}.sizes[{axis}]")
+            if desc is not None and terms is None:
+                # Leading ones forgotten or added are the usual slip: the last dimensions still tell what is meant.
+                for term, length in zip(reversed(field.marker.terms), reversed(desc.sizes), strict=False):
+                    known.hint(term, length)
         return known
 
     def with_outputs(self, *names: str) -> Self:
@@ -244,12 +248,22 @@ class OperatorDesc(Struct):
                 continue
             sizes = self.sizes().infer(outputs[name].marker.terms)
             if sizes is None:
-                problems.append(Problem("size.unknown", name, "not determined", "inputs whose dimension counts are right"))
+                problems += self._undetermined(outputs[name])
                 continue
             wanted[name] = TensorDesc(data_type=self._variable_type(outputs[name]), sizes=sizes)
         if problems:
             raise DescError(self.c_name, problems)
         return self.replace(**wanted)
+
+    def _undetermined(self, output: TensorField) -> Iterator[Problem]:
+        known = self.sizes()
+        for symbol in (term.symbol for term in output.marker.terms if term.symbol is not None and term.symbol not in known):
+            for field in self.inputs():
+                desc = getattr(self, field.name)
+                if desc is not None and any(term.symbol == symbol for term in field.marker.terms):
+                    expected = f"{len(field.marker.terms)} dimensions, {show(field.marker.terms)}"
+                    why = (f"{output.name} needs {symbol}",)
+                    yield Problem("size.unknown", f"{field.name}.sizes", f"{len(desc.sizes)} dimensions {list(desc.sizes)}", expected, why)
 
     def _variable_type(self, field: TensorField) -> Any:
         if not isinstance(field.marker.types, str):

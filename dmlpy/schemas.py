@@ -36,18 +36,20 @@ def write(folder: Path) -> list[Path]:
     Returns:
         The files, in alphabetic order.
     """
+    files = _files()
     folder.mkdir(parents=True, exist_ok=True)
-    for name in _leftovers(folder):
+    for name in _leftovers(folder, files):
         (folder / name).unlink()
-    for name, content in _files().items():
+    for name, content in files.items():
         (folder / name).write_bytes(content)
-    return [folder / name for name in sorted(_files())]
+    return [folder / name for name in sorted(files)]
 
 
 def stale(folder: Path) -> list[str]:
     """Names of files whose bytes differ from what `write` would write, missing and leftover ones included; empty if all are fresh."""
-    differing = [name for name, content in _files().items() if not (folder / name).is_file() or (folder / name).read_bytes() != content]
-    return sorted([*differing, *_leftovers(folder)])
+    files = _files()
+    differing = [name for name, content in files.items() if not (folder / name).is_file() or (folder / name).read_bytes() != content]
+    return sorted([*differing, *_leftovers(folder, files)])
 
 
 def schema(kind: type[OperatorDesc]) -> dict[str, Any]:
@@ -86,8 +88,8 @@ def _files() -> dict[str, bytes]:
     return files | {"support.json": _json(tables), "README.md": _readme(kinds).encode()}
 
 
-def _leftovers(folder: Path) -> list[str]:
-    return [path.name for path in sorted(folder.glob("DML_*_OPERATOR_DESC.json")) if path.name not in _files()]
+def _leftovers(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    return [path.name for path in sorted(folder.glob("DML_*_OPERATOR_DESC.json")) if path.name not in files]
 
 
 def _json(data: Mapping[str, Any]) -> bytes:

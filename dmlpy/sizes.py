@@ -83,6 +83,7 @@ class Sizes(Mapping[str, int]):
     def __init__(self) -> None:
         self._settled: dict[str, tuple[int, str]] = {}
         self._votes: dict[str, list[_Vote]] = {}
+        self._hints: dict[str, int] = {}
 
     def settle(self, symbol: str, value: int, reason: str) -> None:
         """Binds a symbol by an attribute, which outranks every tensor."""
@@ -100,6 +101,11 @@ class Sizes(Mapping[str, int]):
                 return
         votes.append(_Vote(value, [place]))
 
+    def hint(self, term: Term, size: int) -> None:
+        """What a tensor of a wrong dimension count seems to hold: it counts where nothing else binds the symbol."""
+        if term.symbol is not None and size >= 1 and size % term.factor == 0:
+            self._hints.setdefault(term.symbol, size // term.factor)
+
     def _winner(self, symbol: str) -> _Vote | None:
         # max() keeps the first of equals: a tie goes to the value of the earliest field.
         return max(self._votes.get(symbol, ()), key=lambda vote: len(vote.places), default=None)
@@ -108,15 +114,13 @@ class Sizes(Mapping[str, int]):
         if symbol in self._settled:
             return self._settled[symbol][0]
         winner = self._winner(symbol)
-        if winner is None:
-            raise KeyError(symbol)
-        return winner.value
+        return self._hints[symbol] if winner is None else winner.value
 
     def __iter__(self) -> Iterator[str]:
-        yield from {**self._settled, **self._votes}
+        yield from {**self._settled, **self._votes, **self._hints}
 
     def __len__(self) -> int:
-        return len({**self._settled, **self._votes})
+        return len({**self._settled, **self._votes, **self._hints})
 
     def why(self, symbol: str) -> str:
         """One line: the value, and the attribute or the places (three at most) that hold it."""
@@ -125,7 +129,7 @@ class Sizes(Mapping[str, int]):
             return f"{symbol} = {value}: {reason}"
         winner = self._winner(symbol)
         if winner is None:
-            return f"{symbol} is not known"
+            return f"{symbol} = {self._hints[symbol]}: read from a tensor of a wrong dimension count"
         places = winner.places[:3]
         more = f" and {len(winner.places) - 3} more" if len(winner.places) > 3 else ""
         return f"{symbol} = {winner.value}: held by {', '.join(places)}{more}"
@@ -137,7 +141,7 @@ class Sizes(Mapping[str, int]):
         return term.factor * self[term.symbol] if term.symbol in self else None
 
     def __contains__(self, symbol: object) -> bool:
-        return symbol in self._settled or symbol in self._votes
+        return symbol in self._settled or symbol in self._votes or symbol in self._hints
 
     def infer(self, terms: Sequence[Term]) -> tuple[int, ...] | None:
         """The sizes that a pattern stands for; None while any symbol is unbound."""

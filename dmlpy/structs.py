@@ -21,6 +21,8 @@ from dmlpy.problems import DescError, Problem
 
 def brief(value: Any) -> str:
     """A value as text for a message: one line, at most 80 characters."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"an array of {value.dtype} {list(value.shape)}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -174,7 +176,18 @@ class Struct(BaseModel):
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
         counts = {spelling: members[spelling] for spelling in self.c_counts if spelling in members}
-        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | values | counts)
+        return type(self)(**self._members() | values | counts)
+
+    def _members(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled by the constructor, which makes every NaN the one NaN object again.
+        return _constructed, (type(self), self._members())
+
+
+def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:
+    return kind(**members)
 
 
 def _form_problems(error: ValidationError) -> list[Problem]:

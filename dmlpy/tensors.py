@@ -138,9 +138,10 @@ class TensorDesc(Struct):
     @property
     def is_packed(self) -> bool:
         """Whether the elements lie one after the other, the last dimension fastest."""
-        return self.strides is None or all(
-            size == 1 or stride == packed for size, stride, packed in zip(self.sizes, self.strides, packed_strides(self.sizes), strict=True)
-        )
+        if self.strides is None:
+            return True
+        rows = zip(self.sizes, self.strides, packed_strides(self.sizes), strict=False)
+        return len(self.strides) == len(self.sizes) and all(size == 1 or stride == packed for size, stride, packed in rows)
 
     @property
     def contiguous_axes(self) -> tuple[int, ...]:

@@ -45,21 +45,27 @@ def compiler_version() -> str:
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels stay between runs, readable by this user alone; DMLPY_TEST_CACHE names another place."""
+    """Where compiled kernels stay between runs; DMLPY_TEST_CACHE names another place. What lies there is executed: others must not write."""
     place = os.environ.get("DMLPY_TEST_CACHE")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(place) if place else base / "dmlpy" / "cuda_on_cpu"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state = directory.stat()
+    if state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise DeviceError(f"{directory} belongs to others or is open to their writing")
     return directory
 
 
-def on_cpu(source: str, entry: str) -> str:
-    """The C++ text of one kernel instance: `source` over cuda_on_cpu.h, and the functions that start it."""
+def over_cpu_machine(source: str) -> str:
+    """An expanded source with cuda_on_cpu.h in the place of the machine header, or before all else if it has none."""
     header = '#include "cuda_on_cpu.h"\n'
     source, replaced = MACHINE.subn(header, source)
-    if not replaced:
-        source = f'{header}#line 1 "kernel.cu"\n{source}'
-    return f"{source}\nCUDA_ON_CPU_ENTRY({entry})\n"
+    return source if replaced else f'{header}#line 1 "kernel.cu"\n{source}'
+
+
+def kernel_text(source: str, entry: str) -> str:
+    """The C++ text of one kernel instance with the functions that start it."""
+    return f"{over_cpu_machine(source)}\nCUDA_ON_CPU_ENTRY({entry})\n"
 
 
 def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = ()) -> Path:
@@ -82,13 +88,13 @@ def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = ()) 
 
 def compile_shared(source: str, entry: str) -> Path:
     """A shared object that runs the kernel `entry` of an expanded source in this process."""
-    return compile_program(on_cpu(source, entry), (*FLAGS, "-shared", "-fPIC"))
+    return compile_program(kernel_text(source, entry), (*FLAGS, "-shared", "-fPIC"))
 
 
 def compile_sanitized(source: str, entry: str, sanitize: str) -> Path:
     """A program that runs the kernel once under g++'s sanitizers, `sanitize` being "thread" or "address,undefined"."""
     flags = (*FLAGS, "-g", f"-fsanitize={sanitize}", "-fno-sanitize-recover=undefined")
-    return compile_program(on_cpu(source, entry), flags, [HERE / "cuda_on_cpu_main.cpp"])
+    return compile_program(kernel_text(source, entry), flags, [HERE / "cuda_on_cpu_main.cpp"])
 
 
 @dataclass(frozen=True)
@@ -212,18 +218,25 @@ def run_sanitized(
     return after, report
 
 
-def struct_layout(source: str, struct: str, fields: Sequence[str]) -> dict[str, int]:
-    """What g++ makes of a C++ struct of an expanded source: the offset of each field in bytes, and the struct's size under ""."""
-    rows = "".join(f'    printf("%s %zu\\n", "{field}", __builtin_offsetof(Struct, {field}));\n' for field in fields)
-    main = f'using Struct = {struct};\nint main() {{\n{rows}    printf("%s %zu\\n", "", sizeof(Struct));\n}}\n'
-    text = on_cpu(source, "").rsplit("CUDA_ON_CPU_ENTRY", 1)[0] + main
+def struct_layouts(source: str, structs: Mapping[str, Sequence[str]]) -> dict[str, dict[str, int]]:
+    """What g++ makes of C++ structs with these fields: for each struct the offset of each field in bytes, and its own size under ""."""
+    rows = []
+    for number, (struct, fields) in enumerate(structs.items()):
+        rows.append(f"    using Struct{number} = {struct};\n")
+        rows += (f'    printf("{number} {field} %zu\\n", __builtin_offsetof(Struct{number}, {field}));\n' for field in fields)
+        rows.append(f'    printf("{number}  %zu\\n", sizeof(Struct{number}));\n')
+    text = over_cpu_machine(source) + "int main() {\n" + "".join(rows) + "}\n"
     program = compile_program(text, (*FLAGS, "-Wno-invalid-offsetof"))
     printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
-    return {name: int(offset) for name, _, offset in (line.rpartition(" ") for line in printed.splitlines())}
+    layouts: dict[str, dict[str, int]] = {struct: {} for struct in structs}
+    for line in printed.splitlines():
+        place, field, bytes_before = line.split(" ")
+        layouts[list(structs)[int(place)]][field] = int(bytes_before)
+    return layouts
 
 
 def dtype_layout(data_type: np.dtype[Any], prefix: str = "") -> dict[str, int]:
-    """The same of a NumPy dtype: nested structs as `sequence.strides`, the size under ""."""
+    """The same of one NumPy dtype, nested structs as `sequence.strides`."""
     layout = {} if prefix else {"": data_type.itemsize}
     for name, field in (data_type.fields or {}).items():
         inner, offset = field[0], field[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle, product
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent import ATTRIBUTES, SLICES, copy_kernel, pack_bias_kernel, step_kernel, walk_kernel
 from dmlpy.operators.activation import ActivationDesc
 
-HALF, FLOAT = np.dtype(np.float16), np.dtype(np.float32)
+HALF: np.dtype[Any] = np.dtype(np.float16)
+FLOAT: np.dtype[Any] = np.dtype(np.float32)
 LSTMS = tuple(f"Lstm<{', '.join(flags)}>" for flags in product(("false", "true"), repeat=3))
 CELLS = {"Rnn": 1, "Gru<false>": 2, "Gru<true>": 2} | dict.fromkeys(LSTMS, 3)
 """Each cell with the number of its activation functions."""
@@ -25,7 +27,7 @@ def functor(activation: type[ActivationDesc]) -> str:
 
 def instances() -> Iterator[Kernel]:
     """Every pair of element type and slice with four cells, every cell, every activation in every place, directions that differ."""
-    shapes = tuple(product((FLOAT, HALF), SLICES))
+    shapes: list[tuple[np.dtype[Any], int]] = [(data_type, samples) for data_type in (FLOAT, HALF) for samples in SLICES]
     for (data_type, samples), cell in product(shapes, ("Rnn", "Gru<false>", "Gru<true>", LSTMS[5])):
         yield walk_kernel(data_type, samples, cell, DEFAULTS[CELLS[cell]], DEFAULTS[CELLS[cell]])
     turns = cycle(shapes)

@@ -42,7 +42,7 @@ def session_of(cell: str, arrays: dict[str, Array]) -> Any:
 
     hidden = arrays["R"].shape[2]
     names = ["Y", "Y_h", "Y_c"] if cell == "LSTM" else ["Y", "Y_h"]
-    more = {"linear_before_reset": 1} if cell == "GRU" else {}
+    more: dict[str, Any] = {"linear_before_reset": 1} if cell == "GRU" else {}
     node = onnx.helper.make_node(cell, ["X", "W", "R", "B"], names, hidden_size=hidden, **more)
     graph = onnx.helper.make_graph(
         [node],
@@ -61,13 +61,13 @@ def session_of(cell: str, arrays: dict[str, Array]) -> Any:
 def dispatch_of(cell: str, arrays: dict[str, Array]) -> tuple[dml.Dispatch, Array]:
     """The layer bound on the NumPy device with packed weights, and the output that a call fills."""
     rows = arrays["R"].shape[1]
-    inputs = {
+    inputs: dict[str, Any] = {
         "input_tensor": arrays["X"][None],
         "weight_tensor": arrays["W"][None],
         "recurrence_tensor": arrays["R"][None],
         "bias_tensor": arrays["B"].reshape(1, 1, 1, 2 * rows),
     }
-    descs = {name: dml.TensorDesc.of(array) for name, array in inputs.items()}
+    descs: dict[str, Any] = {name: dml.TensorDesc.of(array) for name, array in inputs.items()}
     sigmoid, tanh = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
     desc: dml.RecurrentDesc
     if cell == "LSTM":

@@ -31,18 +31,19 @@ def recurrent(kind: type[dml.RecurrentDesc] = dml.RNNDesc, hidden: int = 128) ->
         return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
     rows = len(kind.gate_names) * hidden
-    return kind(
-        input_tensor=tensor(1, STEPS, BATCH, FEATURES),
-        weight_tensor=tensor(1, 1, rows, FEATURES),
-        recurrence_tensor=tensor(1, 1, rows, hidden),
-        bias_tensor=tensor(1, 1, 1, 2 * rows),
-        hidden_init_tensor=tensor(1, 1, BATCH, hidden),
-        sequence_lengths_tensor=tensor(1, 1, 1, BATCH, data_type="UINT32"),
-        output_sequence_tensor=tensor(STEPS, 1, BATCH, hidden),
-        output_single_tensor=tensor(1, 1, BATCH, hidden),
-        activation_descs=ACTIVATIONS[kind],
-        direction="FORWARD",
-    )
+    members: dict[str, Any] = {
+        "input_tensor": tensor(1, STEPS, BATCH, FEATURES),
+        "weight_tensor": tensor(1, 1, rows, FEATURES),
+        "recurrence_tensor": tensor(1, 1, rows, hidden),
+        "bias_tensor": tensor(1, 1, 1, 2 * rows),
+        "hidden_init_tensor": tensor(1, 1, BATCH, hidden),
+        "sequence_lengths_tensor": tensor(1, 1, 1, BATCH, data_type="UINT32"),
+        "output_sequence_tensor": tensor(STEPS, 1, BATCH, hidden),
+        "output_single_tensor": tensor(1, 1, BATCH, hidden),
+        "activation_descs": ACTIVATIONS[kind],
+        "direction": "FORWARD",
+    }
+    return kind(**members)
 
 
 def test_check(benchmark: BenchmarkFixture) -> None:

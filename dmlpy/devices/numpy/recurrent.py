@@ -386,7 +386,7 @@ class RecurrentPlan(Plan):
 
     @property
     def _direction(self) -> RecurrentDirection:
-        direction: RecurrentDirection = getattr(self._desc, "direction")  # noqa: B009  (the subclasses declare it, in the struct's order)
+        direction = self._desc.direction
         return direction
 
     def _step(self, direction: int, constants: Arrays, scratch: Arrays) -> Step:

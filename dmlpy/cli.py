@@ -1,0 +1,337 @@
+"""The `dmlpy` command: run and check files, explain operators, tell what this machine has.
+
+What a command needs is imported when it runs, so that help is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+import dmlpy
+
+if TYPE_CHECKING:
+    from dmlpy.devices import Device
+    from dmlpy.render import Table
+
+app = typer.Typer(
+    name="dmlpy",
+    help="DirectML's operators on any machine: check descriptors, run DxDispatch models.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_WINDOWS = "has no meaning outside Windows and Direct3D"
+_ONNX = "is for ONNX models, which dmlpy does not run"
+REFUSED_OPTIONS = {
+    **dict.fromkeys(
+        ("--print_hlsl_disassembly", "--xbox_allow_precompile", "-c", "--pix_capture_type", "-o", "--pix_capture_name"), _WINDOWS
+    ),
+    **dict.fromkeys(("-q", "--queue_type", "--disable_custom_heaps", "--clear_shader_caches", "--disable_gpu_timeout"), _WINDOWS),
+    **dict.fromkeys(("--enable_dred", "--disable_background_processing", "--set_stable_power_state"), _WINDOWS),
+    **dict.fromkeys(("--disable_agility_sdk", "--present_separator"), _WINDOWS),
+    **dict.fromkeys(("-f", "-F", "-e", "-b", "-l", "-L", "-p", "-x", "--enable_onnx_profiling"), _ONNX),
+}
+"""Options of DxDispatch that cannot do anything here, each with the reason."""
+
+
+class Barriers(StrEnum):
+    """DxDispatch's choices for barriers between dispatches."""
+
+    NONE = "none"
+    UAV = "uav"
+    UAV_AND_ALIASING = "uav+aliasing"
+
+
+class RunCommand(TyperCommand):
+    """Says why an option of DxDispatch is refused, instead of calling it unknown."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for argument in args:
+            option = argument.partition("=")[0]
+            reason = REFUSED_OPTIONS.get(option if len(option) == 2 else option.replace("-", "_").replace("__", "--", 1))
+            if reason is not None:
+                raise typer.BadParameter(f"{option} {reason}", ctx=ctx)
+        return super().parse_args(ctx, args)
+
+
+def main() -> None:
+    """The entry point of the `dmlpy` command."""
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dmlpy {dmlpy.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")] = False,
+) -> None:
+    pass
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Tells dmlpy's errors on stderr, without a traceback; exit status 1."""
+    try:
+        yield
+    except dmlpy.DmlError as error:
+        _warn(str(error))
+        raise typer.Exit(1) from None
+
+
+def _warn(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _show(table: Table) -> None:
+    """A table: in colour on a terminal, else as plain text that is as wide as it needs."""
+    from rich.console import Console
+
+    console = Console()
+    if console.is_terminal:
+        console.print(table.to_rich())
+    else:
+        typer.echo(table.to_text())
+        typer.echo()
+
+
+ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model.", show_default=False)]
+LevelOption = Annotated[
+    str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
+]
+
+
+@app.command(cls=RunCommand)
+def run(
+    model: ModelFile = None,
+    model_option: Annotated[Path | None, typer.Option("--model", "-m", help="The model, as an option.", show_default=False)] = None,
+    device: Annotated[str | None, typer.Option("--device", help="numpy, cuda, cuda:1; default: a GPU if one answers, else numpy.")] = None,
+    adapter: Annotated[str, typer.Option("--adapter", "-a", help="Part of the device's name, instead of --device.")] = "",
+    show_adapters: Annotated[bool, typer.Option("--show_adapters", "--show-adapters", "-s", help="List the devices and stop.")] = False,
+    show_dependencies: Annotated[
+        bool, typer.Option("--show_dependencies", "--show-dependencies", "-S", help="List versions and stop.")
+    ] = False,
+    iterations: Annotated[
+        int, typer.Option("--dispatch_iterations", "--dispatch-iterations", "-i", min=1, help="Iterations of each dispatch command.")
+    ] = 1,
+    repeat: Annotated[int, typer.Option("--dispatch_repeat", "--dispatch-repeat", "-r", min=1, help="Dispatches in each iteration.")] = 1,
+    milliseconds: Annotated[
+        float | None,
+        typer.Option("--milliseconds_to_run", "--milliseconds-to-run", "-t", min=0, help="Run each dispatch so long, whatever -i says."),
+    ] = None,
+    interval: Annotated[
+        float,
+        typer.Option("--dispatch_interval", "--dispatch-interval", "-I", min=0, help="Least milliseconds between iterations."),
+    ] = 0,
+    warmup: Annotated[
+        int, typer.Option("--warmup_samples", "--warmup-samples", "-w", min=0, help="Iterations that are timed apart, as cold.")
+    ] = 1,
+    verbosity: Annotated[
+        int,
+        typer.Option("--timing_verbosity", "--timing-verbosity", "-v", min=0, max=2, help="0 a line, 1 statistics, 2 every iteration."),
+    ] = 0,
+    max_gpu_samples: Annotated[
+        int,
+        typer.Option(
+            "--max_gpu_time_measurements", "--max-gpu-time-measurements", min=0, help="GPU timings that are kept; 0 does not time the GPU."
+        ),
+    ] = 8192,
+    debug: Annotated[bool, typer.Option("--debug", "-d", help="Check each dispatch for NaN and for bytes written out of bounds.")] = False,
+    input_path: Annotated[
+        Path | None, typer.Option("--input_path", "--input-path", file_okay=False, exists=True, help="Folder of the model's data files.")
+    ] = None,
+    output_path: Annotated[
+        Path | None, typer.Option("--output_path", "--output-path", file_okay=False, help="Folder below which files are written.")
+    ] = None,
+    print_commands: Annotated[bool, typer.Option("--print_commands", "--print-commands", help="Show commands' start and end.")] = False,
+    feature_level: Annotated[
+        str, typer.Option("--dml_feature_level", "--dml-feature-level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
+    ] = "6_4",
+    barriers: Annotated[
+        Barriers, typer.Option("--post_dispatch_barriers", "--post-dispatch-barriers", help="Accepted and ignored: streams order the work.")
+    ] = Barriers.UAV,
+) -> None:
+    """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
+    with _reported():
+        if show_adapters or show_dependencies:
+            if show_adapters:
+                for item in dmlpy.list_devices():
+                    typer.echo(f"{item.name}: {item.describe()['name']}")
+            if show_dependencies:
+                for name, version in versions().items():
+                    typer.echo(f"{name}: {version}")
+            return
+        path = model or model_option
+        if path is None or (model and model_option):
+            raise typer.BadParameter("give one model file")
+        if device is not None and adapter:
+            raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
+        if path.suffix.lower() == ".onnx":
+            raise typer.BadParameter(f"{path}: dmlpy does not run ONNX models; ONNX Runtime does")
+        from dmlpy.checking import parse_level
+        from dmlpy.dxdispatch import Folders, RunOptions, load
+        from dmlpy.dxdispatch import run as run_model
+
+        level = parse_level(feature_level)
+        found = dmlpy.device(device) if not adapter else _adapter(adapter)
+        loaded = load(path, Folders.of(path, input_path, output_path), level)
+        for warning in loaded.warnings:
+            _warn(f"warning: {warning}")
+        typer.echo(f"Running on '{found.describe()['name']}'")
+        options = RunOptions(
+            iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples, debug=debug, print_commands=print_commands
+        )
+        run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: _warn(f"warning: {text}"))
+
+
+def _adapter(part: str) -> Device:
+    """The first device whose name contains a text; GPUs before the processor."""
+    devices = sorted(dmlpy.list_devices(), key=lambda item: item.memory_kind != "cuda")
+    names = {item: item.describe()["name"] for item in devices}
+    for item, name in names.items():
+        if part.lower() in name.lower():
+            return item
+    raise dmlpy.DeviceError(f"no device's name contains {part!r}; there are {', '.join(map(repr, names.values()))}")
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="A model, or one operator's desc.")],
+    feature_level: LevelOption = "6_4",
+    strict: Annotated[bool, typer.Option("--strict", help="Also DirectML's rules for buffers (a model is always checked so).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Check a model, or one desc, and list all problems. The exit status is 1 if there are any."""
+    from dmlpy.checking import parse_level
+    from dmlpy.dxdispatch.checker import check_file
+    from dmlpy.dxdispatch.report import ModelError
+
+    with _reported():
+        level = parse_level(feature_level)
+        report = check_file(file, level, strict=strict)
+        if as_json:
+            typer.echo(json.dumps(report.to_dict(), indent=2))
+        elif not report.findings:
+            for warning in report.warnings:
+                _warn(f"warning: {warning}")
+            typer.echo(f"{file}: no problems")
+        else:
+            for finding in report.findings:
+                if finding.table is not None:
+                    _show(finding.table)
+            typer.echo(ModelError(file, report.findings))
+        if report.findings:
+            raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    operator: Annotated[
+        str | None, typer.Argument(metavar="OPERATOR", help="RNN, DML_OPERATOR_RNN, DML_RNN_OPERATOR_DESC or RNNDesc.", show_default=False)
+    ] = None,
+    feature_level: LevelOption = "6_4",
+) -> None:
+    """Show an operator's struct: members, sizes, types, rules, support. Without a name, list the operators."""
+    from dmlpy import explain as explanations
+
+    with _reported():
+        if operator is None:
+            _show(_operators())
+            return
+        found = explanations.explain(operator, feature_level)
+        typer.echo(found.summary)
+        if found.formula:
+            typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
+        typer.echo()
+        _show(found.members())
+        _show(found.levels())
+        if found.rules:
+            typer.echo("Rules beyond sizes and types")
+            for name, text in found.rules.items():
+                typer.echo(f"  {text}  [{name}]")
+            typer.echo()
+        typer.echo("\n".join(found.facts()))
+
+
+def _operators() -> Table:
+    from dmlpy.descs import OPERATORS
+    from dmlpy.render import Table
+
+    devices = dmlpy.list_devices()
+    rows = tuple(
+        (
+            kind.type_name,
+            kind.__name__,
+            str(kind.introduced()),
+            ", ".join(item.name for item in devices if item.runs(kind)) or "described only",
+        )
+        for kind in OPERATORS.values()
+    )
+    return Table("Operators", ("operator", "class", "from level", "runs on"), rows)
+
+
+@app.command()
+def info() -> None:
+    """Show the devices, the versions, and which operators run where."""
+    from dmlpy.descs import OPERATORS
+    from dmlpy.enums import FeatureLevel
+
+    with _reported():
+        for name, version in versions().items():
+            typer.echo(f"{name}: {version}")
+        lowest, highest = min(FeatureLevel), max(FeatureLevel)
+        typer.echo(f"feature levels: {lowest} to {highest} (DirectML {lowest.directml_version} to {highest.directml_version})")
+        typer.echo(f"operators described: {len(OPERATORS)}")
+        for item in dmlpy.list_devices():
+            typer.echo(f"\ndevice {item.name}")
+            for name, text in item.describe().items():
+                typer.echo(f"  {name}: {text}")
+            runs = [type_name.removeprefix("DML_OPERATOR_") for type_name, kind in OPERATORS.items() if item.runs(kind)]
+            typer.echo(f"  runs {len(runs)} operators: {', '.join(runs)}")
+
+
+def versions() -> dict[str, str]:
+    """Versions of dmlpy, Python and the packages that it uses, installed or not."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"dmlpy": dmlpy.__version__, "Python": platform.python_version()}
+    for package in ("numpy", "pydantic"):
+        found[package] = version(package)
+    cupy = []
+    for package in ("cupy", "cupy-cuda12x", "cupy-cuda13x"):
+        try:
+            cupy.append(f"{version(package)} ({package})")
+        except PackageNotFoundError:
+            continue
+    found["CuPy"] = ", ".join(cupy) or "not installed (extras cuda12, cuda13)"
+    return found
+
+
+@app.command()
+def schemas(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit status is 1 if a file is out of date.")] = False,
+    folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Where the files are.")] = Path("schemas"),
+) -> None:
+    """Write the JSON Schemas and support tables that follow from the classes."""
+    from dmlpy import schemas as generator
+
+    with _reported():
+        if not check:
+            for path in generator.write(folder):
+                typer.echo(path)
+        elif stale := generator.stale(folder):
+            _warn("\n".join([*stale, "run: dmlpy schemas"]))
+            raise typer.Exit(1)

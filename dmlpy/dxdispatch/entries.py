@@ -1,0 +1,133 @@
+"""The parts of a model file as pydantic models: what each member's own form may be. Relations between parts are checked in `model`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from dmlpy.enums import DataType
+from dmlpy.naming import nearest
+from dmlpy.problems import Problem
+from dmlpy.structs import brief
+
+Uint = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
+
+
+def type_or_unknown(value: Any) -> DataType:
+    """A data type by its name in the file."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected one of {', '.join(DataType.spellings())}")
+    return DataType.parse(value)
+
+
+class Entry(BaseModel):
+    """An object in a model file. Members that mean nothing are ignored, as DxDispatch does; `unknown_members` names them."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, defer_build=True)
+
+    @classmethod
+    def spellings(cls) -> list[str]:
+        """The members' names in the file."""
+        found: list[str] = []
+        for name, info in cls.model_fields.items():
+            alias = info.validation_alias
+            found += map(str, alias.choices) if isinstance(alias, AliasChoices) else [alias if isinstance(alias, str) else to_camel(name)]
+        return found
+
+
+class SourceEntry(Entry):
+    """One resource at a bind point."""
+
+    name: str
+    element_count: Uint | None = None
+    element_size_in_bytes: Annotated[Uint | None, Field(validation_alias=AliasChoices("elementSizeInBytes", "elementStride"))] = None
+    element_offset: Uint = 0
+    format: str | None = None
+    counter: str | None = None
+    counter_offset_bytes: Uint = 0
+    shape: list[Uint] | None = None
+
+
+def _as_sources(value: Any) -> Any:
+    items = value if isinstance(value, list) else [value]
+    return [{"name": item} if isinstance(item, str) else item for item in items]
+
+
+Bindings = dict[str, Annotated[tuple[SourceEntry, ...], BeforeValidator(_as_sources)]]
+
+
+def _as_lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+class DispatchEntry(Entry):
+    """A command that runs a dispatchable."""
+
+    type: Annotated[Literal["dispatch"], BeforeValidator(_as_lower)]
+    dispatchable: str
+    bindings: Bindings
+    thread_group_count: tuple[Uint, Uint, Uint] = (1, 1, 1)
+
+
+class PrintEntry(Entry):
+    """A command that prints a resource's values."""
+
+    type: Annotated[Literal["print"], BeforeValidator(_as_lower)]
+    resource: str
+    verbose: Annotated[bool, Field(strict=True)] = False
+
+
+class WriteFileEntry(Entry):
+    """A command that writes a resource to a file."""
+
+    type: Annotated[Literal["writefile"], BeforeValidator(_as_lower)]
+    resource: str
+    target_path: Annotated[str, Field(min_length=1)]
+    dimensions: tuple[Uint, ...] = ()
+
+
+Command = DispatchEntry | PrintEntry | WriteFileEntry
+COMMANDS: dict[str, type[Command]] = {"dispatch": DispatchEntry, "print": PrintEntry, "writefile": WriteFileEntry}
+
+
+class OperatorEntry(Entry):
+    """What a DirectML operator's dispatchable has beside its desc."""
+
+    execution_flags: Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ["NONE"]
+    dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
+    bindings: Bindings = {}
+
+
+def form_problems(error: ValidationError) -> list[Problem]:
+    """What pydantic refused, with places as the file spells them."""
+    problems = []
+    for item in error.errors(include_url=False):
+        path = ""
+        for part in item["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else ("." if path else "") + part
+        if item["type"] == "missing":
+            problems.append(Problem("field.missing", path, "missing", "a value: the member is required"))
+            continue
+        cause = item.get("ctx", {}).get("error")
+        expected = str(cause).removeprefix("expected ") if cause else item["msg"].removeprefix("Input should be ")
+        if item["type"] == "model_type":
+            expected = "an object"
+        candidate = None
+        if isinstance(item["input"], str) and expected.startswith("one of "):
+            candidate = nearest(item["input"], expected.removeprefix("one of ").split(", "))
+        remedy = f"did you mean {candidate}?" if candidate else None
+        problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=remedy))
+    return problems
+
+
+def unknown_members(kind: type[Entry], data: dict[str, Any]) -> list[str]:
+    """A sentence for each member that means nothing."""
+    names = kind.spellings()
+    found = []
+    for key in data:
+        if key not in names and not key.startswith(("$", "_")):
+            candidate = nearest(key, names)
+            found.append(f"{key!r} means nothing here" + (f"; did you mean {candidate}?" if candidate else ""))
+    return found

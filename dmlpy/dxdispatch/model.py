@@ -1,0 +1,312 @@
+"""`load`: a DxDispatch model, read and checked as a whole, so that all its problems are told at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from dmlpy.checking import LATEST
+from dmlpy.dxdispatch import text
+from dmlpy.dxdispatch.bindings import Dispatchable, Range, resolve
+from dmlpy.dxdispatch.entries import (
+    COMMANDS,
+    DispatchEntry,
+    Entry,
+    OperatorEntry,
+    PrintEntry,
+    WriteFileEntry,
+    form_problems,
+    unknown_members,
+)
+from dmlpy.dxdispatch.examine import examine
+from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, IMAGE_TYPES, Folders
+from dmlpy.dxdispatch.report import Finding, ModelError
+from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
+from dmlpy.enums import FeatureLevel
+from dmlpy.naming import nearest
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+OTHER_KINDS = {
+    "hlsl": "shaders need Direct3D",
+    "onnx": "ONNX models are not run by dmlpy; ONNX Runtime runs them",
+    "dmlserializedgraph": "serialized graphs are not built yet",
+}
+EXECUTION_FLAGS = ("NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE")
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Runs a dispatchable over parts of resources, by field."""
+
+    dispatchable: Dispatchable
+    bindings: Mapping[str, Range]
+
+
+@dataclass(frozen=True)
+class Print:
+    """Prints a resource's values."""
+
+    resource: Resource
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class WriteFile:
+    """Writes a resource to a file below the output folder."""
+
+    resource: Resource
+    target: Path
+    dimensions: tuple[int, ...]
+
+
+Action = Dispatch | Print | WriteFile
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: what it does, and its text in the file."""
+
+    action: Action
+    source: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that can be run.
+
+    Attributes:
+        path: its file.
+        resources: by name.
+        dispatchables: by name.
+        commands: in order.
+        warnings: what the file says that means nothing, one sentence each.
+    """
+
+    path: Path
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    commands: tuple[Command, ...]
+    warnings: tuple[str, ...]
+
+
+def is_model(data: Mapping[str, Any]) -> bool:
+    """Whether a JSON object is a model, and no single desc."""
+    return any(key in data for key in ("resources", "dispatchables", "commands"))
+
+
+def load(path: Path, folders: Folders | None = None, feature_level: FeatureLevel = LATEST) -> Model:
+    """Reads a model and checks it.
+
+    Args:
+        path: the model's file.
+        folders: where the files that it names are; None is beside the model, and the current directory.
+        feature_level: a cap for its operators, as for `dmlpy.check`.
+
+    Raises:
+        ModelError: all that is wrong with it.
+    """
+    data, twice = text.read(path)
+    return from_dict(data, path, folders or Folders.of(path), feature_level, twice)
+
+
+def from_dict(
+    data: Mapping[str, Any], path: Path, folders: Folders, feature_level: FeatureLevel = LATEST, twice: tuple[Problem, ...] = ()
+) -> Model:
+    """As `load`, of data that was read; `twice` are the keys that its text repeats."""
+    loader = _Loader(folders, feature_level)
+    loader.report("", list(twice))
+    parts = loader.parts(data)
+    resources = {name: loader.resource(name, entry) for name, entry in parts["resources"].items()}
+    dispatchables = {name: loader.dispatchable(name, entry, resources) for name, entry in parts["dispatchables"].items()}
+    commands = [loader.command(index, entry, resources, dispatchables) for index, entry in enumerate(parts["commands"])]
+    if loader.findings:
+        raise ModelError(path, loader.findings)
+    return Model(
+        path,
+        {name: resource for name, resource in resources.items() if resource is not None},
+        {name: dispatchable for name, dispatchable in dispatchables.items() if dispatchable is not None},
+        tuple(command for command in commands if command is not None),
+        tuple(loader.warnings),
+    )
+
+
+@dataclass
+class _Loader:
+    """Reads the parts one by one and gathers what is wrong with each. A part that is wrong becomes None."""
+
+    folders: Folders
+    level: FeatureLevel
+    findings: list[Finding] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    available: int = -1
+
+    def report(self, place: str, problems: list[Problem]) -> None:
+        if problems:
+            self.findings.append(Finding(place, tuple(problems)))
+
+    def parts(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        problems = []
+        for name, form, words in (("resources", dict, "an object"), ("dispatchables", dict, "an object"), ("commands", list, "an array")):
+            value = data.get(name)
+            found[name] = value if isinstance(value, form) else form()
+            if name not in data:
+                problems.append(Problem("field.missing", name, "missing", words))
+            elif not isinstance(value, form):
+                problems.append(Problem("field.form", name, brief(value), words))
+        self.report("", problems)
+        return found
+
+    def read(self, kind: type[EntryT], place: str, data: Any) -> EntryT | None:
+        try:
+            entry = kind.model_validate(data)
+        except ValidationError as error:
+            self.report(place, form_problems(error))
+            return None
+        if kind is not OperatorEntry:
+            self.warnings += [f"{place}: {text}" for text in unknown_members(kind, data)]
+        return entry
+
+    def resource(self, name: str, data: Any) -> Resource | None:
+        place = f"resource {name!r}"
+        entry = self.read(ResourceEntry, place, data)
+        if entry is None:
+            return None
+        if self.available < 0:
+            import psutil
+
+            self.available = int(psutil.virtual_memory().available)
+        try:
+            resource = build(name, entry, self.folders, self.available)
+        except DescError as error:
+            self.report(place, list(error.problems))
+            return None
+        # Once as the file's data and once as the device's buffer.
+        self.available = max(0, self.available - resource.size - resource.data.nbytes)
+        return resource
+
+    def dispatchable(self, name: str, data: Any, resources: Mapping[str, Resource | None]) -> Dispatchable | None:
+        place = f"dispatchable {name!r}"
+        if not isinstance(data, dict):
+            self.report(place, [Problem("field.form", "", brief(data), "an object with type and desc")])
+            return None
+        kind = data.get("type", data.get("Type"))
+        if isinstance(kind, str) and kind.lower() in OTHER_KINDS:
+            why = (OTHER_KINDS[kind.lower()],)
+            self.report(place, [Problem("dispatchable.kind", "type", brief(kind), "a DirectML operator", why)])
+            return None
+        entry = self.read(OperatorEntry, place, data)
+        beside = {*OperatorEntry.spellings(), "type", "Type"}
+        nested = next((data[key] for key in ("desc", "Desc") if key in data), None)
+        members = nested if isinstance(nested, dict) else {key: value for key, value in data.items() if key not in beside}
+        examined = examine({"Type": kind, "Desc": members} if kind is not None else {"Desc": members}, self.level, strict=True)
+        if examined.problems:
+            self.findings.append(examined.finding(place))
+        if nested is not None:
+            surplus = [key for key in data if key not in {*beside, "desc", "Desc"} and not key.startswith(("$", "_"))]
+            self.warnings += [f"{place}: {key!r} means nothing beside desc" for key in surplus]
+        if entry is None or examined.kind is None:
+            return None
+        self._execution_flags(place, entry)
+        bare = Dispatchable(name, examined.kind, None if examined.problems else examined.desc, {})
+        owned, problems = resolve(bare, entry.bindings, resources, initialisation=True)
+        self.report(place, problems)
+        return Dispatchable(name, bare.kind, bare.desc, owned)
+
+    def _execution_flags(self, place: str, entry: OperatorEntry) -> None:
+        wrong = [flag for flag in entry.execution_flags if flag.removeprefix("DML_EXECUTION_FLAG_") not in EXECUTION_FLAGS]
+        self.report(place, [Problem("field.form", "executionFlags", brief(flag), f"one of {', '.join(EXECUTION_FLAGS)}") for flag in wrong])
+
+    def command(
+        self, index: int, data: Any, resources: Mapping[str, Resource | None], dispatchables: Mapping[str, Dispatchable | None]
+    ) -> Command | None:
+        place = f"command at index {index}"
+        kind = data.get("type") if isinstance(data, dict) else None
+        if not isinstance(kind, str) or kind.lower() not in COMMANDS:
+            found = "missing" if isinstance(data, dict) and "type" not in data else brief(kind if isinstance(data, dict) else data)
+            self.report(place, [Problem("command.kind", "type", found, "dispatch, print or writeFile")])
+            return None
+        entry = self.read(COMMANDS[kind.lower()], place, data)
+        action: Action | None = None
+        if isinstance(entry, DispatchEntry):
+            action = self._dispatch(place, entry, resources, dispatchables)
+        elif isinstance(entry, PrintEntry | WriteFileEntry):
+            resource = self._named(place, "resource", entry.resource, resources)
+            if resource is not None:
+                make = self._print if isinstance(entry, PrintEntry) else self._write_file
+                action = self._checked(place, lambda: make(entry, resource))  # type: ignore[arg-type]
+        return None if action is None else Command(action, data)
+
+    def _checked(self, place: str, make: Callable[[], Action]) -> Action | None:
+        try:
+            return make()
+        except DescError as error:
+            self.report(place, list(error.problems))
+            return None
+
+    def _named(self, place: str, member: str, name: str, parts: Mapping[str, Any]) -> Any:
+        if name not in parts:
+            candidate = nearest(name, parts)
+            remedy = f"did you mean {candidate!r}?" if candidate else None
+            self.report(place, [Problem("command.name", member, repr(name), f"a {member} of the file", remedy=remedy)])
+        return parts.get(name)
+
+    def _dispatch(
+        self,
+        place: str,
+        entry: DispatchEntry,
+        resources: Mapping[str, Resource | None],
+        dispatchables: Mapping[str, Dispatchable | None],
+    ) -> Dispatch | None:
+        dispatchable: Dispatchable | None = self._named(place, "dispatchable", entry.dispatchable, dispatchables)
+        if dispatchable is None:
+            return None
+        found, problems = resolve(dispatchable, entry.bindings, resources)
+        self.report(place, problems)
+        return None if problems else Dispatch(dispatchable, found)
+
+    def _print(self, entry: PrintEntry, resource: Resource) -> Print:
+        _readable(resource, "printed")
+        return Print(resource, entry.verbose)
+
+    def _write_file(self, entry: WriteFileEntry, resource: Resource) -> WriteFile:
+        target = self.folders.target(entry.target_path)
+        suffix = target.suffix.lower()
+        if suffix == ".npy" or suffix in IMAGE_SUFFIXES:
+            _readable(resource, f"written to a {suffix} file")
+            _fitting(entry.dimensions, resource, suffix)
+        elif resource.deferred:
+            _readable(resource, "written")
+        return WriteFile(resource, target, entry.dimensions)
+
+
+def _readable(resource: Resource, verb: str) -> None:
+    if resource.deferred or resource.data_type is None:
+        found = "deferred" if resource.deferred else "a struct of mixed values"
+        why = "its memory is allocated by an ONNX model, which dmlpy does not run" if resource.deferred else f"it cannot be {verb}"
+        raise DescError("command", [Problem("command.resource", "resource", f"{resource.name!r}, {found}", "values of one type", (why,))])
+
+
+def _fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str) -> None:
+    problems = []
+    found = str(list(dimensions))
+    if dimensions and math.prod(dimensions) > resource.count:
+        why = (f"they have {math.prod(dimensions)} elements",)
+        problems.append(Problem("command.dimensions", "dimensions", found, f"at most the {resource.count} values of the resource", why))
+    if suffix == ".npy":
+        if resource.data_type is not None and resource.data_type.bits == 4:
+            problems.append(Problem("command.resource", "resource", str(resource.data_type), "a type that .npy files have"))
+    else:
+        if len(dimensions) != 4 or dimensions[0] != 1 or dimensions[1] not in (1, 3, 4) or min(dimensions) < 1:
+            problems.append(Problem("command.dimensions", "dimensions", found, "[1, C, H, W] with C = 1, 3 or 4 for a picture"))
+        if resource.data_type not in IMAGE_TYPES:
+            problems.append(Problem("command.resource", "resource", str(resource.data_type), "FLOAT32 or FLOAT16 for a picture"))
+    if problems:
+        raise DescError("command", problems)

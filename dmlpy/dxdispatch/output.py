@@ -1,0 +1,29 @@
+"""Values as the console shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dmlpy.dxdispatch.files import Array
+from dmlpy.enums import DataType
+
+
+def number(value: float) -> str:
+    """A value as a C++ stream prints it: integers plain, others with up to 6 significant digits."""
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+def line(name: str, values: Array) -> str:
+    """All values of a resource on one line."""
+    return f"Resource '{name}': {', '.join(number(value) for value in values.tolist())}"
+
+
+def verbose(name: str, values: Array, data_type: DataType) -> Iterator[str]:
+    """A line for each value, with its bits."""
+    yield f"Resource '{name}':"
+    digits = data_type.bits // 4
+    mask = (1 << data_type.bits) - 1
+    bits = values.view(f"u{values.itemsize}").tolist()
+    width = len(str(values.size))
+    for index, (value, word) in enumerate(zip(values.tolist(), bits, strict=True)):
+        yield f"[{index:>{width}}] {number(value)} (0x{word & mask:>{digits}X})"

@@ -1,0 +1,53 @@
+"""What is wrong with a file: problems grouped by the part that they concern, and the error that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dmlpy.problems import DmlError, Problem, lay_out
+from dmlpy.render import Table
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The problems of one part of a file.
+
+    Attributes:
+        place: the part: `dispatchable 'rnn'`, `resource 'weights'`, `command at index 2`; empty where the file is the part.
+        problems: what is wrong with it.
+        struct: the C struct that the problems' places belong to; None where they are places in the file.
+        table: the struct's members with the broken ones marked.
+    """
+
+    place: str
+    problems: tuple[Problem, ...]
+    struct: str | None = None
+    table: Table | None = None
+
+    def __str__(self) -> str:
+        subject = ", ".join(part for part in (self.place, self.struct) if part)
+        return lay_out(subject or "file", self.problems, c_spelling=self.struct is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the part and its problems. Places in the file itself have one spelling only."""
+        problems = [problem.to_dict() for problem in self.problems]
+        if self.struct is None:
+            problems = [{**problem, "c_path": problem["path"]} for problem in problems]
+        return {"place": self.place, "struct": self.struct, "problems": problems}
+
+
+class ModelError(DmlError):
+    """A file cannot be used. `findings` holds its problems by part, `problems` all of them."""
+
+    def __init__(self, path: Path | str, findings: Iterable[Finding]) -> None:
+        self.path = Path(path)
+        self.findings: Sequence[Finding] = tuple(findings)
+        super().__init__(str(path), [problem for finding in self.findings for problem in finding.problems])
+        count = len(self.problems)
+        self.args = ("\n".join([f"{path}: {count} problem{'s' if count > 1 else ''}", *map(str, self.findings)]),)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.findings)

@@ -1,0 +1,291 @@
+"""Resources: buffers with their first contents, in all the forms in which a model writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from dmlpy.dxdispatch.entries import Entry, Uint, type_or_unknown
+from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, Array, Folders, read_image, read_npy, refuse
+from dmlpy.enums import DataType
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+DEFERRED = "deferred"
+
+
+class ResourceEntry(Entry):
+    """A member of `resources`, as the file has it."""
+
+    initial_values_data_type: Annotated[DataType, BeforeValidator(type_or_unknown)] = DataType.UNKNOWN
+    initial_values: Any
+    size_in_bytes: Uint | None = None
+    initial_values_offset_in_bytes: Uint = 0
+    resample_size: Annotated[tuple[Uint, Uint, Uint, Uint] | None, Field(strict=False)] = None
+    resample_mode: str = "scale"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A buffer with its first contents.
+
+    Attributes:
+        name: its name in the file.
+        data_type: type of the initial values; None for a struct of mixed values and where it is deferred.
+        count: number of initial values.
+        offset: bytes in front of them.
+        size: bytes of the buffer; 0 where it is deferred.
+        data: the initial values as bytes.
+    """
+
+    name: str
+    data_type: DataType | None
+    count: int
+    offset: int
+    size: int
+    data: Array
+
+    @property
+    def deferred(self) -> bool:
+        """Whether the buffer has no memory until a dispatch allocates it."""
+        return self.size == 0
+
+    def fill(self, buffer: Array) -> None:
+        """Writes the first contents into `size` zeroed bytes."""
+        buffer[self.offset : self.offset + self.data.nbytes] = self.data
+
+    def values(self, buffer: bytes) -> Array:
+        """The values of the buffer, as many as there were initial ones; 4-bit elements one a byte."""
+        assert self.data_type is not None, "a struct of mixed values has no element type"
+        if self.data_type.bits == 4:
+            return unpack_nibbles(np.frombuffer(buffer, np.uint8, offset=self.offset), self.data_type, self.count)
+        return np.frombuffer(buffer, self.data_type.numpy, count=self.count, offset=self.offset)
+
+
+def build(name: str, entry: ResourceEntry, folders: Folders, available: int) -> Resource:
+    """A resource with its contents; files are read.
+
+    Args:
+        name: its name in the file.
+        entry: the file's words.
+        folders: where files are.
+        available: bytes of memory that it may take.
+
+    Raises:
+        DescError: all that is wrong with its values; places are relative to the resource.
+    """
+    if entry.initial_values == DEFERRED:
+        return Resource(name, None, 0, 0, 0, np.empty(0, np.uint8))
+    if entry.resample_mode != "scale":
+        raise refuse("field.form", "resampleMode", brief(entry.resample_mode), "'scale'")
+    data_type, count, data = _contents(entry, folders, available)
+    end = entry.initial_values_offset_in_bytes + data.nbytes
+    size = -(-end // 4) * 4 if entry.size_in_bytes is None else entry.size_in_bytes
+    if size < end:
+        offset = entry.initial_values_offset_in_bytes
+        why = (f"the data have {data.nbytes} bytes" + (f" and begin at {offset}" if offset else ""),)
+        raise refuse("resource.size", "sizeInBytes", str(size), f"at least {end}", *why)
+    _afford(size, available, "sizeInBytes")
+    return Resource(name, data_type, count, entry.initial_values_offset_in_bytes, size, data)
+
+
+def _contents(entry: ResourceEntry, folders: Folders, available: int) -> tuple[DataType | None, int, Array]:
+    values, data_type = entry.initial_values, entry.initial_values_data_type
+    if isinstance(values, dict) and "sourcePath" in values:
+        return _from_file(entry, values, folders, available)
+    if isinstance(values, list) and values and data_type is DataType.UNKNOWN and isinstance(values[0], dict):
+        data = _struct(values)
+        return None, len(values), data
+    if not isinstance(values, list | dict) or not values:
+        expected = "a list of values, an object with valueCount or sourcePath, or 'deferred'; not empty"
+        raise refuse("field.form", "initialValues", brief(values), expected)
+    if data_type is DataType.UNKNOWN:
+        raise refuse("field.missing", "initialValuesDataType", "missing", "the type of the values")
+    if isinstance(values, list):
+        return data_type, len(values), _stored(typed(values, data_type, "initialValues"), data_type)
+    elements = _generated(values, data_type, available)
+    return data_type, elements.size, _stored(elements, data_type)
+
+
+def typed(values: Sequence[Any], data_type: DataType, path: str) -> Array:
+    """JSON values as elements of a type; 4-bit elements one a byte.
+
+    Raises:
+        DescError: every value that the type does not hold.
+    """
+    problems = []
+    exact = data_type.name.startswith(("INT", "UINT"))
+    least, most = _range(data_type)
+    expected = f"an integer from {least} to {most}" if exact else f"a number that {data_type} holds, or 'inf', '-inf', 'nan'"
+    numbers: list[Any] = []
+    for index, value in enumerate(values):
+        number = _number(value, exact)
+        if number is None or not (least <= number <= most or (not exact and not math.isfinite(number))):
+            place = f"{path}[{index}]" if len(values) > 1 else path
+            problems.append(Problem("value.form", place, brief(value), expected))
+        numbers.append(number)
+    if problems:
+        raise DescError("resource", problems[:10])
+    return np.array(numbers, _element(data_type))
+
+
+def _number(value: Any, exact: bool) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if exact:
+        return value if isinstance(value, int) else None
+    if isinstance(value, str):
+        return float(value) if value.lower() in ("inf", "-inf", "nan") else None
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
+
+
+def _range(data_type: DataType) -> tuple[float, float]:
+    if data_type.name.startswith("FLOAT"):
+        most = float(np.finfo(data_type.numpy).max)
+        return -most, most
+    # Python's integers compare exactly with each other, however large.
+    unsigned = data_type.name.startswith("UINT")
+    return (0, 2**data_type.bits - 1) if unsigned else (-(2 ** (data_type.bits - 1)), 2 ** (data_type.bits - 1) - 1)
+
+
+def _element(data_type: DataType) -> np.dtype[Any]:
+    """The NumPy type of single elements: a byte for those of 4 bits."""
+    return data_type.numpy if data_type.bits >= 8 else np.dtype(np.uint8 if data_type is DataType.UINT4 else np.int8)
+
+
+def _generated(values: dict[str, Any], data_type: DataType, available: int) -> Array:
+    """A constant, or a sequence that is accumulated in the type itself, with its rounding and wrap-around."""
+    forms = [name for name in ("value", "valueStart", "sourcePath") if name in values]
+    if len(forms) != 1:
+        found = " and ".join(forms) or "without value, valueStart and sourcePath"
+        raise refuse("field.form", "initialValues", found, "exactly one of value, valueStart and sourcePath")
+    count = values.get("valueCount")
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise refuse(
+            "field.form" if "valueCount" in values else "field.missing",
+            "initialValues.valueCount",
+            brief(count) if "valueCount" in values else "missing",
+            "an integer of at least 1",
+        )
+    element = _element(data_type)
+    _afford(count * element.itemsize, available, "initialValues.valueCount")
+    if forms == ["value"]:
+        return np.full(count, typed([values["value"]], data_type, "initialValues.value")[0], element)
+    if "valueDelta" not in values:
+        raise refuse("field.missing", "initialValues.valueDelta", "missing", "the step from one value to the next")
+    start = typed([values["valueStart"]], data_type, "initialValues.valueStart")[0]
+    delta = typed([values["valueDelta"]], data_type, "initialValues.valueDelta")[0]
+    steps = np.full(count, delta, element)
+    steps[0] = start
+    with np.errstate(over="ignore", invalid="ignore"):
+        accumulated: Array = np.add.accumulate(steps, dtype=element, out=steps)
+    if data_type is DataType.UINT4:
+        accumulated &= 15
+    elif data_type is DataType.INT4:
+        accumulated = ((accumulated + 8) & 15) - 8
+    return accumulated
+
+
+def _stored(elements: Array, data_type: DataType) -> Array:
+    """Elements as the bytes of a buffer."""
+    return pack_nibbles(elements) if data_type.bits == 4 else np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
+
+
+def pack_nibbles(elements: Array) -> Array:
+    """4-bit elements, one a byte, as packed bytes: the first of two in the low half."""
+    low = elements[0::2].astype(np.uint8) & 15
+    high = np.zeros_like(low)
+    high[: elements.size // 2] = elements[1::2].astype(np.uint8) & 15
+    return low | (high << 4)
+
+
+def unpack_nibbles(data: Array, data_type: DataType, count: int) -> Array:
+    """The opposite of `pack_nibbles`: `count` elements of UINT4 or INT4, one a byte."""
+    halves = np.stack([data & 15, data >> 4], axis=1).reshape(-1)[:count]
+    if data_type is DataType.UINT4:
+        return halves
+    signed: Array = ((halves ^ 8).astype(np.int8)) - np.int8(8)
+    return signed
+
+
+def _struct(values: list[Any]) -> Array:
+    """Values of mixed types, one after the other without padding."""
+    parts: list[Array] = []
+    problems: list[Problem] = []
+    for index, value in enumerate(values):
+        path = f"initialValues[{index}]"
+        if not isinstance(value, dict) or not {"type", "value"} <= value.keys():
+            problems.append(Problem("field.form", path, brief(value), "an object with type and value"))
+            continue
+        try:
+            data_type = type_or_unknown(value["type"])
+        except ValueError as error:
+            problems.append(Problem("field.form", f"{path}.type", brief(value["type"]), str(error).removeprefix("expected ")))
+            continue
+        if data_type in (DataType.FLOAT16, DataType.UNKNOWN, DataType.UINT4, DataType.INT4):
+            problems.append(Problem("field.form", f"{path}.type", str(data_type), "a type of at least 8 bits other than FLOAT16"))
+            continue
+        try:
+            parts.append(_stored(typed([value["value"]], data_type, f"{path}.value"), data_type))
+        except DescError as error:
+            problems += error.problems
+    if problems:
+        raise DescError("resource", problems)
+    return np.concatenate(parts)
+
+
+def _from_file(entry: ResourceEntry, values: dict[str, Any], folders: Folders, available: int) -> tuple[DataType, int, Array]:
+    others = [name for name in ("value", "valueStart") if name in values]
+    if others or not isinstance(values["sourcePath"], str) or not values["sourcePath"]:
+        found = f"sourcePath and {' and '.join(others)}" if others else brief(values["sourcePath"])
+        raise refuse("field.form", "initialValues", found, "sourcePath alone, the name of a file")
+    data_type = entry.initial_values_data_type
+    path = folders.source(values["sourcePath"])
+    suffix = path.suffix.lower()
+    _afford(path.stat().st_size, available, "sourcePath")
+    if suffix == ".npy":
+        array = read_npy(path)
+        if array.size == 0:
+            raise refuse("npy.empty", "sourcePath", f"{path.name} without elements", "at least one value")
+        if data_type not in (DataType.UNKNOWN, DataType.of(array.dtype)):
+            raise refuse("npy.type", "initialValuesDataType", str(data_type), f"{DataType.of(array.dtype)}, the type in {path.name}")
+        data_type = DataType.of(array.dtype)
+        return data_type, array.size, _stored(array, data_type)
+    if data_type is DataType.UNKNOWN:
+        raise refuse("field.missing", "initialValuesDataType", "missing", f"the type of the values in {path.name}")
+    if suffix in IMAGE_SUFFIXES:
+        array = read_image(path, data_type, _resample_size(entry, data_type, available))
+        return data_type, array.size, _stored(array, data_type)
+    return _raw(path, data_type)
+
+
+def _resample_size(entry: ResourceEntry, data_type: DataType, available: int) -> tuple[int, int, int, int] | None:
+    size = entry.resample_size
+    if size is not None:
+        if size[0] != 1 or size[1] not in (1, 3, 4) or min(size) < 1:
+            raise refuse("image.size", "resampleSize", str(list(size)), "[1, C, H, W] with C = 1, 3 or 4")
+        _afford(math.prod(size) * (data_type.bits // 8 + 8), available, "resampleSize")
+    return size
+
+
+def _raw(path: Path, data_type: DataType) -> tuple[DataType, int, Array]:
+    data = np.fromfile(path, np.uint8)
+    bits = data.size * 8
+    if not bits or bits % data_type.bits:
+        expected = f"a multiple of {data_type.bits // 8} bytes, not 0"
+        raise refuse("resource.size", "sourcePath", f"{path.name} of {data.size} bytes", expected)
+    return data_type, bits // data_type.bits, data
+
+
+def _afford(size: int, available: int, path: str) -> None:
+    if size > available:
+        raise refuse("resource.memory", path, f"{size} bytes of memory", f"at most the {available} bytes that are available")

@@ -1,0 +1,274 @@
+"""`run`: a model's commands on a device."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmlpy.arrays import Buffer
+from dmlpy.checking import LATEST
+from dmlpy.compiler import compile as compile_desc
+from dmlpy.devices import CompiledOperator, Device, Memory
+from dmlpy.devices import Dispatch as BoundDispatch
+from dmlpy.dxdispatch import output
+from dmlpy.dxdispatch.bindings import Range
+from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, Array, write_bytes, write_image, write_npy
+from dmlpy.dxdispatch.model import Command, Dispatch, Model, Print, WriteFile
+from dmlpy.dxdispatch.resources import Resource
+from dmlpy.dxdispatch.timing import Timings
+from dmlpy.enums import FeatureLevel
+from dmlpy.naming import c_member
+from dmlpy.problems import BindError, CompileError, DeviceError, DmlError, Problem
+from dmlpy.tensors import TensorDesc
+
+ALIGNMENT = 256
+"""Bytes that every resource's memory is aligned to."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How dispatches are repeated and timed.
+
+    Attributes:
+        iterations: how often a dispatch command binds and runs.
+        repeat: dispatches in each iteration.
+        milliseconds: run for so long instead of so many iterations.
+        interval: milliseconds from one iteration's start to the next, at least.
+        warmup: iterations that count as cold.
+        verbosity: 0 a line for each dispatch, 1 statistics, 2 every iteration.
+        max_gpu_samples: the GPU's samples that are kept; 0 does not time the GPU.
+        debug: whether each dispatch is checked for NaN and for bytes written outside the described elements.
+        print_commands: whether commands are shown as they start and end.
+    """
+
+    iterations: int = 1
+    repeat: int = 1
+    milliseconds: float | None = None
+    interval: float = 0.0
+    warmup: int = 1
+    verbosity: int = 0
+    max_gpu_samples: int = 8192
+    debug: bool = False
+    print_commands: bool = False
+
+
+class RunError(DmlError):
+    """A part of a run failed; the text says which."""
+
+
+def run(
+    model: Model,
+    device: Device,
+    options: RunOptions = RunOptions(),
+    feature_level: FeatureLevel = LATEST,
+    *,
+    inform: Callable[[str], None] = print,
+    warn: Callable[[str], None] = print,
+) -> None:
+    """Uploads the resources, compiles every dispatchable, then runs the commands in order.
+
+    Args:
+        model: a loaded model.
+        device: where it runs.
+        options: how dispatches are repeated and timed.
+        feature_level: a cap, as for `dmlpy.compile`.
+        inform: takes each line of the output.
+        warn: takes each warning.
+
+    Raises:
+        CompileError: the operators that do not compile for the device, all of them.
+        RunError: a command failed; the rest was not run.
+        DeviceError: no memory for the resources.
+    """
+    run_ = _Run(model, device, options, feature_level, inform, warn)
+    run_.compile_all()
+    run_.upload_all()
+    for index, command in enumerate(model.commands):
+        run_.command(index, command)
+
+
+class _Run:
+    def __init__(
+        self,
+        model: Model,
+        device: Device,
+        options: RunOptions,
+        feature_level: FeatureLevel,
+        inform: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.options = options
+        self.level = feature_level
+        self.inform = inform
+        self.warn = warn
+        self.stream = device.current_stream()
+        self.memory: dict[str, Memory] = {}
+        self.operators: dict[str, CompiledOperator] = {}
+
+    def compile_all(self) -> None:
+        problems: list[Problem] = []
+        refused: CompileError | None = None
+        for name, dispatchable in self.model.dispatchables.items():
+            assert dispatchable.desc is not None, "a model that loads has its descs"
+            start = time.perf_counter()
+            try:
+                self.operators[name] = compile_desc(dispatchable.desc, self.device, self.level)
+            except CompileError as error:
+                refused = error
+                problems += [problem.under(f"dispatchable {name!r}") for problem in error.problems]
+                continue
+            if self.options.verbosity >= 1:
+                self.inform(f"Initialize '{name}': {_since(start):.4f} ms")
+        if refused is not None:
+            raise CompileError(str(self.model.path), problems, refused.hresult)
+
+    def upload_all(self) -> None:
+        self.device.require(sum(resource.size for resource in self.model.resources.values()), f"the resources of {self.model.path}")
+        for name, resource in self.model.resources.items():
+            if resource.deferred:
+                continue
+            block = np.zeros(resource.size + ALIGNMENT, np.uint8)
+            start = -block.ctypes.data % ALIGNMENT
+            buffer = block[start : start + resource.size]
+            resource.fill(buffer)
+            self.memory[name] = self.device.upload(buffer, self.stream)
+
+    def command(self, index: int, command: Command) -> None:
+        text = json.dumps(command.source, separators=(",", ":"))
+        if self.options.print_commands:
+            self.inform(f"[StartCmd][{index:04}]\t: {text}")
+        try:
+            match command.action:
+                case Dispatch():
+                    self.dispatch(command.action)
+                case Print():
+                    self.print(command.action)
+                case WriteFile():
+                    self.write_file(command.action)
+        except (DmlError, OSError) as error:
+            failed = error if isinstance(error, DmlError) else DeviceError(str(error))
+            if self.options.print_commands:
+                self.inform(f"[EndCmd][{index:04}]\t: hr=0x{failed.hresult:08X} {' '.join(str(failed).split())}")
+            raise RunError(f"command at index {index} failed: {text}\n{failed}", hresult=failed.hresult) from error
+        if self.options.print_commands:
+            self.inform(f"[EndCmd][{index:04}]\t: hr=0x00000000 ")
+
+    def dispatch(self, action: Dispatch) -> None:
+        name = action.dispatchable.name
+        options = self.options
+        timings = Timings(options.warmup, options.max_gpu_samples)
+        # Every iteration binds the same memory, so binding once is the same.
+        bound = self.bind(action)
+        start = time.perf_counter()
+        while True:
+            began = time.perf_counter()
+            before = self.contents() if options.debug else {}
+            timings.add(*self.time(bound))
+            if options.debug:
+                self.examine(action, before)
+            pause = max(0.0, options.interval - _since(began))
+            if options.milliseconds is None:
+                if len(timings.cpu) >= options.iterations:
+                    break
+            elif _since(start) + pause > options.milliseconds:
+                break
+            time.sleep(pause / 1000)
+        for text in timings.lines(name, options.verbosity):
+            self.inform(text)
+
+    def bind(self, action: Dispatch) -> BoundDispatch:
+        operator = self.operators[action.dispatchable.name]
+        outputs = {field.name for field in operator.desc.outputs()}
+        ranges = {**action.dispatchable.owned, **action.bindings}
+        buffers = {name: self.buffer(place) for name, place in ranges.items()}
+        return operator.bind(
+            {name: buffer for name, buffer in buffers.items() if name not in outputs},
+            {name: buffer for name, buffer in buffers.items() if name in outputs},
+        )
+
+    def buffer(self, place: Range) -> Buffer:
+        return Buffer(self.memory[place.resource.name].pointer + place.offset, place.resource.size - place.offset)
+
+    def time(self, bound: BoundDispatch) -> tuple[float, float | None]:
+        """Milliseconds of one dispatch by the host's clock, waiting included, and by the device's own."""
+        repeat = self.options.repeat
+        start = time.perf_counter()
+        stop = self.device.start_timer(self.stream) if self.options.max_gpu_samples else None
+        for _ in range(repeat):
+            bound(self.stream)
+        gpu = None if stop is None else stop() / repeat
+        self.device.synchronize(self.stream)
+        return _since(start) / repeat, gpu
+
+    def contents(self) -> dict[str, bytes]:
+        return {name: self.read(self.model.resources[name]) for name in self.memory}
+
+    def examine(self, action: Dispatch, before: Mapping[str, bytes]) -> None:
+        """The checks of a debug run. Raises BindError for bytes that changed outside the described elements of the outputs."""
+        desc = self.operators[action.dispatchable.name].desc
+        written: dict[str, list[tuple[int, TensorDesc]]] = {}
+        for field in desc.outputs():
+            if (place := action.bindings.get(field.name)) is not None:
+                tensor = getattr(desc, field.name)
+                written.setdefault(place.resource.name, []).append((place.offset, tensor))
+                data = np.frombuffer(self.read(place.resource), np.uint8)
+                elements = np.ndarray(tensor.sizes, tensor.data_type.numpy, data.data, place.offset, tensor.numpy_strides())
+                if elements.dtype.kind == "f" and (count := int(np.isnan(elements).sum())):
+                    self.warn(f"{c_member(field.name)} of dispatchable {action.dispatchable.name!r} has {count} NaN values")
+        problems = []
+        for name, old in before.items():
+            strays = stray_bytes(old, self.read(self.model.resources[name]), written.get(name, []))
+            if strays.size:
+                found = f"changed at {strays.size} bytes outside the described elements, the first at byte {strays[0]}"
+                problems.append(Problem("debug.stray", f"resource {name!r}", found, "the bytes that were there"))
+        if problems:
+            raise BindError(f"dispatchable {action.dispatchable.name!r}", problems)
+
+    def read(self, resource: Resource) -> bytes:
+        return self.device.read(self.memory[resource.name].pointer, resource.size, self.stream)
+
+    def print(self, action: Print) -> None:
+        resource = action.resource
+        assert resource.data_type is not None, "checked when the model was loaded"
+        values = resource.values(self.read(resource))
+        if not action.verbose:
+            self.inform(output.line(resource.name, values))
+            return
+        for text in output.verbose(resource.name, values, resource.data_type):
+            self.inform(text)
+
+    def write_file(self, action: WriteFile) -> None:
+        resource, target, dimensions = action.resource, action.target, action.dimensions
+        data = self.read(resource)
+        suffix = target.suffix.lower()
+        if suffix == ".npy" or suffix in IMAGE_SUFFIXES:
+            values = resource.values(data)
+            shape = dimensions or (resource.count,)
+            tensor = values[: math.prod(shape)].reshape(shape)
+            (write_npy if suffix == ".npy" else write_image)(target, tensor)
+        else:
+            write_bytes(target, data)
+        self.inform(f"Resource '{resource.name}' written to '{target}'")
+
+
+def stray_bytes(before: bytes, after: bytes, written: list[tuple[int, TensorDesc]]) -> Array:
+    """The bytes of a buffer that changed though no element of a written tensor lies there; tensors with their offsets."""
+    allowed = np.zeros(len(before), bool)
+    for offset, tensor in written:
+        size = tensor.data_type.numpy.itemsize
+        np.ndarray((*tensor.sizes, size), bool, allowed.data, offset, (*tensor.numpy_strides(), 1))[...] = True
+    changed = np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)
+    strays: Array = np.flatnonzero(changed & ~allowed)
+    return strays
+
+
+def _since(start: float) -> float:
+    """Milliseconds since a reading of the clock."""
+    return (time.perf_counter() - start) * 1000

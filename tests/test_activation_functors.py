@@ -1,0 +1,92 @@
+"""The activation functors of the kernels against their definitions, value by value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.kernels import struct
+from dmlpy.devices.cuda.recurrent import ATTRIBUTES
+from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc
+from tests import plain_recurrent
+from tests.cpu_seam import H100, CpuSeam
+from tests.test_activation_functions import ALL, CANCELLING, LIMITS, label
+from tests.tools import require
+
+INF, NAN = float("inf"), float("nan")
+LARGEST = float(np.finfo(np.float32).max)
+
+APPLY = struct(("x", np.uint64), ("y", np.uint64), ("attributes", np.float32, (2,)), ("functor", np.int32), ("count", np.int32))
+NAMES = [activation.__name__.removeprefix("Activation").removesuffix("Desc") for activation in ATTRIBUTES]
+SOURCE = (
+    sources.read("recurrent.cu")
+    + """
+struct ApplyParameters {
+    float const* x;  // [count]
+    float* y;        // [count]
+    float attributes[2];
+    int functor;
+    int count;
+};
+
+template <class Functor>
+__device__ void apply_to_all(ApplyParameters const& parameters) {
+    Functor const functor = with_attributes<Functor>(parameters.attributes);
+    for (int i = 0; i < parameters.count; ++i) parameters.y[i] = functor(parameters.x[i]);
+}
+
+template <class... Functors>
+__global__ void apply(ApplyParameters parameters) {
+    int number = 0;
+    ((number++ == parameters.functor ? apply_to_all<Functors>(parameters) : void()), ...);
+}
+"""
+)
+
+
+def apply(desc: ActivationDesc, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The functor's values at float32 `x`."""
+    require("g++")
+    seam = CpuSeam(H100)
+    image, symbol = seam.compile(SOURCE, f"apply<{', '.join(NAMES)}>", 90)
+    given, found = seam.to_device(0, x, 0), seam.to_device(0, np.full_like(x, NAN), 0)
+    argument = np.zeros(1, APPLY)
+    argument["x"], argument["y"], argument["count"] = given.pointer, found.pointer, x.size
+    argument["functor"] = list(ATTRIBUTES).index(type(desc))
+    for index, name in enumerate(ATTRIBUTES[type(desc)]):
+        argument["attributes"][0, index] = getattr(desc, name)
+    seam.launch(seam.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument, 0)
+    seam.check_guards()
+    result: np.ndarray[Any, Any] = seam.to_host(found, 0)
+    return result
+
+
+def test_every_activation_is_here() -> None:
+    assert set(ATTRIBUTES) == {type(desc) for desc in ALL}
+
+
+@pytest.mark.parametrize(("desc", "values"), LIMITS, ids=[label(desc) for desc in ALL])
+def test_limits(desc: ActivationDesc, values: list[float]) -> None:
+    found = apply(desc, np.array([0.0, -0.0, INF, -INF, NAN, LARGEST, -LARGEST], np.float32))
+    np.testing.assert_allclose(found, np.array(values, np.float32), rtol=2e-7)
+
+
+@pytest.mark.parametrize("desc", ALL, ids=label)
+def test_accuracy(desc: ActivationDesc) -> None:
+    """Within 4 units in the last place, times what the function itself makes of a last place of x: |x| for e^x, x^2 for erfc."""
+    rng = np.random.default_rng(1)
+    small = rng.uniform(-1.0, 1.0, 2000) * 10.0 ** rng.uniform(-6, 0, 2000)
+    x = np.concatenate([small, rng.uniform(-8.0, 8.0, 2000), np.linspace(-0.6, 0.6, 500)]).astype(np.float32)
+    # The kernels get attributes as float32: so does the definition.
+    rounded = desc.model_copy(update={name: float(np.float32(getattr(desc, name))) for name in ATTRIBUTES[type(desc)]})
+    expected = np.array([plain_recurrent.activate(rounded, float(value)) for value in x])
+    unit = np.spacing(np.abs(expected).astype(np.float32)).astype(np.float64)
+    if isinstance(desc, CANCELLING):
+        unit = np.maximum(unit, np.spacing(np.float32(1.0)))
+    sensitivity = np.abs(x) ** (2 if isinstance(desc, ActivationGeluDesc) else 1)
+    error = np.abs(apply(desc, x) - expected) / unit / np.maximum(1.0, sensitivity / 2)
+    worst = int(np.argmax(error))
+    assert error[worst] <= 4.0, f"{error[worst]:.2f} units in the last place at x = {x[worst]!r}"

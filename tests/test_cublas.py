@@ -1,0 +1,113 @@
+"""The direct calls of cuBLAS, against a library with its interface that multiplies on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cuda.cublas import Cublas
+from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.problems import DeviceError
+from tests.cpu_compiler import compile_program
+from tests.tools import require
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LIBRARY = """
+#include <stddef.h>
+// As cublas_api.h declares it: column-major matrices, element types 0 (float) and 2 (half), host scalars.
+static void* stream = nullptr;
+static void* workspace = nullptr;
+static size_t workspace_size = 0;
+static int handle, math_mode = 0;
+static float at(const void* matrix, int type, long place) {
+    return type == 0 ? static_cast<const float*>(matrix)[place] : float(static_cast<const _Float16*>(matrix)[place]);
+}
+#define EXPORT extern "C" __attribute__((visibility("default")))
+EXPORT int cublasCreate_v2(void** made) { *made = &handle; return 0; }
+EXPORT int cublasSetMathMode(void* h, int mode) { math_mode = mode; return h == &handle ? 0 : 1; }
+EXPORT int cublasSetStream_v2(void* h, void* s) { stream = s; workspace = nullptr; workspace_size = 0; return h == &handle ? 0 : 1; }
+EXPORT int cublasSetWorkspace_v2(void* h, void* w, size_t size) { workspace = w; workspace_size = size; return h == &handle ? 0 : 1; }
+EXPORT int cublasGemmEx(void* h, int transa, int transb, int m, int n, int k, const void* alpha, const void* A, int Atype, int lda,
+                        const void* B, int Btype, int ldb, const void* beta, void* C, int Ctype, int ldc, int compute, int algo) {
+    if (h != &handle) return 1;
+    if (m < 0 || n < 0 || k < 0 || lda < (transa ? k : m) || ldb < (transb ? n : k) || ldc < m) return 7;
+    if (Ctype != 0 || compute != 68 || algo != -1 || Atype != Btype || (Atype != 0 && Atype != 2)) return 15;
+    for (int j = 0; j < n; ++j)
+        for (int i = 0; i < m; ++i) {
+            float sum = 0;
+            for (int p = 0; p < k; ++p)
+                sum += at(A, Atype, transa ? p + long(i) * lda : i + long(p) * lda) *
+                       at(B, Btype, transb ? j + long(p) * ldb : p + long(j) * ldb);
+            float& c = static_cast<float*>(C)[i + long(j) * ldc];
+            const float scale = *static_cast<const float*>(beta);
+            c = *static_cast<const float*>(alpha) * sum + (scale ? scale * c : 0.0f);
+        }
+    return 0;
+}
+EXPORT void* seen_stream() { return stream; }
+EXPORT void* seen_workspace() { return workspace; }
+EXPORT size_t seen_workspace_size() { return workspace_size; }
+EXPORT int seen_math_mode() { return math_mode; }
+"""
+
+
+@pytest.fixture(scope="module")
+def library() -> ctypes.CDLL:
+    require("g++")
+    loaded = ctypes.CDLL(str(compile_program(LIBRARY, ("-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"))))
+    for name in ("seen_stream", "seen_workspace"):
+        getattr(loaded, name).restype = ctypes.c_void_p
+    loaded.seen_workspace_size.restype = ctypes.c_size_t
+    return loaded
+
+
+def matrix(rows: Array, columns: int) -> Matrix:
+    """The first columns of a row-major array."""
+    return Matrix(rows.ctypes.data, len(rows), columns, rows.shape[1], rows.dtype)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (2, 3, 5), (7, 1, 4), (1, 6, 3)])
+def test_product(library: ctypes.CDLL, m: int, n: int, k: int, dtype: Any, accumulate: bool) -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((m, k + 2)).astype(dtype), rng.standard_normal((n, k + 1)).astype(dtype)
+    c = rng.standard_normal((m, n + 3)).astype(np.float32) if accumulate else np.full((m, n + 3), np.nan, np.float32)
+    before = c.copy()
+    Cublas(library).gemm(matrix(a, k), matrix(b, k), matrix(c, n), 5, accumulate)
+    product = a[:, :k].astype(np.float64) @ b[:, :k].astype(np.float64).T
+    np.testing.assert_allclose(c[:, :n], product + before[:, :n] if accumulate else product, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(c[:, n:], before[:, n:])
+    assert library.seen_stream() == 5
+
+
+def test_a_workspace_belongs_to_its_stream(library: ctypes.CDLL) -> None:
+    blas = Cublas(library)
+    one = matrix(np.ones((1, 1), np.float32), 1)
+
+    def workspace_of(stream: int) -> tuple[int | None, int]:
+        blas.gemm(one, one, one, stream, False)
+        return library.seen_workspace(), library.seen_workspace_size()
+
+    blas.use_workspace(16, 4096, 256)
+    assert workspace_of(16) == (4096, 256)
+    assert workspace_of(32) == (None, 0)
+    assert workspace_of(16) == (4096, 256)
+    blas.use_workspace(16, 0, 0)
+    assert workspace_of(16) == (None, 0)
+
+
+def test_sums_are_never_of_reduced_precision(library: ctypes.CDLL) -> None:
+    Cublas(library)
+    assert library.seen_math_mode() == 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, and not CUBLAS_TF32_TENSOR_OP_MATH
+
+
+def test_a_refusal_is_told(library: ctypes.CDLL) -> None:
+    wide = np.ones((2, 4), np.float32)
+    overlapping = Matrix(wide.ctypes.data, 2, 4, 3, wide.dtype)
+    with pytest.raises(DeviceError, match="cublasGemmEx failed with cublasStatus_t 7"):
+        Cublas(library).gemm(overlapping, overlapping, matrix(np.ones((2, 2), np.float32), 2), 0, False)
