@@ -33,13 +33,14 @@ app = typer.Typer(
 _WINDOWS = "has no meaning outside Windows and Direct3D"
 _ONNX = "is for ONNX models, which dmlpy does not run"
 REFUSED_OPTIONS = {
-    **dict.fromkeys(
-        ("--print_hlsl_disassembly", "--xbox_allow_precompile", "-c", "--pix_capture_type", "-o", "--pix_capture_name"), _WINDOWS
-    ),
-    **dict.fromkeys(("-q", "--queue_type", "--disable_custom_heaps", "--clear_shader_caches", "--disable_gpu_timeout"), _WINDOWS),
-    **dict.fromkeys(("--enable_dred", "--disable_background_processing", "--set_stable_power_state"), _WINDOWS),
-    **dict.fromkeys(("--disable_agility_sdk", "--present_separator"), _WINDOWS),
-    **dict.fromkeys(("-f", "-F", "-e", "-b", "-l", "-L", "-p", "-x", "--enable_onnx_profiling"), _ONNX),
+    **dict.fromkeys(("-c", "--pix_capture_type", "-o", "--pix_capture_name", "-q", "--queue_type"), _WINDOWS),
+    **dict.fromkeys(("--print_hlsl_disassembly", "--xbox_allow_precompile", "--disable_custom_heaps", "--clear_shader_caches"), _WINDOWS),
+    **dict.fromkeys(("--disable_gpu_timeout", "--enable_dred", "--disable_background_processing", "--present_separator"), _WINDOWS),
+    **dict.fromkeys(("--set_stable_power_state", "--disable_agility_sdk"), _WINDOWS),
+    **dict.fromkeys(("-f", "--onnx_free_dim_name_override", "-F", "--onnx_free_dim_denotation_override"), _ONNX),
+    **dict.fromkeys(("-e", "--onnx_session_config_entry", "-b", "--binding_shape", "-l", "--onnx_graph_optimization_level"), _ONNX),
+    **dict.fromkeys(("-L", "--onnx_logging_level", "-p", "--print_onnx_bindings", "-x", "--enable_ort_extensions"), _ONNX),
+    "--enable_onnx_profiling": _ONNX,
 }
 """Options of DxDispatch that cannot do anything here, each with the reason."""
 

@@ -228,7 +228,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
 /// memory, with P = H rounded up to a multiple of 4: float [2][slice][P] (3 in place of 2 if the cell resets before the product)
 /// and T [G H][P].
 template <class T, int slice, class Cell, class ForwardActivations, class BackwardActivations>
-__global__ void __launch_bounds__(most_walk_threads) walk(WalkParameters<T> parameters) {
+__global__ void __launch_bounds__(most_walk_threads, 1) walk(WalkParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
         walk_direction<T, slice, Cell, ForwardActivations>(parameters, blockIdx.y);
     } else if (blockIdx.y == 0) {

@@ -45,7 +45,7 @@ def compiler_version() -> str:
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels stay between runs; DMLPY_TEST_CACHE names another place. What lies there is executed: others must not write."""
+    """Where compiled kernels stay, or the place that DMLPY_TEST_CACHE names. What lies there is executed: others must not write."""
     place = os.environ.get("DMLPY_TEST_CACHE")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = Path(place) if place else base / "dmlpy" / "cuda_on_cpu"

@@ -10,8 +10,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.tools import require
+from tests.tools import missing, require
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -46,15 +48,21 @@ pronounce = example("pronounce")
 engine = example("engine")
 
 
-def run(*command: str) -> str:
-    """What a command of this project prints, run in its root; `dmlpy` and `python` are those of this environment."""
-    interpreter = {"python": ["python"], "dmlpy": ["python", "-c", "import sys; from dmlpy.cli import main; sys.exit(main())"]}[command[0]]
+def run(*command: str, folder: Path = ROOT, status: int = 0) -> str:
+    """What a command prints, run in a folder and ending with a status; `dmlpy` and `python` are those of this environment."""
+    programs = {"python": [], "dmlpy": ["-c", "from dmlpy.cli import main; main()"]}
     environment = {**os.environ, "COLUMNS": "140", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(
-        [sys.executable, *interpreter[1:], *command[1:]], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False
-    )
-    assert done.returncode == 0, done.stderr
+    arguments = [sys.executable, *programs[command[0]], *command[1:]]
+    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == status, done.stdout + done.stderr
     return done.stdout
+
+
+def lines(text: str) -> list[str]:
+    """The text without what differs between runs and machines: timings, the last digits of results, blanks at the ends of lines."""
+    text = re.sub(r"\d+\.\d+ ms", "_ ms", text)
+    text = re.sub(r"-?\d+\.\d{4,}", lambda number: f"{float(number[0]):.4g}", text)
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
 # pronounce.py
@@ -172,13 +180,27 @@ def test_engine_prints_its_error() -> None:
 # models for `dmlpy run`
 
 
-@pytest.mark.parametrize("name", ["rnn", "lstm", "gru"])
+MODELS = {
+    # The comment in rnn.json derives its first value; lstm.json has published results; a sequence of length 0 keeps its initial state.
+    "rnn": ["Resource 'output': 18, 34, 50, 66, 82,"],
+    "lstm": [
+        "Resource 'sequence': 0.288288, 0.365819, 0.456794, 0.34526, 0.472209, 0.558509, 0.841967, 0.894025, 0.91073, 0.858828,",
+        "Resource 'cell state': 1.27731, 1.44181, 1.53179, 1.32498, 1.51063, 1.61452",
+    ],
+    "gru": ["Resource 'last': 0.560537, 0.636237, 0.484689, 0.531893, 0.125, -0.125"],
+}
+"""The models and beginnings of lines that they print."""
+
+
+def test_models_are_these() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.json")} == set(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_models_run(name: str) -> None:
-    model = json.loads((EXAMPLES / f"{name}.json").read_text())
     printed = run("dmlpy", "run", f"examples/{name}.json", "--device", "numpy")
-    for command in model["commands"]:
-        if command["type"] == "print":
-            assert f"Resource '{command['resource']}':" in printed
+    for beginning in MODELS[name]:
+        assert any(line.startswith(lines(beginning)[0]) for line in lines(printed)), printed
 
 
 # README.md
@@ -202,29 +224,35 @@ def readme_blocks() -> Iterator[Block]:
         yield Block(found["language"], text.count("\n", 0, found.start()) + 1, found["text"], found["shown"])
 
 
-def lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
-
-
-def test_readme_code_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python blocks are one program, in order; each prints the text block below it, or nothing."""
+def test_readme_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python blocks are one program; each prints the text block below it, or nothing. Console blocks hold commands and their output."""
     monkeypatch.chdir(tmp_path)
-    blocks = [block for block in readme_blocks() if block.language == "python"]
-    assert len(blocks) > 3
+    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     names: dict[str, Any] = {}
-    for block in blocks:
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile("\n" * block.line + block.text, str(ROOT / "README.md"), "exec"), names)
-        assert lines(printed.getvalue()) == lines(block.shown or ""), f"README.md, line {block.line}"
+    counts = Counter[str]()
+    for block in readme_blocks():
+        place = f"README.md, line {block.line}"
+        counts[block.language] += 1
+        if block.language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile("\n" * block.line + block.text, str(ROOT / "README.md"), "exec"), names)
+            assert lines(printed.getvalue()) == lines(block.shown or ""), place
+        elif block.language == "console":
+            for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+                command, _, shown = session.partition("\n")
+                if "pronounce.py" in command and missing("g2p-en"):
+                    continue  # the tests of pronounce.py say so
+                status = int("wrong" in command)
+                assert lines(run(*shlex.split(command), folder=tmp_path, status=status)) == lines(shown), place
+    assert counts["python"] >= 8
+    assert counts["console"] >= 3
 
 
-CONSOLE = [block for block in readme_blocks() if block.language == "console"]
-
-
-@pytest.mark.parametrize("block", CONSOLE, ids=lambda block: f"line {block.line}")
-def test_readme_commands_print_what_is_shown(block: Block) -> None:
-    for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-        command, _, shown = session.partition("\n")
-        if "pronounce.py" in command:
-            require("g2p-en")
-        assert lines(run(*shlex.split(command))) == lines(shown), command
+@pytest.mark.gpu
+def test_readme_code_for_gpus_runs() -> None:
+    """The blocks marked `py` continue the first Python block."""
+    blocks = list(readme_blocks())
+    first = next(block for block in blocks if block.language == "python")
+    names: dict[str, Any] = {}
+    for block in (first, *(block for block in blocks if block.language == "py")):
+        exec(block.text, names)

@@ -13,7 +13,7 @@ from dmlpy.checking import LATEST, check
 from dmlpy.descs import OperatorDesc, operator_class
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.enums import DmlEnum, FeatureLevel
-from dmlpy.naming import c_member
+from dmlpy.naming import c_member, nearest
 from dmlpy.problems import DescError, Problem
 from dmlpy.render import Table
 from dmlpy.structs import unwrap
@@ -69,9 +69,12 @@ def _examine_in_parts(
     """The rules' problems although some members cannot be read.
 
     Several values stand in, one after the other, for what cannot be read. A problem counts if it is there whatever stands in: then it
-    does not come from the stand-in.
+    does not come from the stand-in. A misspelt member is read as the one that it resembles most.
     """
     named = {name: value for spelling, value in members.items() if (name := kind.member_named(spelling)) is not None}
+    for problem in problems:
+        if problem.code == "field.unknown" and problem.path in members and (name := nearest(problem.path, kind.model_fields)):
+            named.setdefault(name, members[problem.path])
     read, unreadable = _read_members(kind, named)
     for problem in problems:
         name = kind.member_named(problem.field)

@@ -154,6 +154,11 @@ class _Loader:
     def parts(self, data: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         problems = []
+        if not is_model(data):
+            words = "a model (resources, dispatchables, commands)"
+            remedy = "dmlpy check FILE.json checks a single desc" if any(key.lower() == "type" for key in data) else None
+            self.report("", [Problem("json.root", "file", "no model", words, remedy=remedy)])
+            return {"resources": {}, "dispatchables": {}, "commands": []}
         for name, form, words in (("resources", dict, "an object"), ("dispatchables", dict, "an object"), ("commands", list, "an array")):
             value = data.get(name)
             found[name] = value if isinstance(value, form) else form()

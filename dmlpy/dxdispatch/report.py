@@ -27,9 +27,10 @@ class Finding:
     struct: str | None = None
     table: Table | None = None
 
-    def __str__(self) -> str:
-        subject = ", ".join(part for part in (self.place, self.struct) if part)
-        return lay_out(subject or "file", self.problems, c_spelling=self.struct is not None)
+    def text(self, subject: str = "") -> str:
+        """The problems laid out, under the part's name; `subject` is put before it."""
+        parts = [part for part in (subject, self.place, self.struct) if part]
+        return lay_out(", ".join(parts) or "file", self.problems, c_spelling=self.struct is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the part and its problems. Places in the file itself have one spelling only."""
@@ -46,8 +47,11 @@ class ModelError(DmlError):
         self.path = Path(path)
         self.findings: Sequence[Finding] = tuple(findings)
         super().__init__(str(path), [problem for finding in self.findings for problem in finding.problems])
-        count = len(self.problems)
-        self.args = ("\n".join([f"{path}: {count} problem{'s' if count > 1 else ''}", *map(str, self.findings)]),)
+        if len(self.findings) == 1:
+            text = self.findings[0].text(str(path))
+        else:
+            text = "\n".join([f"{path}: {len(self.problems)} problems", *(finding.text() for finding in self.findings)])
+        self.args = (text,)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self.findings)

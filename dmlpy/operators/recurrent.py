@@ -81,7 +81,7 @@ class RecurrentDesc(OperatorDesc):
         if len(self.activation_descs) != expected:
             each = f"{roles} for the forward direction, then {roles} for the backward one" if directions == 2 else roles
             yield Breach(
-                "activation_descs", f"{len(self.activation_descs)} activations", f"{expected}: {each}", (known.why("num_directions"),)
+                "activation_descs", f"{len(self.activation_descs)} of them", f"{expected}: {each}", (known.why("num_directions"),)
             )
 
     @rule("activations are element-wise functions that can be fused")

@@ -1,0 +1,340 @@
+"""Messages as they print, errors as they behave, and every code of a problem shown to be reachable."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.descs import OPERATORS
+from dmlpy.problems import DmlError, Problem, lay_out
+from tests.test_json import rnn
+from tests.wrong_descs import in_python, valid
+
+SOURCE = Path(dml.__file__).parent
+
+
+def tensor(*sizes: int, **more: Any) -> dml.TensorDesc:
+    return dml.TensorDesc(**({"data_type": "FLOAT32", "sizes": sizes} | more))
+
+
+BAD_RNN = """\
+DML_RNN_OPERATOR_DESC: 5 problems
+ 1. weight_tensor.sizes[1] is 1, expected num_directions = 2  [size.equal]
+      weight_tensor is [1, num_directions, hidden_size, input_size]
+      num_directions = 2: direction is BIDIRECTIONAL
+ 2. bias_tensor.sizes[3] is 11, expected 2*hidden_size = 10  [size.equal]
+      bias_tensor is [1, 1, num_directions, 2*hidden_size]
+      hidden_size = 5: held by weight_tensor.sizes[2], recurrence_tensor.sizes[2], recurrence_tensor.sizes[3] and 1 more
+ 3. sequence_lengths_tensor.data_type is INT32, expected UINT32  [type.support]
+ 4. output_single_tensor.strides[1] is 0, expected a stride that keeps the 2 entries of axis 1 apart  [stride.broadcast]
+      an output cannot be broadcast: entries would overwrite each other
+ 5. activation_descs is 1 of them, expected 2: f for the forward direction, then f for the backward one  [activation_count]
+      num_directions = 2: direction is BIDIRECTIONAL"""
+
+BAD_LSTM = """\
+DML_LSTM_OPERATOR_DESC: 5 problems
+ 1. InputTensor.Sizes is 3 dimensions [7, 3, 11], expected 4 dimensions  [dims.support]
+      input_tensor is [1, seq_length, batch_size, input_size]
+      feature level 5_0
+      remedy: put ones in front: sizes [1, 7, 3, 11]
+ 2. WeightTensor.Flags is OWNED_BY_DML, expected NONE  [flag.owned]
+      DML_LSTM_OPERATOR_DESC supports it on none of its inputs
+      remedy: pass it at execution; CompiledOperator.prepare packs weights once, in a graph ELEMENT_WISE_IDENTITY can own them
+ 3. PeepholeTensor.TotalTensorSizeInBytes is 56, expected at least 60 = (14 + 1) * 32 bits in bytes, rounded up to a multiple of 4  \
+[total_size.small]
+      14 is the sum of (sizes - 1) * strides
+      remedy: leave it out: it is computed then
+ 4. ActivationDescs[2] is DML_OPERATOR_ACTIVATION_GELU at feature level 5_0, expected feature level 5_1 or higher  [level.operator]
+      DML_OPERATOR_ACTIVATION_GELU exists from feature level 5_1 on (DirectML 1.9.0)
+ 5. ClipThreshold is nan, expected a number above 0  [clip_threshold_positive]
+      use_clip_threshold is True"""
+
+
+def bad_rnn() -> dml.RNNDesc:
+    return rnn(
+        direction="BIDIRECTIONAL",
+        recurrence_tensor=tensor(1, 2, 5, 5),
+        bias_tensor=tensor(1, 1, 2, 11),
+        sequence_lengths_tensor=tensor(1, 1, 1, 3, data_type="INT32"),
+        output_single_tensor=tensor(1, 2, 3, 5, strides=[30, 0, 5, 1]),
+    )
+
+
+def bad_lstm() -> dml.LSTMDesc:
+    members = in_python(valid("DML_OPERATOR_LSTM"))
+    members["input_tensor"] = tensor(7, 3, 11)
+    members["weight_tensor"] = tensor(1, 1, 20, 11, flags="OWNED_BY_DML")
+    members["peephole_tensor"] = tensor(1, 1, 1, 15, total_tensor_size_in_bytes=56)
+    members["activation_descs"] = [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationGeluDesc()]
+    return dml.LSTMDesc(**(members | {"use_clip_threshold": True, "clip_threshold": "nan"}))
+
+
+def test_message_of_a_bad_rnn() -> None:
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(bad_rnn(), "numpy")
+    assert str(caught.value) == BAD_RNN
+    assert caught.value.desc == bad_rnn()
+
+
+def test_message_of_a_bad_lstm_in_c() -> None:
+    problems = dml.check(bad_lstm(), "5_0")
+    assert lay_out("DML_LSTM_OPERATOR_DESC", problems, c_spelling=True) == BAD_LSTM
+
+
+def test_layout_of_a_report() -> None:
+    one = Problem("size.equal", "a.b[1]", "3", "4", ("because", "of this"), "do that")
+    assert str(one) == "a.b[1] is 3, expected 4  [size.equal]\n     because\n     of this\n     remedy: do that"
+    assert lay_out("X", []) == "X: no problems"
+    assert lay_out("X", [one]).splitlines()[:2] == ["X: 1 problem", " 1. a.b[1] is 3, expected 4  [size.equal]"]
+    assert lay_out("X", [one] * 12).splitlines()[-4] == "12. a.b[1] is 3, expected 4  [size.equal]"
+    assert Problem("c", "", "this", "that").headline() == "this, expected that  [c]"
+    assert one.to_dict() == {
+        "code": "size.equal",
+        "path": "a.b[1]",
+        "c_path": "A.B[1]",
+        "found": "3",
+        "expected": "4",
+        "why": ["because", "of this"],
+        "remedy": "do that",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix", "under", "field"),
+    [
+        ("sizes[1]", "weight_tensor", "weight_tensor.sizes[1]", "weight_tensor"),
+        ("[0].alpha", "activation_descs", "activation_descs[0].alpha", "activation_descs"),
+        ("", "bias_tensor", "bias_tensor", "bias_tensor"),
+    ],
+)
+def test_places_are_nested(path: str, prefix: str, under: str, field: str) -> None:
+    moved = Problem("c", path, "x", "y").under(prefix)
+    assert (moved.path, moved.field) == (under, field)
+
+
+ERRORS = [dml.DescError, dml.CompileError, dml.BindError, dml.DeviceError]
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_errors_are_of_one_family(kind: type[DmlError]) -> None:
+    problems = [Problem("a.b", "x", "1", "2", ("w",), "r")]
+    error = kind("subject", problems, dml.HResult.E_OUTOFMEMORY)
+    assert issubclass(kind, dml.DmlError)
+    assert issubclass(kind, ValueError) == (kind is dml.DescError)
+    for other in (error, pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(other) is kind
+        assert other.subject == "subject"
+        assert other.problems == tuple(problems)
+        assert other.hresult == dml.HResult.E_OUTOFMEMORY
+        assert str(other) == "subject: 1 problem\n 1. x is 1, expected 2  [a.b]\n      w\n      remedy: r"
+    assert str(kind("a whole sentence")) == "a whole sentence"
+    assert kind("a whole sentence").problems == ()
+    expected = dml.HResult.DXGI_ERROR_UNSUPPORTED if kind is dml.DeviceError else dml.HResult.E_INVALIDARG
+    assert kind("x").hresult == expected
+
+
+def test_a_compile_error_keeps_its_desc() -> None:
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(bad_rnn(), "numpy")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.desc == bad_rnn()
+    assert again.problems == caught.value.problems
+
+
+# Every code, with a way to reach it. Codes of the running of models and of the command line are with their own tests.
+HOST = {"input_tensor": (1, 7, 3, 11), "weight_tensor": (1, 1, 5, 11), "recurrence_tensor": (1, 1, 5, 5)}
+
+
+def arrays(**changes: Any) -> dict[str, Any]:
+    return {name: np.zeros(shape, np.float32) for name, shape in HOST.items()} | changes
+
+
+def with_lengths(*lengths: int) -> Any:
+    op = dml.compile(rnn(sequence_lengths_tensor=tensor(1, 1, 1, 3, data_type="UINT32")), "numpy")
+    return op(**arrays(sequence_lengths_tensor=np.array(lengths, np.uint32).reshape(1, 1, 1, 3)))
+
+
+def call(**changes: Any) -> Any:
+    return dml.compile(rnn(), "numpy")(**arrays(**changes))
+
+
+def bind(outputs: Any = None, temporary: Any = None, persistent: Any = None, **changes: Any) -> Any:
+    described = {"output_single_tensor": np.zeros((1, 1, 3, 5), np.float32)} if outputs is None else outputs
+    return dml.compile(rnn(), "numpy").bind(arrays(**changes), described, temporary, persistent)
+
+
+def memory(size: int = 1 << 16, alignment: int = 64) -> np.ndarray[Any, Any]:
+    """Host bytes that begin at a multiple of the alignment and at no larger power of two."""
+    block = np.zeros(size + 2 * 4096, np.uint8)
+    start = -block.ctypes.data % 4096 + alignment
+    return block[start : start + size]
+
+
+def shared_persistent() -> Any:
+    area = memory()
+    return bind(persistent=area, temporary=area)
+
+
+def shared_outputs() -> Any:
+    op = dml.compile(rnn(output_single_tensor=None).with_outputs(), "numpy")
+    area = memory(7 * 3 * 5 * 4).view(np.float32)
+    return op.bind(arrays(), {"output_sequence_tensor": area.reshape(7, 1, 3, 5), "output_single_tensor": area[:15].reshape(1, 1, 3, 5)})
+
+
+def persistent_over_input() -> Any:
+    area = memory()
+    weights = area[: 55 * 4].view(np.float32).reshape(1, 1, 5, 11)
+    constants = {"weight_tensor": weights, "recurrence_tensor": arrays()["recurrence_tensor"]}
+    return dml.compile(rnn(), "numpy").prepare(persistent=area, **constants)
+
+
+def output_in_temporary() -> Any:
+    area = memory()
+    inner = area[: 15 * 4].view(np.float32).reshape(1, 1, 3, 5)
+    return bind(outputs={"output_single_tensor": inner}, temporary=area)
+
+
+def in_place() -> Any:
+    area = memory(7 * 3 * 11 * 4).view(np.float32)
+    return bind(input_tensor=area.reshape(1, 7, 3, 11), outputs={"output_single_tensor": area[:15].reshape(1, 1, 3, 5)})
+
+
+def read_only() -> np.ndarray[Any, Any]:
+    found = np.zeros((1, 1, 3, 5), np.float32)
+    found.flags.writeable = False
+    return found
+
+
+class OnGpu:
+    __cuda_array_interface__ = {"shape": (1, 7, 3, 11), "typestr": "<f4", "data": (4096, False), "strides": None, "version": 3}
+
+
+def softmax(*sizes: int) -> dml.ActivationSoftmaxDesc:
+    return dml.ActivationSoftmaxDesc(input_tensor=tensor(*sizes), output_tensor=tensor(*sizes))
+
+
+def unary(kind: Any, first: dml.TensorDesc, second: dml.TensorDesc, **more: Any) -> Any:
+    return dml.check(kind(input_tensor=first, output_tensor=second, **more))
+
+
+CODES: dict[str, Callable[[], Any]] = {
+    "activation_count": lambda: dml.check(rnn(activation_descs=[])),
+    "activation_kind": lambda: dml.check(rnn(activation_descs=[dml.ActivationHardmaxDesc()])),
+    "alignment.range": lambda: tensor(1, guaranteed_base_offset_alignment=-1).problems(output=False),
+    "alignment.value": lambda: tensor(1, guaranteed_base_offset_alignment=6).problems(output=False),
+    "array.device": lambda: call(input_tensor=OnGpu()),
+    "array.dims": lambda: dml.TensorDesc.of(np.zeros((2, 2)), dimension_count=1),
+    "array.kind": lambda: call(input_tensor="x"),
+    "array.read_only": lambda: call(output_single_tensor=read_only()),
+    "array.shape": lambda: call(input_tensor=np.zeros((7, 3, 11), np.float32)),
+    "array.strides": lambda: call(input_tensor=np.asfortranarray(arrays()["input_tensor"])),
+    "array.type": lambda: call(input_tensor=np.zeros((1, 7, 3, 11))),
+    "attribute.range": lambda: dml.check(rnn(activation_descs=[dml.ActivationEluDesc(alpha=1e39)])),
+    "axes_range": lambda: unary(dml.ActivationSoftmax1Desc, tensor(2, 2), tensor(2, 2), axes=[2]),
+    "bind.alignment": lambda: call(input_tensor=memory(7 * 3 * 11 * 4, 2).view(np.float32).reshape(1, 7, 3, 11)),
+    "bind.missing": lambda: call(weight_tensor=None),
+    "bind.unexpected": lambda: call(bias_tensor=np.zeros(3)),
+    "bind.unknown": lambda: call(weights=np.zeros(3)),
+    "buffer.pointer": lambda: bind(input_tensor=dml.Buffer(0, 4096)),
+    "buffer.size": lambda: bind(input_tensor=dml.Buffer(4096, 920)),
+    "celu_alpha": lambda: unary(dml.ActivationCeluDesc, tensor(2), tensor(2), alpha=0),
+    "clip_threshold_positive": lambda: dml.check(bad_lstm()),
+    "count.length": lambda: tensor(1, DimensionCount=2),
+    "dims.equal": lambda: unary(dml.ActivationTanhDesc, tensor(2, 3), tensor(2, 3, 1)),
+    "dims.range": lambda: tensor().problems(output=False),
+    "dims.support": lambda: dml.check(rnn(input_tensor=tensor(7, 3, 11))),
+    "effective_rank": lambda: dml.check(softmax(1, 2, 3, 4)),
+    "elements.limit": lambda: tensor(2**16, 2**16).problems(output=False),
+    "field.form": lambda: rnn(direction="UP"),
+    "field.missing": lambda: dml.RNNDesc(),  # type: ignore[call-arg]
+    "field.twice": lambda: rnn(Direction=0),
+    "field.unknown": lambda: rnn(weights=None),
+    "flag.output": lambda: tensor(1, flags="OWNED_BY_DML").problems(output=True),
+    "flag.owned": lambda: dml.check(bad_lstm()),
+    "hazard.in_place": in_place,
+    "hazard.outputs": shared_outputs,
+    "hazard.persistent": persistent_over_input,
+    "hazard.temporary": output_in_temporary,
+    "json.syntax": lambda: dml.OperatorDesc.from_json("{"),
+    "level.operator": lambda: dml.check(bad_lstm(), "1_0"),
+    "operator.not_built": lambda: dml.compile(softmax(2, 3), "numpy"),
+    "operator.unknown": lambda: dml.OperatorDesc.from_dict({"Type": "RNN2"}),
+    "resource.alignment": lambda: bind(temporary=memory(alignment=8)),
+    "resource.kind": lambda: bind(temporary=np.asfortranarray(np.zeros((64, 64), np.float32))),
+    "resource.size": lambda: bind(persistent=memory(16)),
+    "size.equal": lambda: dml.check(bad_rnn()),
+    "size.multiple": lambda: dml.check(only_odd_gates()),
+    "size.range": lambda: tensor(0).problems(output=False),
+    "size.unknown": lambda: rnn(input_tensor=tensor(0, 0, 0, 0), output_single_tensor=None).with_outputs(),
+    "softplus_steepness": lambda: unary(dml.ActivationSoftplusDesc, tensor(2), tensor(2), steepness=0),
+    "some_output": lambda: dml.check(rnn(output_single_tensor=None)),
+    "strict.alignment": lambda: tensor(1, guaranteed_base_offset_alignment=8).problems(output=False, strict=True),
+    "strict.size": lambda: tensor(1, total_tensor_size_in_bytes=6).problems(output=False, strict=True),
+    "stride.broadcast": lambda: tensor(2, strides=[0]).problems(output=True),
+    "stride.count": lambda: tensor(2, strides=[1, 1]).problems(output=False),
+    "stride.nibble": lambda: tensor(2, data_type="INT4", strides=[2]).problems(output=False),
+    "stride.overlap": lambda: tensor(2, 3, strides=[2, 1]).problems(output=True),
+    "stride.range": lambda: tensor(2, strides=[-1]).problems(output=False),
+    "tensor.fused": lambda: dml.check(rnn(activation_descs=[dml.ActivationTanhDesc(input_tensor=tensor(1))])),
+    "tensor.missing": lambda: dml.check(dml.ActivationTanhDesc()),
+    "total_size.range": lambda: tensor(1, total_tensor_size_in_bytes=-1).problems(output=False),
+    "total_size.small": lambda: tensor(4, total_tensor_size_in_bytes=12).problems(output=False),
+    "type.equal": lambda: dml.check(rnn(weight_tensor=tensor(1, 1, 5, 11, data_type="FLOAT16"))),
+    "type.support": lambda: dml.check(rnn(weight_tensor=tensor(1, 1, 5, 11, data_type="INT32"))),
+    "type.unknown": lambda: tensor(1, data_type="UNKNOWN").problems(output=False),
+    "value.range": lambda: with_lengths(7, 8, 0),
+}
+
+
+def only_odd_gates() -> dml.LSTMDesc:
+    """An LSTM none of whose tensors tells hidden_size."""
+    return dml.LSTMDesc(
+        input_tensor=tensor(1, 7, 3, 11),
+        weight_tensor=tensor(1, 1, 21, 11),
+        recurrence_tensor=tensor(1, 1, 21, 0),
+        activation_descs=[dml.ActivationTanhDesc()] * 3,
+        direction="FORWARD",
+    )
+
+
+def problems_of(make: Callable[[], Any]) -> list[Problem]:
+    try:
+        return list(make())
+    except dml.DmlError as error:
+        return list(error.problems)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_is_reached(code: str) -> None:
+    found = problems_of(CODES[code])
+    assert code in {problem.code for problem in found}
+    for problem in found:
+        assert "\n" not in str(problem.headline())
+
+
+def codes_in(source: str) -> Iterator[str]:
+    """Codes that a module can emit: the first argument of each Problem(...) and report(...), a text or an f-string that begins with one."""
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Problem", "report") and node.args):
+            continue
+        match node.args[0]:
+            case ast.Constant(value=str(code)):
+                yield code
+            case ast.JoinedStr(values=[ast.Constant(value=str(start)), *_]):
+                yield from (f"{start}{name}" for name in ("temporary", "persistent"))
+
+
+def test_every_code_of_the_source_is_in_the_table() -> None:
+    files = [path for path in SOURCE.rglob("*.py") if not {"cli.py", "dxdispatch", "cuda"} & {*path.relative_to(SOURCE).parts}]
+    emitted = {code for path in files for code in codes_in(path.read_text(encoding="utf-8"))}
+    rules = {name for kind in OPERATORS.values() for name in kind.rules()}
+    assert emitted | rules == set(CODES)
+    assert len(emitted) > 40

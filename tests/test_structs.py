@@ -1,0 +1,200 @@
+"""Constructors: both spellings, what may stand for a member, and what is refused with the nearest name."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.descs import OPERATORS
+from dmlpy.naming import c_member, c_path, nearest
+from dmlpy.structs import brief
+from tests import facts_reader as facts
+from tests.test_json import rnn
+from tests.wrong_descs import STRUCTS, in_python, valid
+
+
+@pytest.mark.parametrize("operator", STRUCTS)
+def test_members_in_either_spelling_and_mixed(operator: str) -> None:
+    kind, members = OPERATORS[operator], valid(operator)
+    expected = kind(**members)
+    assert kind(**in_python(members)) == expected
+    mixed = {name: value for index, (name, value) in enumerate(members.items()) if index % 2}
+    mixed |= {name: value for name, value in in_python(members).items() if c_member(name) not in mixed}
+    assert kind(**mixed) == expected
+    assert expected.replace(Direction="BACKWARD").replace(direction="forward") == expected
+
+
+@pytest.mark.parametrize("name", [field["name"] for fact in facts.operators().values() for field in fact["fields"]])
+def test_names_are_mechanical(name: str) -> None:
+    assert c_member(facts.python_name(name)) == name
+    assert c_member(name) == name
+
+
+def test_irregular_names() -> None:
+    assert c_member("roi_tensor") == "ROITensor"
+    assert c_path("weight_tensor.sizes[1]") == "WeightTensor.Sizes[1]"
+    assert c_path("activation_descs[2].alpha") == "ActivationDescs[2].Alpha"
+    assert c_path("") == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("wieght_tensor", "weight_tensor"), ("WeightTensors", "weight_tensor"), ("DIRECTION", "direction"), ("sizes", None), ("xyzzy", None)],
+)
+def test_nearest(written: str, meant: str | None) -> None:
+    assert nearest(written, ["input_tensor", "weight_tensor", "direction"]) == meant
+
+
+REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
+    # what is wrong, the call, code, place, remedy
+    ("unknown member", lambda: rnn(wieght_tensor=None), "field.unknown", "wieght_tensor", "did you mean weight_tensor?"),
+    ("unknown member in C", lambda: rnn(WieghtTensor=None), "field.unknown", "WieghtTensor", "did you mean WeightTensor?"),
+    ("nothing like it", lambda: rnn(xyzzy=1), "field.unknown", "xyzzy", None),
+    ("given twice", lambda: rnn(Direction="FORWARD"), "field.twice", "Direction", None),
+    (
+        "an array for a desc",
+        lambda: rnn(bias_tensor=np.ones(3)),
+        "field.form",
+        "bias_tensor",
+        "describe the array with TensorDesc.of(array)",
+    ),
+    ("a number for a desc", lambda: rnn(bias_tensor=3), "field.form", "bias_tensor", None),
+    ("a class for an activation", lambda: rnn(activation_descs=[dml.ActivationTanhDesc]), "field.form", "activation_descs", None),
+    ("an operator for an activation", lambda: rnn(activation_descs=[rnn()]), "field.form", "activation_descs", None),
+    ("one activation", lambda: rnn(activation_descs=dml.ActivationTanhDesc()), "field.form", "activation_descs", None),
+    ("no sequence", lambda: rnn(activation_descs=7), "field.form", "activation_descs", None),
+    ("a misspelt name", lambda: rnn(direction="BACKWARDS"), "field.form", "direction", "did you mean BACKWARD?"),
+    ("a number out of range", lambda: rnn(direction=3), "field.form", "direction", None),
+    ("None where a value is required", lambda: rnn(direction=None), "field.form", "direction", None),
+    ("a truth value for a number", lambda: dml.TensorDesc(data_type="FLOAT32", sizes=[True]), "field.form", "sizes", None),
+    ("a fraction for a size", lambda: dml.TensorDesc(data_type="FLOAT32", sizes=[2.0]), "field.form", "sizes", None),
+    ("a text for sizes", lambda: dml.TensorDesc(data_type="FLOAT32", sizes="12"), "field.form", "sizes", None),
+    ("one size", lambda: dml.TensorDesc(data_type="FLOAT32", sizes=4), "field.form", "sizes", None),
+    ("a wrong count", lambda: dml.TensorDesc(data_type="FLOAT32", sizes=[4], DimensionCount=2), "count.length", "DimensionCount", None),
+    ("a text for a float", lambda: dml.ActivationEluDesc(alpha="1.0"), "field.form", "alpha", None),  # type: ignore[arg-type, unused-ignore]
+    ("a truth value for a float", lambda: dml.ActivationEluDesc(alpha=True), "field.form", "alpha", None),
+    ("a float of 400 digits", lambda: dml.ActivationEluDesc(alpha=10**400), "field.form", "alpha", None),
+    ("fractional axes", lambda: dml.ActivationSoftmax1Desc(axes=[0.5]), "field.form", "axes", None),  # type: ignore[list-item]
+    (
+        "a wrong count of axes",
+        lambda: dml.ActivationSoftmax1Desc.from_dict({"AxisCount": 2, "Axes": [0]}),
+        "count.length",
+        "AxisCount",
+        None,
+    ),
+    ("replacing an unknown member", lambda: rnn().replace(bias=None), "field.unknown", "bias", None),
+    ("replacing a count alone", lambda: rnn().replace(ActivationDescCount=2), "count.length", "ActivationDescCount", None),
+    ("replacing twice", lambda: rnn().replace(direction=0, Direction=0), "field.twice", "Direction", None),
+    (
+        "an unknown output",
+        lambda: rnn().with_outputs("output_singel_tensor"),
+        "field.unknown",
+        "output_singel_tensor",
+        "did you mean output_single_tensor?",
+    ),
+    ("an input as an output", lambda: rnn().with_outputs("input_tensor"), "field.unknown", "input_tensor", None),
+    ("an output of no operator", lambda: rnn().with_outputs("xyzzy"), "field.unknown", "xyzzy", None),
+    ("an unknown level", lambda: dml.check(rnn(), "7_0"), "field.form", "feature_level", None),
+]
+
+
+@pytest.mark.parametrize(("call", "code", "path", "remedy"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_refusals(call: Callable[[], Any], code: str, path: str, remedy: str | None) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        call()
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.path) == (code, path)
+    if remedy is not None:
+        assert problem.remedy == remedy
+    assert str(problem).splitlines()[0] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"sizes": np.array([2, 3])}, {"sizes": (2, 3)}),
+        ({"sizes": (size for size in (2, 3))}, {"sizes": (2, 3)}),
+        ({"sizes": [np.uint8(2), np.int64(3)]}, {"sizes": (2, 3)}),
+        ({"sizes": [2, 3], "strides": np.array([3, 1])}, {"strides": (3, 1)}),
+        ({"sizes": [2, 3], "data_type": np.int64(2)}, {"data_type": dml.DataType.FLOAT16}),
+        ({"sizes": [2, 3], "flags": 1}, {"flags": dml.TensorFlags.OWNED_BY_DML}),
+        ({"sizes": [2, 3], "guaranteed_base_offset_alignment": np.int32(16)}, {"guaranteed_base_offset_alignment": 16}),
+        ({"sizes": [2, 3], "total_tensor_size_in_bytes": np.uint64(24)}, {"total_tensor_size_in_bytes": 24}),
+        ({"sizes": [2, 3], "total_tensor_size_in_bytes": 0}, {"total_tensor_size_in_bytes": None}),
+    ],
+)
+def test_what_may_stand_for_a_member(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = dml.TensorDesc(**({"data_type": "FLOAT32"} | given))
+    for name, value in expected.items():
+        assert getattr(found, name) == value
+        assert type(getattr(found, name)) is type(value)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float16(2), np.float64(2), np.int8(2)])
+def test_floats_of_any_kind(value: Any) -> None:
+    alpha = dml.ActivationEluDesc(alpha=value).alpha
+    assert alpha == 2.0
+    assert type(alpha) is float
+
+
+@pytest.mark.parametrize("value", [True, 1, np.True_, np.int32(1)])
+def test_truth_values_of_any_kind(value: Any) -> None:
+    members = in_python(valid("DML_OPERATOR_GRU")) | {"linear_before_reset": value}
+    assert dml.GRUDesc(**members).linear_before_reset is True
+
+
+def test_activations_from_any_iterable() -> None:
+    tanh = dml.ActivationTanhDesc()
+    for given in ([tanh], (tanh,), iter([tanh]), [{"Type": "ACTIVATION_TANH"}]):
+        assert rnn(activation_descs=given).activation_descs == (tanh,)
+
+
+def test_outputs_by_either_name() -> None:
+    bare = rnn(output_single_tensor=None)
+    assert bare.with_outputs("OutputSingleTensor") == bare.with_outputs("output_single_tensor") == rnn()
+    both = bare.with_outputs()
+    assert both.output_sequence_tensor == dml.TensorDesc(data_type="FLOAT32", sizes=[7, 1, 3, 5])
+    assert both.with_outputs() == both
+
+
+def test_outputs_that_the_inputs_do_not_determine() -> None:
+    lost = rnn(input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[0, 0, 0, 0]), output_single_tensor=None)
+    with pytest.raises(dml.DescError) as caught:
+        lost.with_outputs()
+    assert {problem.code for problem in caught.value.problems} == {"size.unknown"}
+    assert [problem.path for problem in caught.value.problems] == ["output_sequence_tensor", "output_single_tensor"]
+
+
+def test_structs_are_frozen_values() -> None:
+    desc = rnn()
+    with pytest.raises(Exception, match="frozen"):
+        desc.direction = "BACKWARD"
+    for other in (rnn(), copy.copy(desc), copy.deepcopy(desc), pickle.loads(pickle.dumps(desc)), desc.replace()):
+        assert other == desc
+        assert hash(other) == hash(desc)
+    assert desc != rnn(direction="BACKWARD")
+    assert len({dml.ActivationTanhDesc(), dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()}) == 2
+    assert desc.input_tensor in desc.tensors().values()
+
+
+def test_several_refusals_come_together() -> None:
+    with pytest.raises(dml.DescError) as caught:
+        rnn(direction="SIDEWAYS", activation_descs=3, wieght_tensor=1, bias_tensor={"Sizes": [1], "DataType": "FLOAT31"})
+    assert {problem.path for problem in caught.value.problems} == {
+        "direction",
+        "activation_descs",
+        "wieght_tensor",
+        "bias_tensor.data_type",
+    }
+
+
+@pytest.mark.parametrize(("value", "text"), [("a\n  b", "'a\\n b'"), ("x" * 200, "'" + "x" * 76 + "..."), ([1, 2], "[1, 2]")])
+def test_values_in_messages_are_brief(value: Any, text: str) -> None:
+    assert brief(value) == text
+    assert len(brief(value)) <= 80
