@@ -248,7 +248,9 @@ class OperatorDesc(Struct):
                 continue
             sizes = self.sizes().infer(outputs[name].marker.terms)
             if sizes is None:
-                problems += self._undetermined(outputs[name])
+                # A list of reasons that is empty would let the output be left out silently.
+                missing = Problem("size.unknown", name, "not determined", "an input tensor that tells its sizes")
+                problems += list(self._undetermined(outputs[name])) or [missing]
                 continue
             wanted[name] = TensorDesc(data_type=self._variable_type(outputs[name]), sizes=sizes)
         if problems:
@@ -402,7 +404,8 @@ def operator_class(type_name: Any) -> type[OperatorDesc]:
         found = OPERATORS.get(type_name) or OPERATORS.get(C_PREFIX + type_name)
         if found is not None:
             return found
-    candidate = nearest(type_name, OPERATORS) if isinstance(type_name, str) else None
-    remedy = f"did you mean {candidate}?" if candidate else None
+    short_names = [known.removeprefix(C_PREFIX) for known in OPERATORS]
+    candidate = nearest(type_name.removeprefix(C_PREFIX), short_names) if isinstance(type_name, str) else None
+    remedy = f"did you mean {C_PREFIX}{candidate}?" if candidate else None
     expected = f"an operator that dmlpy describes ({len(OPERATORS)} so far)"
     raise DescError("operator", [Problem("operator.unknown", "type", brief(type_name), expected, remedy=remedy)])

@@ -45,7 +45,7 @@ class Problem:
 
     def under(self, prefix: str) -> Problem:
         """The same problem seen from a struct that holds this one at `prefix`."""
-        separator = "" if not self.path or self.path.startswith("[") else "."
+        separator = "" if not prefix or not self.path or self.path.startswith("[") else "."
         return replace(self, path=f"{prefix}{separator}{self.path}")
 
     def headline(self, c_spelling: bool = False) -> str:

@@ -27,7 +27,7 @@ class Table:
 
         table = rich.table.Table(title=self.title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
         for column, heading in enumerate(self.headings):
-            table.add_column(heading, overflow="fold", no_wrap=column == 0)
+            table.add_column(heading, overflow="fold", no_wrap=column < 3)
         for index, row in enumerate(self.rows):
             broken = index in self.marked
             cells = [("✗ " if broken and column == 0 else "") + cell for column, cell in enumerate(row)]

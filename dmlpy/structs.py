@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from dmlpy.enums import DmlEnum
 from dmlpy.naming import c_member, nearest
@@ -133,6 +143,43 @@ class Struct(BaseModel):
             problems += [problem for problem in _form_problems(error) if problem.field not in reported]
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The members as JSON data in the C spelling."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The struct of JSON data in either spelling."""
+
+    @model_serializer(mode="plain")
+    def _serialize(self) -> dict[str, Any]:
+        return self.to_dict()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _validate(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        # Data as JSON holds it: pydantic's own ways in (model_validate, fields of other models) accept what `to_dict` gives.
+        if isinstance(data, Mapping) and not cls.model_fields.keys() >= data.keys():
+            return cls.from_dict(data)
+        return handler(data)
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """As pydantic's, but raises `DescError`."""
+        try:
+            return super().model_validate(obj, **options)
+        except ValidationError as error:
+            raise DescError(cls.c_name or cls.__name__, _form_problems(error)) from None
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """As pydantic's, but raises `DescError`."""
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            raise DescError(cls.c_name or cls.__name__, _form_problems(error)) from None
 
     @classmethod
     def member_named(cls, spelling: str) -> str | None:

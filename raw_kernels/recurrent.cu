@@ -78,7 +78,8 @@ __device__ void store(Strided<T> const& output, long long i, long long j, long l
 
 // ---------------------------------------------------------------------------------------------------------------- walk
 
-/// The most threads of a block of `walk`, so the most hidden units; it leaves a thread 168 registers.
+/// The most threads of a block of `walk`, so the most hidden units. It leaves a thread 168 registers, as long as the launch bounds ask
+/// for one block a multiprocessor: without that the compiler spills some for an occupancy that nobody needs.
 inline constexpr int most_walk_threads = 384;
 
 template <class T>

@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from tests.conftest import cuda_on_cpu
 from tests.tools import missing, require
 
 ROOT = Path(__file__).parent.parent
@@ -170,6 +171,15 @@ def test_engine(any_device: dml.Device) -> None:
     else:
         machine = engine.Gpu(0)
     assert engine.demonstrate(any_device, machine, runs=2) < 1e-5
+
+
+def test_engine_where_each_step_is_launched() -> None:
+    """With little shared memory a dispatch replays a CUDA graph of its own; recorded by the engine, it must issue its launches instead."""
+    from tests.cpu_seam import T4
+
+    device = cuda_on_cpu(limits=T4)
+    assert "family step" in dml.compile(engine.layer_desc(engine.FEATURES), device).plan
+    assert engine.demonstrate(device, SeamMachine(device), runs=2) < 1e-5
 
 
 def test_engine_prints_its_error() -> None:

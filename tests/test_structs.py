@@ -168,7 +168,15 @@ def test_outputs_that_the_inputs_do_not_determine() -> None:
     with pytest.raises(dml.DescError) as caught:
         lost.with_outputs()
     assert {problem.code for problem in caught.value.problems} == {"size.unknown"}
-    assert [problem.path for problem in caught.value.problems] == ["output_sequence_tensor", "output_single_tensor"]
+    assert {problem.path for problem in caught.value.problems} == {"input_tensor.sizes"}
+    assert {problem.why for problem in caught.value.problems} == {
+        ("output_sequence_tensor needs seq_length",),
+        ("output_sequence_tensor needs batch_size",),
+        ("output_single_tensor needs batch_size",),
+    }
+    with pytest.raises(dml.DescError) as caught:
+        dml.ActivationTanhDesc().with_outputs()
+    assert [(problem.code, problem.path) for problem in caught.value.problems] == [("size.unknown", "output_tensor")]
 
 
 def test_structs_are_frozen_values() -> None:

@@ -78,11 +78,10 @@ class RecurrentDesc(OperatorDesc):
     def activation_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         roles, directions = ", ".join(self.activation_roles), known["num_directions"]
         expected = len(self.activation_roles) * directions
-        if len(self.activation_descs) != expected:
+        if (count := len(self.activation_descs)) != expected:
             each = f"{roles} for the forward direction, then {roles} for the backward one" if directions == 2 else roles
-            yield Breach(
-                "activation_descs", f"{len(self.activation_descs)} of them", f"{expected}: {each}", (known.why("num_directions"),)
-            )
+            found = f"{count} activation{'' if count == 1 else 's'}"
+            yield Breach("activation_descs", found, f"{expected}: {each}", (known.why("num_directions"),))
 
     @rule("activations are element-wise functions that can be fused")
     def activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:

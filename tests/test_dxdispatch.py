@@ -1,0 +1,751 @@
+"""DxDispatch models: reading, what is wrong with them, and running them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.dxdispatch import Folders, ModelError, RunError, RunOptions, load, run
+from dmlpy.dxdispatch import text as model_text
+from dmlpy.dxdispatch.examine import examine
+from dmlpy.dxdispatch.runner import stray_bytes
+from dmlpy.dxdispatch.timing import Timings, split
+from dmlpy.problems import Problem
+from tests.models import RNN_LINE, Data, put, resource_model, rnn_model, write
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def lines_of(path: Path, device: dml.Device | str = "numpy", folders: Folders | None = None, **options: Any) -> list[str]:
+    """The output of a model's run."""
+    lines: list[str] = []
+    run(load(path, folders), dml.device(device), RunOptions(**options), inform=lines.append, warn=lines.append)
+    return lines
+
+
+def printed(tmp_path: Path, **resource: Any) -> str:
+    """What `print` shows of a resource."""
+    line = lines_of(write(tmp_path, resource_model(**resource)))[-1]
+    assert line.startswith("Resource 'x': ")
+    return line.removeprefix("Resource 'x': ")
+
+
+def problems_of(folder: Path, data: Data | str) -> dict[str, Problem]:
+    """A wrong model's problems by their place and code."""
+    with pytest.raises(ModelError) as caught:
+        load(write(folder, data), Folders((folder, folder), folder))
+    return {
+        f"{finding.place}: {problem.path} [{problem.code}]": problem for finding in caught.value.findings for problem in finding.problems
+    }
+
+
+# --- the text ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": [1, 2.5, "x"]}',
+        '\ufeff  {"a": [1, 2.5, "x"]}',
+        '{"a": [1, 2.5, "x"]} anything } at all',
+        '// first\n{"a": /* inside */ [1, 2.5, "x",],\n // last\n} // after',
+    ],
+)
+def test_text_is_json_with_comments_and_trailing_commas(tmp_path: Path, text: str) -> None:
+    assert model_text.read(write(tmp_path, text)) == ({"a": [1, 2.5, "x"]}, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ('{\n "a": [1,\n 2 3]}', "json.syntax", r"line 3, column 4 is not JSON \(unexpected \"3\"\).*\n.*character 15, in '.*2 3\]}'"),
+        ('// note\n{"a": nul}', "json.syntax", r"line 2, column 10"),
+        ('{"a": 1', "json.syntax", r"line 1, column 8 is not JSON \(unexpected end of input\)"),
+        ("", "json.syntax", "empty"),
+        ("[1, 2]", "json.root", "a JSON list, expected an object"),
+        ("[" * 100_000, "json.depth", "nested too deeply"),
+        ("// deep\n" + "[" * 20_000, "json.depth", "nested too deeply"),
+        ('{"a": ' + "9" * 5000 + "}", "json.syntax", "integer string conversion"),
+        ('// note\n{"a": "' + "x" * 5_000_000 + '"}', "json.size", "characters that are no plain JSON"),
+    ],
+)
+def test_syntax_errors_tell_the_place(tmp_path: Path, text: str, code: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        model_text.read(write(tmp_path, text))
+    assert [problem.code for problem in caught.value.problems] == [code]
+    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
+
+
+def test_files_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "bytes.json").write_bytes(b'{"a": "\xff"}')
+    for name, message in (("bytes.json", "not UTF-8 at byte 7"), ("absent.json", "no file"), (".", "no file")):
+        with pytest.raises(ModelError, match=message):
+            model_text.read(tmp_path / name)
+
+
+def test_large_plain_files_are_read(tmp_path: Path) -> None:
+    values = [0.25] * 1_000_000
+    data, _ = model_text.read(write(tmp_path, {"values": values}))
+    assert data["values"] == values
+
+
+def test_keys_given_twice_are_reported(tmp_path: Path) -> None:
+    plain = json.dumps(rnn_model()).replace('"w": {', '"x": {', 1)
+    for text in (plain, f"// with a comment\n{plain}"):
+        problems = problems_of(tmp_path, text)
+        assert ": 'x' [json.duplicate]" in problems
+        assert "command at index 0: WeightTensor [bind.resource]" in problems
+
+
+# --- resources ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [
+        (
+            {"initialValuesDataType": "FLOAT32", "initialValues": [1, 0.1, "inf", "-INF", "NaN", 1e6, 123456.7]},
+            "1, 0.1, inf, -inf, nan, 1e+06, 123457",
+        ),
+        ({"initialValuesDataType": "DML_TENSOR_DATA_TYPE_FLOAT16", "initialValues": [0.1, -2, 65504]}, "0.0999756, -2, 65504"),
+        ({"initialValuesDataType": "FLOAT64", "initialValues": [1e300, 1 / 3]}, "1e+300, 0.333333"),
+        ({"initialValuesDataType": "UINT8", "initialValues": [65, 255]}, "65, 255"),
+        ({"initialValuesDataType": "INT8", "initialValues": [-128, 127]}, "-128, 127"),
+        ({"initialValuesDataType": "UINT16", "initialValues": [65535]}, "65535"),
+        ({"initialValuesDataType": "INT16", "initialValues": [-32768]}, "-32768"),
+        ({"initialValuesDataType": "UINT64", "initialValues": [2**64 - 1, 0]}, "18446744073709551615, 0"),
+        ({"initialValuesDataType": "INT64", "initialValues": [-(2**63)]}, "-9223372036854775808"),
+        ({"initialValuesDataType": "UINT4", "initialValues": [1, 15, 7]}, "1, 15, 7"),
+        ({"initialValuesDataType": "INT4", "initialValues": [-8, 7, -1]}, "-8, 7, -1"),
+        ({"initialValuesDataType": "INT32", "initialValues": {"valueCount": 3, "value": -7}}, "-7, -7, -7"),
+        ({"initialValuesDataType": "UINT8", "initialValues": {"valueCount": 4, "valueStart": 250, "valueDelta": 3}}, "250, 253, 0, 3"),
+        ({"initialValuesDataType": "INT4", "initialValues": {"valueCount": 5, "valueStart": 6, "valueDelta": 1}}, "6, 7, -8, -7, -6"),
+        ({"initialValuesDataType": "UINT4", "initialValues": {"valueCount": 3, "valueStart": 14, "valueDelta": 1}}, "14, 15, 0"),
+        ({"initialValuesDataType": "FLOAT32", "initialValues": [1, 2], "sizeInBytes": 32, "initialValuesOffsetInBytes": 16}, "1, 2"),
+    ],
+)
+def test_initial_values(tmp_path: Path, resource: Data, expected: str) -> None:
+    assert printed(tmp_path, **resource) == expected
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32", "FLOAT64"])
+def test_sequences_accumulate_in_the_type(tmp_path: Path, data_type: str) -> None:
+    values = {"valueCount": 3000, "valueStart": 3.2, "valueDelta": 0.1}
+    model = load(write(tmp_path, resource_model(initialValuesDataType=data_type, initialValues=values)))
+    number = np.dtype(data_type.lower()).type
+    wanted = [number(3.2)]
+    for _ in range(2999):
+        wanted.append(number(wanted[-1] + number(0.1)))
+    resource = model.resources["x"]
+    assert resource.values(resource.data.tobytes()).tolist() == [float(value) for value in wanted]
+
+
+def test_four_bit_elements_share_bytes_the_first_in_the_low_half(tmp_path: Path) -> None:
+    resource = load(write(tmp_path, resource_model(initialValuesDataType="INT4", initialValues=[1, -1, 7]))).resources["x"]
+    assert (resource.data.tolist(), resource.size) == ([0xF1, 0x07], 4)
+
+
+def test_struct_of_mixed_values_is_packed(tmp_path: Path) -> None:
+    values = [{"name": "n", "type": "UINT8", "value": 7}, {"type": "FLOAT32", "value": 1.5}, {"type": "INT64", "value": -2}]
+    data = resource_model(initialValues=values)
+    data["commands"] = [{"type": "writeFile", "resource": "x", "targetPath": "x.dat"}]
+    lines_of(write(tmp_path, data), folders=Folders((tmp_path,), tmp_path))
+    wanted = np.uint8(7).tobytes() + np.float32(1.5).tobytes() + np.int64(-2).tobytes()
+    assert (tmp_path / "x.dat").read_bytes() == wanted + bytes(3)
+
+
+def test_memory_around_the_data_is_zero(tmp_path: Path) -> None:
+    data = resource_model(initialValuesDataType="FLOAT16", initialValues=[1, 2, 3], initialValuesOffsetInBytes=4, sizeInBytes=16)
+    data["commands"] = [{"type": "writeFile", "resource": "x", "targetPath": "deep/er/x.bin"}]
+    lines = lines_of(write(tmp_path, data), folders=Folders((tmp_path,), tmp_path))
+    target = tmp_path / "deep" / "er" / "x.bin"
+    assert lines == [f"Resource 'x' written to '{target}'"]
+    assert target.read_bytes() == bytes(4) + np.array([1, 2, 3], np.float16).tobytes() + bytes(6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "<i8", ">f4", ">u2", "uint8"])
+def test_npy_files_bring_their_type(tmp_path: Path, dtype: str) -> None:
+    array = np.arange(6).reshape(2, 3).astype(dtype)
+    np.save(tmp_path / "x.npy", np.asfortranarray(array))
+    assert printed(tmp_path, initialValues={"sourcePath": "x.npy"}) == "0, 1, 2, 3, 4, 5"
+
+
+def test_raw_files_need_a_type(tmp_path: Path) -> None:
+    (tmp_path / "x.dat").write_bytes(np.array([1.5, -2], np.float32).tobytes())
+    assert printed(tmp_path, initialValuesDataType="FLOAT32", initialValues={"sourcePath": "x.dat"}) == "1.5, -2"
+    assert "resource 'x': initialValuesDataType [field.missing]" in problems_of(
+        tmp_path, resource_model(initialValues={"sourcePath": "x.dat"})
+    )
+
+
+def test_pictures(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [51, 102, 204]]], np.uint8)
+    image.fromarray(pixels).save(tmp_path / "x.png")
+    values = {"sourcePath": "x.png"}
+    channels = [[1, 0, 0, 0.2], [0, 1, 0, 0.4], [0, 0, 1, 0.8]]
+    wanted = ", ".join(f"{value:g}" for channel in channels for value in channel)
+    assert printed(tmp_path, initialValuesDataType="FLOAT32", initialValues=values) == wanted
+    data = resource_model(initialValuesDataType="FLOAT16", initialValues=values, resampleSize=[1, 4, 2, 2])
+    data["commands"] = [{"type": "writeFile", "resource": "x", "targetPath": "y.png", "dimensions": [1, 4, 2, 2]}]
+    lines_of(write(tmp_path, data), folders=Folders((tmp_path,), tmp_path))
+    with image.open(tmp_path / "y.png") as picture:
+        copied = np.asarray(picture)
+    assert copied.shape == (2, 2, 4)
+    assert np.abs(copied[..., :3].astype(int) - pixels).max() <= 1
+    assert (copied[..., 3] == 255).all()
+    grey = put(data, "resources/x/resampleSize", [1, 1, 5, 3])
+    grey["commands"] = [{"type": "writeFile", "resource": "x", "targetPath": "z.jpg", "dimensions": [1, 1, 5, 3]}]
+    lines_of(write(tmp_path, grey), folders=Folders((tmp_path,), tmp_path))
+    with image.open(tmp_path / "z.jpg") as picture:
+        assert (picture.mode, picture.size) == ("L", (3, 5))
+
+
+def test_pictures_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.png").write_bytes(b"never read")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    problems = problems_of(tmp_path, resource_model(initialValuesDataType="FLOAT32", initialValues={"sourcePath": "x.png"}))
+    assert problems["resource 'x': sourcePath [image.pillow]"].remedy == "pip install dmlpy[examples]"
+
+
+WRONG_RESOURCES: list[tuple[Data, str]] = [
+    ({"initialValues": [1]}, "initialValuesDataType [field.missing]"),
+    ({"initialValuesDataType": "FLOAT32"}, "initialValues [field.missing]"),
+    ({"initialValuesDataType": "FLOAT33", "initialValues": [1]}, "initialValuesDataType [field.form]"),
+    ({"initialValuesDataType": 1, "initialValues": [1]}, "initialValuesDataType [field.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": []}, "initialValues [field.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": "later"}, "initialValues [field.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [1, "x", True]}, "initialValues[1] [value.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [1, "x", True]}, "initialValues[2] [value.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [0, 1e39]}, "initialValues[1] [value.form]"),
+    ({"initialValuesDataType": "FLOAT16", "initialValues": [0, 70000]}, "initialValues[1] [value.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [0, 10**400]}, "initialValues[1] [value.form]"),
+    ({"initialValuesDataType": "UINT8", "initialValues": [0, 256]}, "initialValues[1] [value.form]"),
+    ({"initialValuesDataType": "UINT8", "initialValues": [0, -1]}, "initialValues[1] [value.form]"),
+    ({"initialValuesDataType": "INT32", "initialValues": [0, 1.5]}, "initialValues[1] [value.form]"),
+    ({"initialValuesDataType": "INT4", "initialValues": [0, 8]}, "initialValues[1] [value.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 2}}, "initialValues [field.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": {"value": 2}}, "initialValues.valueCount [field.missing]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 0, "value": 2}}, "initialValues.valueCount [field.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 2, "value": 2, "valueStart": 1}}, "initialValues [field.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 2, "valueStart": 1}}, "initialValues.valueDelta [field.missing]"),
+    (
+        {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 2**60, "value": 1}},
+        "initialValues.valueCount [resource.memory]",
+    ),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [1], "sizeInBytes": 2**60}, "sizeInBytes [resource.memory]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [1, 2], "sizeInBytes": 4}, "sizeInBytes [resource.size]"),
+    (
+        {"initialValuesDataType": "FLOAT32", "initialValues": [1], "sizeInBytes": 4, "initialValuesOffsetInBytes": 4},
+        "sizeInBytes [resource.size]",
+    ),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [1], "sizeInBytes": -4}, "sizeInBytes [field.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [1], "sizeInBytes": "4"}, "sizeInBytes [field.form]"),
+    ({"initialValuesDataType": "FLOAT32", "initialValues": [1], "resampleMode": "crop"}, "resampleMode [field.form]"),
+    ({"initialValues": [{"type": "FLOAT16", "value": 1}]}, "initialValues[0].type [field.form]"),
+    ({"initialValues": [{"type": "UINT8", "value": 1}, {"type": "UINT8", "value": 300}]}, "initialValues[1].value [value.form]"),
+    ({"initialValues": [{"type": "UINT8"}]}, "initialValues[0] [field.form]"),
+    ({"initialValues": {"sourcePath": ""}}, "initialValues [field.form]"),
+    ({"initialValues": {"sourcePath": "x.npy", "value": 1}}, "initialValues [field.form]"),
+    ({"initialValues": {"sourcePath": "absent.npy"}}, "sourcePath [file.missing]"),
+    ({"initialValues": {"sourcePath": "a\0b"}}, "sourcePath [file.name]"),
+    ({"initialValues": {"sourcePath": "pickled.npy"}}, "sourcePath [npy.pickle]"),
+    ({"initialValues": {"sourcePath": "raw_pickle.npy"}}, "sourcePath [npy.pickle]"),
+    ({"initialValues": {"sourcePath": "cut.npy"}}, "sourcePath [npy.damaged]"),
+    ({"initialValues": {"sourcePath": "archive.npy"}}, "sourcePath [npy.damaged]"),
+    ({"initialValues": {"sourcePath": "complex.npy"}}, "sourcePath [npy.type]"),
+    ({"initialValues": {"sourcePath": "good.npy"}, "initialValuesDataType": "INT32"}, "initialValuesDataType [npy.type]"),
+    ({"initialValues": {"sourcePath": "three.bin"}, "initialValuesDataType": "FLOAT32"}, "sourcePath [resource.size]"),
+    ({"initialValues": {"sourcePath": "three.png"}, "initialValuesDataType": "INT32"}, "initialValuesDataType [image.type]"),
+    ({"initialValues": {"sourcePath": "three.png"}, "initialValuesDataType": "FLOAT32"}, "sourcePath [image.damaged]"),
+    (
+        {"initialValues": {"sourcePath": "three.png"}, "initialValuesDataType": "FLOAT32", "resampleSize": [1, 2, 5, 5]},
+        "resampleSize [image.size]",
+    ),
+    (
+        {"initialValues": {"sourcePath": "three.png"}, "initialValuesDataType": "FLOAT32", "resampleSize": [1, 2, 5]},
+        "resampleSize[3] [field.missing]",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that models may name, most of them bad."""
+    folder = tmp_path_factory.mktemp("files")
+    np.save(folder / "good.npy", np.ones(3, np.float32))
+    np.save(folder / "complex.npy", np.ones(3, np.complex64))
+    np.save(folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    (folder / "raw_pickle.npy").write_bytes(pickle.dumps([1, 2]))
+    (folder / "cut.npy").write_bytes((folder / "good.npy").read_bytes()[:-4])
+    with (folder / "archive.npy").open("wb") as file:
+        np.savez(file, a=np.ones(2))
+    for name in ("three.bin", "three.png"):
+        (folder / name).write_bytes(b"abc")
+    return folder
+
+
+@pytest.mark.parametrize(("resource", "wanted"), WRONG_RESOURCES)
+def test_wrong_resources(data_folder: Path, resource: Data, wanted: str) -> None:
+    if "three.png" in str(resource):
+        pytest.importorskip("PIL.Image")
+    problems = problems_of(data_folder, resource_model(**resource))
+    assert f"resource 'x': {wanted}" in problems
+    assert all(key.startswith("resource 'x': ") for key in problems)
+
+
+# --- files stay in their folders ---------------------------------------------------------------------------------------
+
+
+def test_input_files_stay_in_the_input_folders(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder in (inside, outside):
+        folder.mkdir()
+        np.save(folder / "x.npy", np.ones(2, np.float32))
+    (inside / "link.npy").symlink_to(outside / "x.npy")
+    (inside / "folder").symlink_to(outside, target_is_directory=True)
+    escapes = ["../outside/x.npy", str(outside / "x.npy"), "link.npy", "folder/x.npy", "..\\outside\\x.npy", "x/../../outside/x.npy"]
+    for name in escapes:
+        assert "resource 'x': sourcePath [file.outside]" in problems_of(inside, resource_model(initialValues={"sourcePath": name})), name
+    path = write(outside, resource_model(initialValues={"sourcePath": "../inside/x.npy"}))
+    assert load(path, Folders((inside, tmp_path), tmp_path)).resources["x"].count == 2
+
+
+def test_the_model_s_folder_comes_before_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder, value in ((here, 1), (there, 2)):
+        folder.mkdir()
+        np.save(folder / "both.npy", np.full(1, value, np.float32))
+    np.save(here / "only.npy", np.full(1, 3, np.float32))
+    monkeypatch.chdir(here)
+    assert printed(there, initialValues={"sourcePath": "both.npy"}) == "2"
+    assert printed(there, initialValues={"sourcePath": "only.npy"}) == "3"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are files of POSIX")
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npy")
+    assert "resource 'x': sourcePath [file.missing]" in problems_of(tmp_path, resource_model(initialValues={"sourcePath": "pipe.npy"}))
+
+
+def test_output_files_stay_in_the_output_folder(tmp_path: Path) -> None:
+    out, outside = tmp_path / "out", tmp_path / "outside"
+    out.mkdir()
+    outside.mkdir()
+    (out / "link.npy").symlink_to(outside / "x.npy")
+    (out / "folder").symlink_to(outside, target_is_directory=True)
+    data = resource_model(initialValuesDataType="FLOAT32", initialValues=[1])
+    for name in ("../outside/x.npy", str(outside / "x.npy"), "link.npy", "folder/x.npy", "a/../../outside/x.npy", ".", "..\\x.npy"):
+        data["commands"] = [{"type": "writeFile", "resource": "x", "targetPath": name}]
+        with pytest.raises(ModelError, match=r"file\.outside"):
+            load(write(tmp_path, data), Folders((tmp_path,), out))
+    assert list(outside.iterdir()) == []
+
+
+# --- dispatchables, bindings, commands -----------------------------------------------------------------------------------
+
+
+WRONG_MODELS: list[tuple[str, Any, str, str]] = [
+    ("resources", None, ": resources [field.missing]", "missing"),
+    ("commands", {}, ": commands [field.form]", "an array"),
+    ("resources/x", 5, "resource 'x':  [field.form]", "an object"),
+    ("dispatchables/rnn", [], "dispatchable 'rnn':  [field.form]", "an object"),
+    ("dispatchables/rnn/type", "hlsl", "dispatchable 'rnn': type [dispatchable.kind]", "Direct3D"),
+    ("dispatchables/rnn/type", "ONNX", "dispatchable 'rnn': type [dispatchable.kind]", "ONNX Runtime"),
+    ("dispatchables/rnn/type", "dmlSerializedGraph", "dispatchable 'rnn': type [dispatchable.kind]", "not built yet"),
+    ("dispatchables/rnn/type", "DML_OPERATOR_GEMM", "dispatchable 'rnn': type [operator.unknown]", "DML_OPERATOR_GEMM"),
+    ("dispatchables/rnn/type", "RNNN", "dispatchable 'rnn': type [operator.unknown]", "did you mean DML_OPERATOR_RNN"),
+    ("dispatchables/rnn/type", None, "dispatchable 'rnn': type [field.missing]", "DML_OPERATOR_RNN"),
+    ("dispatchables/rnn/dmlCompileType", "Fast", "dispatchable 'rnn': dmlCompileType [field.form]", "DmlCompileOp"),
+    ("dispatchables/rnn/executionFlags", ["NONE", "FAST"], "dispatchable 'rnn': executionFlags [field.form]", "DISABLE_META_COMMANDS"),
+    ("dispatchables/rnn/desc/Direction", "FORWARDS", "dispatchable 'rnn': direction [field.form]", "did you mean FORWARD"),
+    ("dispatchables/rnn/desc/ActivationDescCount", 2, "dispatchable 'rnn': ActivationDescCount [count.length]", "1, the length"),
+    (
+        "dispatchables/rnn/desc/WeightTensor/GuaranteedBaseOffsetAlignment",
+        4,
+        "dispatchable 'rnn': weight_tensor.guaranteed_base_offset_alignment [strict.alignment]",
+        "at least 16",
+    ),
+    ("dispatchables/rnn/desc/WeightTensor/Flags", ["OWNED_BY_DML"], "dispatchable 'rnn': weight_tensor.flags [flag.owned]", "prepare"),
+    ("dispatchables/rnn/bindings", {"WeightTensor": "w"}, "dispatchable 'rnn': WeightTensor [bind.owned]", "dispatch command"),
+    ("dispatchables/rnn/bindings", {"Weights": "w"}, "dispatchable 'rnn': Weights [bind.unknown]", "did you mean WeightTensor"),
+    ("commands/0/type", "draw", "command at index 0: type [command.kind]", "dispatch, print or writeFile"),
+    ("commands/0", "dispatch", "command at index 0: type [command.kind]", "dispatch, print or writeFile"),
+    ("commands/0/dispatchable", "rmn", "command at index 0: dispatchable [command.name]", "did you mean 'rnn'"),
+    ("commands/0/bindings", None, "command at index 0: bindings [field.missing]", "required"),
+    ("commands/0/bindings/InputTensor", "xx", "command at index 0: InputTensor [bind.resource]", "x, w, r, y"),
+    ("commands/0/bindings/Input", "x", "command at index 0: Input [bind.unknown]", "did you mean InputTensor"),
+    (
+        "commands/0/bindings/InputTensor",
+        None,
+        "command at index 0: bind point InputTensor of dispatchable 'rnn' [bind.missing]",
+        "bind point InputTensor of dispatchable 'rnn' is not bound",
+    ),
+    ("commands/0/bindings/BiasTensor", "w", "command at index 0: BiasTensor [bind.unexpected]", "null"),
+    ("commands/0/bindings/InputTensor", ["x", "x"], "command at index 0: InputTensor [bind.count]", "2 resources, expected 1"),
+    ("commands/0/bindings/InputTensor", "w", "command at index 0: InputTensor [bind.size]", "4 bytes of 'w', expected at least 16"),
+    (
+        "commands/0/bindings/InputTensor",
+        {"name": "x", "elementOffset": 1},
+        "command at index 0: InputTensor [bind.alignment]",
+        "from byte 4 on, expected a multiple of 16",
+    ),
+    ("commands/0/bindings/InputTensor", {"name": "x", "elementOffset": 4}, "command at index 0: InputTensor [bind.size]", "below its 16"),
+    (
+        "commands/0/bindings/InputTensor",
+        {"elementOffset": 4},
+        "command at index 0: bindings.InputTensor[0].name [field.missing]",
+        "missing",
+    ),
+    ("commands/0/bindings/OutputSequenceTensor", "x", "command at index 0: OutputSequenceTensor [hazard.in_place]", "never runs in place"),
+    ("commands/1/resource", "yy", "command at index 1: resource [command.name]", "did you mean 'y'"),
+    ("commands/1/verbose", 1, "command at index 1: verbose [field.form]", "boolean"),
+    ("commands/1", {"type": "writeFile", "resource": "y"}, "command at index 1: targetPath [field.missing]", "missing"),
+    (
+        "commands/1",
+        {"type": "writeFile", "resource": "y", "targetPath": "y.npy", "dimensions": [5]},
+        "command at index 1: dimensions [command.dimensions]",
+        "at most the 4",
+    ),
+    (
+        "commands/1",
+        {"type": "writeFile", "resource": "y", "targetPath": "y.png", "dimensions": [2, 2]},
+        "command at index 1: dimensions [command.dimensions]",
+        "[1, C, H, W]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "wanted", "words"), WRONG_MODELS)
+def test_wrong_models(tmp_path: Path, place: str, value: Any, wanted: str, words: str) -> None:
+    problems = problems_of(tmp_path, put(rnn_model(), place, value))
+    assert wanted in problems
+    assert words in str(problems[wanted])
+
+
+def test_all_problems_are_told_together(tmp_path: Path) -> None:
+    data = rnn_model()
+    put(data, "resources/x/sizeInBytes", 3)
+    put(data, "dispatchables/rnn/desc/WeightTensor/Sizes", [1, 2, 1, 1])
+    data["dispatchables"]["other"] = {"type": "LSTN"}
+    put(data, "commands/1/resource", "z")
+    with pytest.raises(ModelError) as caught:
+        load(write(tmp_path, data))
+    assert [finding.place for finding in caught.value.findings] == [
+        "resource 'x'",
+        "dispatchable 'rnn'",
+        "dispatchable 'other'",
+        "command at index 1",
+    ]
+    assert "WeightTensor.Sizes[1] is 2, expected num_directions = 1" in str(caught.value)
+
+
+def test_deferred_resources_have_no_memory(tmp_path: Path) -> None:
+    data = put(rnn_model(), "resources/y", {"initialValues": "deferred"})
+    problems = problems_of(tmp_path, data)
+    assert set(problems) == {
+        "command at index 0: OutputSequenceTensor [bind.deferred]",
+        "command at index 1: resource [command.resource]",
+    }
+    unused = put(rnn_model(), "resources/z", {"initialValues": "deferred"})
+    assert lines_of(write(tmp_path, unused))[-1] == RNN_LINE
+
+
+def test_structs_are_not_printed(tmp_path: Path) -> None:
+    problems = problems_of(tmp_path, resource_model(initialValues=[{"type": "UINT8", "value": 1}]))
+    assert "a struct of mixed values" in str(problems["command at index 0: resource [command.resource]"])
+
+
+def test_owned_tensors_are_bound_at_initialisation(tmp_path: Path) -> None:
+    tensor = {"DataType": "FLOAT32", "Sizes": [4]}
+    data = rnn_model()
+    data["dispatchables"] = {
+        "relu": {"type": "ACTIVATION_RELU", "desc": {"InputTensor": tensor | {"Flags": "OWNED_BY_DML"}, "OutputTensor": tensor}}
+    }
+    data["commands"] = [{"type": "dispatch", "dispatchable": "relu", "bindings": {"OutputTensor": "y"}}]
+    missing = "dispatchable 'relu': bind point InputTensor of dispatchable 'relu' [bind.missing]"
+    assert set(problems_of(tmp_path, data)) == {missing}
+    put(data, "dispatchables/relu/bindings", {"InputTensor": "x"})
+    assert load(write(tmp_path, data)).dispatchables["relu"].owned["input_tensor"].resource.name == "x"
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("spelling", ["type", "Type"])
+def test_desc_beside_the_type_or_nested(tmp_path: Path, any_device: dml.Device, inline: bool, spelling: str) -> None:
+    data = rnn_model()
+    entry = data["dispatchables"]["rnn"]
+    data["dispatchables"]["rnn"] = {spelling: "DML_OPERATOR_RNN", **(entry["desc"] if inline else {"Desc": entry["desc"]})}
+    assert lines_of(write(tmp_path, data), any_device)[-1] == RNN_LINE
+
+
+def test_bindings_take_parts_of_resources(tmp_path: Path, any_device: dml.Device) -> None:
+    data = put(rnn_model(), "resources/x/initialValues", [0, 0, 0, 0, 1, 2, 3, 4])
+    put(data, "resources/w", {"initialValuesDataType": "FLOAT32", "initialValues": [0.5], "initialValuesOffsetInBytes": 48})
+    put(data, "commands/0/bindings/InputTensor", {"name": "x", "elementOffset": 4, "elementCount": 4})
+    put(data, "commands/0/bindings/WeightTensor", [{"name": "w", "elementOffset": 3, "elementStride": 16}])
+    put(data, "commands/0/type", "DISPATCH")
+    assert lines_of(write(tmp_path, data), any_device)[-1] == RNN_LINE
+
+
+def test_what_means_nothing_is_a_warning(tmp_path: Path) -> None:
+    data = put(rnn_model(), "resources/x/sizeInByte", 64)
+    put(data, "dispatchables/rnn/colour", "red")
+    put(data, "commands/1/verbos", True)
+    data["$schema"] = "./_schema.json"
+    assert load(write(tmp_path, data)).warnings == (
+        "resource 'x': 'sizeInByte' means nothing here; did you mean sizeInBytes?",
+        "dispatchable 'rnn': 'colour' means nothing beside desc",
+        "command at index 1: 'verbos' means nothing here; did you mean verbose?",
+    )
+
+
+# --- running ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("rnn", {"output": [18, 34, 50, 66, 82]}),
+        (
+            "lstm",
+            {
+                "sequence": [
+                    *(0.28828835, 0.36581863, 0.45679406, 0.34526032, 0.47220859, 0.55850911),
+                    *(0.84196719, 0.89402526, 0.91073048, 0.85882828, 0.90703777, 0.92382453),
+                ],
+                "cell state": [1.27731147, 1.44181041, 1.53179041, 1.3249796, 1.51063104, 1.61451544],
+            },
+        ),
+        ("gru", {"last": [0.560537, 0.636237, 0.484689, 0.531893, 0.125, -0.125]}),
+    ],
+)
+def test_examples_give_known_results(any_device: dml.Device, name: str, wanted: dict[str, list[float]]) -> None:
+    lines = lines_of(EXAMPLES / f"{name}.json", any_device)
+    found = {
+        match[1]: [float(value) for value in match[2].split(", ")] for line in lines if (match := re.match(r"Resource '(.*)': (.*)", line))
+    }
+    for resource, values in wanted.items():
+        assert found[resource][: len(values)] == pytest.approx(values, rel=1e-5)
+
+
+def test_the_gru_example_agrees_with_the_equations() -> None:
+    x = (-1.2 + 0.1 * np.arange(24)).reshape(4, 3, 2)
+    w = (0.6 - 0.1 * np.arange(12)).reshape(3, 2, 2)
+    r = (-0.3 + 0.05 * np.arange(12)).reshape(3, 2, 2)
+    h = np.array([[0.5, -0.5], [0.25, -0.25], [0.125, -0.125]])
+    sequence = np.zeros((4, 3, 2))
+    for b, length in enumerate((4, 2, 0)):
+        for t in reversed(range(length)):
+            z, reset = (1 / (1 + np.exp(-(w[gate] @ x[t, b] + r[gate] @ h[b] + 0.2))) for gate in (0, 1))
+            h[b] = (1 - z) * np.tanh(w[2] @ x[t, b] + reset * (r[2] @ h[b] + 0.1) + 0.1) + z * h[b]
+            sequence[t, b] = h[b]
+    lines = lines_of(EXAMPLES / "gru.json")
+    printed_values = [[float(value) for value in line.partition(": ")[2].split(", ")] for line in lines[1:]]
+    assert printed_values[0] == pytest.approx(sequence.ravel().tolist(), abs=2e-6)
+    assert printed_values[1] == pytest.approx(h.ravel().tolist(), abs=2e-6)
+
+
+def test_console_output_of_one_dispatch(tmp_path: Path) -> None:
+    put(data := rnn_model(), "commands/1/verbose", True)
+    lines = lines_of(write(tmp_path, data), iterations=3)
+    assert re.fullmatch(r"Dispatch 'rnn': 3 iterations, \d+\.\d{4} ms median \(CPU\)", lines[0])
+    assert lines[1:] == [
+        "Resource 'y':",
+        "[0] 0.5 (0x3F000000)",
+        "[1] 2 (0x40000000)",
+        "[2] 5.5 (0x40B00000)",
+        "[3] 13 (0x41500000)",
+    ]
+
+
+def test_verbose_print_pads_indices_and_bits(tmp_path: Path) -> None:
+    data = put(resource_model(initialValuesDataType="INT16", initialValues=list(range(-2, 8))), "commands/0/verbose", True)
+    lines = lines_of(write(tmp_path, data))
+    assert lines[:4] == ["Resource 'x':", "[ 0] -2 (0xFFFE)", "[ 1] -1 (0xFFFF)", "[ 2] 0 (0x   0)"]
+    nibbles = put(resource_model(initialValuesDataType="INT4", initialValues=[-1, 3]), "commands/0/verbose", True)
+    assert lines_of(write(tmp_path, nibbles))[1:] == ["[0] -1 (0xF)", "[1] 3 (0x3)"]
+
+
+def test_npy_output_has_the_real_count_and_the_asked_shape(tmp_path: Path) -> None:
+    data = resource_model(initialValuesDataType="FLOAT16", initialValues=[1, 2, 3, 4, 5])
+    files = [{"targetPath": "flat.npy"}, {"targetPath": "two.npy", "dimensions": [2, 1, 2]}]
+    data["commands"] = [{"type": "writeFile", "resource": "x", **file} for file in files]
+    lines_of(write(tmp_path, data), folders=Folders((tmp_path,), tmp_path))
+    flat, two = np.load(tmp_path / "flat.npy"), np.load(tmp_path / "two.npy")
+    assert (flat.dtype, flat.tolist()) == (np.float16, [1, 2, 3, 4, 5])
+    assert two.tolist() == [[[1, 2]], [[3, 4]]]
+    assert (tmp_path / "flat.npy").read_bytes()[6:8] == b"\x01\x00"
+
+
+def test_a_failing_command_stops_the_run(tmp_path: Path) -> None:
+    data = rnn_model()
+    put(data, "resources/lengths", {"initialValuesDataType": "UINT32", "initialValues": [5]})
+    put(data, "dispatchables/rnn/desc/SequenceLengthsTensor", {"DataType": "UINT32", "Sizes": [1, 1, 1, 1]})
+    put(data, "commands/0/bindings/SequenceLengthsTensor", "lengths")
+    model, lines = load(write(tmp_path, data)), []
+    with pytest.raises(RunError, match=r"command at index 0 failed[^$]*sequence_lengths_tensor\[0\] is 5, expected 0 to 4"):
+        run(model, dml.device("numpy"), RunOptions(print_commands=True), inform=lines.append)
+    assert lines[0].startswith('[StartCmd][0000]\t: {"type":"dispatch",')
+    assert lines[1].startswith("[EndCmd][0000]\t: hr=0x80070057 ")
+    assert len(lines) == 2
+
+
+def test_a_file_that_cannot_be_written_fails_the_run(tmp_path: Path) -> None:
+    (tmp_path / "x.dat").mkdir()
+    data = resource_model(initialValuesDataType="FLOAT32", initialValues=[1])
+    data["commands"].insert(0, {"type": "writeFile", "resource": "x", "targetPath": "x.dat"})
+    lines: list[str] = []
+    with pytest.raises(RunError, match="command at index 0 failed"):
+        run(load(write(tmp_path, data), Folders((tmp_path,), tmp_path)), dml.device("numpy"), inform=lines.append)
+    assert lines == []
+
+
+def test_operators_that_a_device_does_not_run_are_all_named(tmp_path: Path) -> None:
+    tensor = {"DataType": "FLOAT32", "Sizes": [4]}
+    data = rnn_model()
+    for kind in ("ACTIVATION_HARDMAX1", "ACTIVATION_SOFTMAX1"):
+        data["dispatchables"][kind] = {"type": kind, "desc": {"InputTensor": tensor, "OutputTensor": tensor, "Axes": [0]}}
+    with pytest.raises(dml.CompileError) as caught:
+        lines_of(write(tmp_path, data))
+    assert [problem.code for problem in caught.value.problems] == ["operator.not_built"] * 2
+    assert "DML_OPERATOR_ACTIVATION_SOFTMAX1" in str(caught.value)
+    assert "dispatchable 'ACTIVATION_HARDMAX1'" in str(caught.value)
+
+
+def test_feature_level_is_a_cap(tmp_path: Path) -> None:
+    data = put(rnn_model(), "dispatchables/rnn/desc/ActivationDescs", [{"Type": "ACTIVATION_GELU"}])
+    path = write(tmp_path, data)
+    load(path)
+    with pytest.raises(ModelError, match=r"level\.operator"):
+        load(path, feature_level=dml.FeatureLevel.FL_5_0)
+
+
+# --- timing, debugging ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "warmup", "sizes"), [(0, 2, (0, 0)), (1, 2, (0, 1)), (2, 2, (1, 1)), (3, 2, (2, 1)), (5, 2, (2, 3)), (5, 0, (0, 5))]
+)
+def test_samples_split_into_cold_and_hot(count: int, warmup: int, sizes: tuple[int, int]) -> None:
+    cold, hot = split(list(range(count)), warmup)
+    assert (len(cold), len(hot)) == sizes
+
+
+def test_timing_lines() -> None:
+    timings = Timings(warmup=1, capacity=3)
+    for cpu, gpu in ((9, 0.9), (2, 0.2), (4, 0.4), (3, 0.3)):
+        timings.add(cpu, gpu)
+    assert list(timings.lines("gemm", 0)) == ["Dispatch 'gemm': 4 iterations, 3.0000 ms median (CPU), 0.300000 ms median (GPU)"]
+    assert list(timings.lines("gemm", 2)) == [
+        "Dispatch 'gemm': 4 iterations",
+        "CPU Timings (Cold) : 1 samples, 9.0000 ms average, 9.0000 ms min, 9.0000 ms median, 9.0000 ms max",
+        "CPU Timings (Hot)  : 3 samples, 3.0000 ms average, 2.0000 ms min, 3.0000 ms median, 4.0000 ms max",
+        "GPU Timings (Hot)  : 3 samples, 0.3000 ms average, 0.2000 ms min, 0.3000 ms median, 0.4000 ms max",
+        "GPU samples buffer has 1 samples overwritten.",
+        "The timings of each iteration: ",
+        "iteration 0: 9.0000 ms (CPU)",
+        "iteration 1: 2.0000 ms (CPU), 0.2000 ms (GPU)",
+        "iteration 2: 4.0000 ms (CPU), 0.4000 ms (GPU)",
+        "iteration 3: 3.0000 ms (CPU), 0.3000 ms (GPU)",
+    ]
+
+
+def test_timing_options(tmp_path: Path) -> None:
+    path = write(tmp_path, rnn_model())
+    many = lines_of(path, milliseconds=30, iterations=1, verbosity=1)
+    assert many[0].startswith("Initialize 'rnn': ")
+    assert int(many[1].split()[2]) > 1
+    few = lines_of(path, milliseconds=30, interval=20, repeat=2)
+    assert few[0].startswith("Dispatch 'rnn': 2 iterations") or few[0].startswith("Dispatch 'rnn': 1 iterations")
+
+
+def test_debug_warns_of_nan(tmp_path: Path, any_device: dml.Device) -> None:
+    data = put(rnn_model(), "resources/x/initialValues", [1, "nan", 3, 4])
+    assert lines_of(write(tmp_path, data), any_device, debug=True)[0] == "OutputSequenceTensor of dispatchable 'rnn' has 3 NaN values"
+    assert lines_of(write(tmp_path, rnn_model()), any_device, debug=True)[-1] == RNN_LINE
+
+
+def test_stray_bytes_lie_outside_the_described_elements() -> None:
+    tensor = dml.TensorDesc(data_type="FLOAT16", sizes=[2, 2], strides=[4, 1])
+    before = bytes(32)
+    after = np.zeros(32, np.uint8)
+    after[[16, 17, 18, 19, 24, 27]] = 1
+    assert stray_bytes(before, after.tobytes(), [(16, tensor)]).size == 0
+    after[[20, 28]] = 1
+    assert stray_bytes(before, after.tobytes(), [(16, tensor)]).tolist() == [20, 28]
+
+
+# --- all problems of one desc ---------------------------------------------------------------------------------------------
+
+
+def lstm_data() -> Data:
+    desc = dml.LSTMDesc(
+        input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 2, 3, 4]),
+        weight_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 20, 4]),
+        recurrence_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 20, 5]),
+        activation_descs=[dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
+        direction="FORWARD",
+        clip_threshold=math.inf,
+        use_clip_threshold=True,
+    )
+    return desc.with_outputs().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, []),
+        # A member that cannot be read hides nothing that does not depend on it ...
+        (
+            {"Direction": "UP", "RecurrenceTensor/Sizes": [1, 1, 20, 6]},
+            [("RecurrenceTensor.Sizes[3]", "size.equal"), ("Direction", "field.form")],
+        ),
+        (
+            {"InputTensor/DataType": "FLOAT31", "WeightTensor/Sizes": [1, 1, 21, 4]},
+            [("InputTensor.DataType", "field.form"), ("WeightTensor.Sizes[2]", "size.equal")],
+        ),
+        ({"InputTensor": None, "BiasTensor": 5}, [("InputTensor", "field.missing"), ("BiasTensor", "field.form")]),
+        # ... and its stand-ins add nothing.
+        ({"Direction": None}, [("Direction", "field.missing")]),
+        ({"ClipThreshold": "big"}, [("ClipThreshold", "field.form")]),
+        ({"ClipThreshold": None}, [("ClipThreshold", "field.missing")]),
+        ({"UseClipThreshold": "yes", "ClipThreshold": 0}, [("UseClipThreshold", "field.form")]),
+        (
+            {"ActivationDescs": [{"Type": "ACTIVATION_TANH"}, {"Type": "TANHH"}], "ActivationDescCount": None},
+            [("ActivationDescs[1].Type", "operator.unknown")],
+        ),
+        (
+            {"OutputSequenceTensor": None, "OutputCellSingleTensor": None, "OutputSingleTensor/DataType": "FLOAT"},
+            [("OutputSingleTensor.DataType", "field.form")],
+        ),
+        # Optional members of a tensor and misspelt ones are passed over: the rest of it is checked.
+        (
+            {"InputTensor/Strides": ["a"], "InputTensor/Sizes": [2, 2, 3, 4]},
+            [("InputTensor.Sizes[0]", "size.equal"), ("InputTensor.Strides", "field.form")],
+        ),
+        (
+            {"InputTensor/Strade": [1], "InputTensor/Sizes": [2, 2, 3, 4]},
+            [("InputTensor.Strade", "field.unknown"), ("InputTensor.Sizes[0]", "size.equal")],
+        ),
+    ],
+)
+def test_problems_of_form_and_of_rules_are_one_list(changes: Data, wanted: list[tuple[str, str]]) -> None:
+    data = lstm_data()
+    for place, value in changes.items():
+        put(data, f"Desc/{place}", value)
+    examined = examine(data)
+    assert sorted((problem.c_path, problem.code) for problem in examined.problems) == sorted(wanted)
+    assert (examined.desc is None) == any(code.startswith(("field", "operator")) for _, code in wanted)
+    if wanted:
+        assert examined.table is not None
+        assert {examined.table.rows[row][0] for row in examined.table.marked} == {path.split(".")[0].split("[")[0] for path, _ in wanted}

@@ -1,0 +1,104 @@
+"""One-way imports: each module knows only the layers below its own. Read from the import statements, those inside functions too."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dmlpy
+
+ROOT = Path(dmlpy.__file__).parent
+LAYERS = [
+    {"enums", "naming", "arrays", "sizes", "gates", "render"},
+    {"problems", "support"},
+    {"structs"},
+    {"tensors"},
+    {"descs"},
+    {"operators"},
+    {"checking", "schemas"},
+    {"explain"},
+    {"devices"},
+    {"devices.numpy", "devices.cuda"},
+    {"compiler", "directml"},
+    {"dxdispatch"},
+    {"__init__"},
+    {"cli", "__main__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def part(module: str) -> str:
+    """The part of dmlpy that a module belongs to: `devices.cuda` for `dmlpy.devices.cuda.kernels`."""
+    names = module.split(".")[1:] or ["__init__"]
+    two = ".".join(names[:2])
+    return two if two in LEVEL else names[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules that a file imports, by statement or by `import_module`; `from dmlpy import x` counts as `dmlpy.x` where that is a module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            below = [f"{module}.{alias.name}" for alias in node.names if module.startswith("dmlpy") and is_module(f"{module}.{alias.name}")]
+            yield from below or [module]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and isinstance(node.args[0], ast.Constant):
+            yield str(node.args[0].value)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.parent.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_imports_go_one_way(path: Path) -> None:
+    own = part(module_of(path))
+    for imported in imports(path):
+        if imported == "dmlpy" or imported.startswith("dmlpy."):
+            other = part(imported)
+            assert other == own or LEVEL[other] < LEVEL[own], f"{module_of(path)} imports {imported}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_only_the_seam_knows_cupy(path: Path) -> None:
+    known = {imported.split(".")[0] for imported in imports(path)}
+    assert path.name == "cupy_seam.py" or not known & {"cupy", "cupyx", "cupy_backends"}
+    heavy = {"rich": {"render.py", "problems.py", "cli.py"}, "typer": {"cli.py"}, "json5": {"text.py"}, "PIL": {"files.py"}}
+    for package, allowed in heavy.items():
+        assert package not in known or path.name in allowed
+
+
+def test_importing_dmlpy_stays_light() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", "import sys, json, dmlpy; print(json.dumps(sorted(sys.modules)))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(json.loads(found.stdout))
+    heavy = {"cupy", "rich", "typer", "json5", "PIL", "psutil", "cuda", "dmlpy.cli", "dmlpy.dxdispatch", "dmlpy.schemas", "dmlpy.render"}
+    assert not loaded & heavy
+    assert {"dmlpy.compiler", "dmlpy.devices.numpy", "dmlpy.devices.cuda"} <= loaded
+
+
+def test_a_wrong_import_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "x.py"
+    file.write_text("def f():\n    from dmlpy import checking\n    import cupy.cuda\n    import_module('cupyx')\n")
+    assert list(imports(file)) == ["dmlpy.checking", "cupy.cuda", "cupyx"]
+    assert LEVEL[part("dmlpy.checking")] > LEVEL[part("dmlpy.descs")]
+    assert part("dmlpy.devices.cuda.kernels") == "devices.cuda"
+    assert part("dmlpy.devices.plan") == "devices"

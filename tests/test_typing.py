@@ -1,0 +1,73 @@
+"""The public interface as type checkers see it: the contract passes, each wrong use is refused for the reason that its line names."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.typing import contract
+
+FOLDER = Path(__file__).parent / "typing"
+ROOT = FOLDER.parent.parent
+
+
+@cache
+def mypy_says() -> tuple[tuple[str, int, str], ...]:
+    """Errors of mypy over the folder: file, line, code."""
+    from mypy import api
+
+    files = [str(FOLDER / name) for name in ("contract.py", "wrong_uses.py")]
+    config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+    out, problems, _ = api.run(["--strict", *config, "--no-error-summary", "--hide-error-context", "--no-pretty", *files])
+    assert not problems, problems
+    found = re.findall(r"^(.+?):(\d+): error: .*\[([\w-]+)\]$", out, flags=re.MULTILINE)
+    return tuple((Path(file).name, int(line), code) for file, line, code in found)
+
+
+def test_the_contract_passes_strict_mypy() -> None:
+    assert [error for error in mypy_says() if error[0] == "contract.py"] == []
+
+
+def test_every_wrong_use_is_refused_and_nothing_else() -> None:
+    lines = (FOLDER / "wrong_uses.py").read_text(encoding="utf-8").splitlines()
+    expected = {(number, line.rpartition("# error: ")[2]) for number, line in enumerate(lines, 1) if "# error: " in line}
+    assert len(expected) >= 20
+    assert {(line, code) for file, line, code in mypy_says() if file == "wrong_uses.py"} == expected
+
+
+def test_pyright_agrees() -> None:
+    if find_spec("pyright") is None:
+        pytest.skip("pyright is not installed")
+    run = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", str(FOLDER)], capture_output=True, text=True, cwd=ROOT)
+    try:
+        diagnostics = json.loads(run.stdout)["generalDiagnostics"]
+    except ValueError:
+        pytest.skip("pyright does not run here")
+    errors = [(Path(item["file"]).name, item["range"]["start"]["line"] + 1) for item in diagnostics if item["severity"] == "error"]
+    assert [error for error in errors if error[0] == "contract.py"] == []
+    lines = (FOLDER / "wrong_uses.py").read_text(encoding="utf-8").splitlines()
+    wrong = {("wrong_uses.py", number) for number, line in enumerate(lines, 1) if "# error: " in line}
+    assert set(errors) == wrong
+
+
+def test_the_contract_runs() -> None:
+    single = contract.use("numpy")
+    # h = tanh(11 + 5 h) with ones everywhere; a length of 0 leaves the initial state, zero.
+    h = np.zeros(1, np.float64)
+    for _ in range(7):
+        h = np.tanh(11 + 5 * h)
+    assert np.allclose(single[0, 0, 0], h)
+    assert not single[0, 0, 1].any()
+    contract.errors()
+    contract.travel()
+    assert dml.check(contract.lstm()) == []
+    assert dml.check(contract.gru(), "1_0") == []

@@ -1,0 +1,1 @@
+"""Typed code that type checkers read: `contract.py` must pass, each marked line of `wrong_uses.py` must not."""
