@@ -94,7 +94,9 @@ def _reported() -> Iterator[None]:
 
 
 def _warn(text: str) -> None:
-    typer.echo(text, err=True)
+    from dmlpy.dxdispatch.output import printable
+
+    typer.echo(printable(text), err=True)
 
 
 def _show(table: Table) -> None:
@@ -112,6 +114,10 @@ def _show(table: Table) -> None:
 ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model.", show_default=False)]
 LevelOption = Annotated[
     str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
+]
+
+InputOption = Annotated[
+    Path | None, typer.Option("--input_path", "--input-path", file_okay=False, exists=True, help="Folder of the model's data files.")
 ]
 
 
@@ -151,9 +157,7 @@ def run(
         ),
     ] = 8192,
     debug: Annotated[bool, typer.Option("--debug", "-d", help="Check each dispatch for NaN and for bytes written out of bounds.")] = False,
-    input_path: Annotated[
-        Path | None, typer.Option("--input_path", "--input-path", file_okay=False, exists=True, help="Folder of the model's data files.")
-    ] = None,
+    input_path: InputOption = None,
     output_path: Annotated[
         Path | None, typer.Option("--output_path", "--output-path", file_okay=False, help="Folder below which files are written.")
     ] = None,
@@ -213,16 +217,18 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="FILE.json", help="A model, or one operator's desc.")],
     feature_level: LevelOption = "6_4",
     strict: Annotated[bool, typer.Option("--strict", help="Also DirectML's rules for buffers (a model is always checked so).")] = False,
+    input_path: InputOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Check a model, or one desc, and list all problems. The exit status is 1 if there are any."""
     from dmlpy.checking import parse_level
     from dmlpy.dxdispatch.checker import check_file
+    from dmlpy.dxdispatch.output import printable
     from dmlpy.dxdispatch.report import ModelError
 
     with _reported():
         level = parse_level(feature_level)
-        report = check_file(file, level, strict=strict)
+        report = check_file(file, level, strict=strict, input_path=input_path)
         if as_json:
             typer.echo(json.dumps(report.to_dict(), indent=2))
         elif not report.findings:
@@ -233,7 +239,7 @@ def check(
             for finding in report.findings:
                 if finding.table is not None:
                     _show(finding.table)
-            typer.echo(ModelError(file, report.findings))
+            typer.echo(printable(str(ModelError(file, report.findings))))
         if report.findings:
             raise typer.Exit(1)
 

@@ -103,7 +103,7 @@ class Sizes(Mapping[str, int]):
 
     def hint(self, term: Term, size: int) -> None:
         """What a tensor of a wrong dimension count seems to hold: it counts where nothing else binds the symbol."""
-        if term.symbol is not None and size >= 1 and size % term.factor == 0:
+        if term.symbol is not None and 1 <= size <= MAX_SIZE and size % term.factor == 0:
             self._hints.setdefault(term.symbol, size // term.factor)
 
     def _winner(self, symbol: str) -> _Vote | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -51,7 +51,7 @@ def _as_uints(value: Any) -> tuple[int, ...]:
         raise ValueError("a sequence of integers")
     try:
         return tuple(_as_uint(item) for item in value)
-    except ValueError:
+    except (TypeError, ValueError):
         raise ValueError("a sequence of integers") from None
 
 
@@ -199,15 +199,16 @@ class Struct(BaseModel):
             elif name is not None:
                 values[name] = value
             elif spelling not in cls.c_counts:
-                candidate = nearest(spelling, [*cls.model_fields, *cls.c_counts])
-                if candidate and spelling[:1].isupper():
-                    candidate = c_member(candidate)
-                expected = f"one of {', '.join(cls.model_fields)}"
+                in_c = spelling[:1].isupper()
+                names = [c_member(name) if in_c else name for name in cls.model_fields]
+                candidate = nearest(spelling, [*names, *(cls.c_counts if in_c else ())])
+                expected = f"one of {', '.join(names)}"
                 remedy = f"did you mean {candidate}?" if candidate else None
                 problems.append(Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy))
         for spelling, counted in cls.c_counts.items():
-            given, array = members.get(spelling), values.get(counted)
-            length = len(array) if isinstance(array, Sized) else 0
+            given = members.get(spelling)
+            array: Any = values.get(counted)
+            length = len(array) if isinstance(array, Sequence) or np.ndim(array) else 0
             if given is not None and counted in values and (isinstance(given, bool) or given != length):
                 problems.append(Problem("count.length", spelling, brief(given), f"{length}, the length of {counted}"))
         return values, problems

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
+from numbers import Integral
 from typing import Any, ClassVar
 
 from dmlpy.enums import DataType, TensorFlags
@@ -49,15 +50,12 @@ class TensorDesc(Struct):
     total_tensor_size_in_bytes: OptionalUint = default(None)
     guaranteed_base_offset_alignment: Uint = default(0)
 
-    def __init__(self, /, **members: Any) -> None:
+    @classmethod
+    def _read_member(cls, name: str, value: Any) -> Any:
         # DxDispatch and directml.h write these for "packed" and "compute it": one meaning, one value, so that equal descs are equal.
-        for spelling in ("strides", "Strides"):
-            if spelling in members and isinstance(members[spelling], list | tuple) and not members[spelling]:
-                members[spelling] = None
-        for spelling in ("total_tensor_size_in_bytes", "TotalTensorSizeInBytes"):
-            if spelling in members and members[spelling] == 0:
-                members[spelling] = None
-        super().__init__(**members)
+        packed = name == "strides" and isinstance(value, list | tuple) and not value
+        computed = name == "total_tensor_size_in_bytes" and isinstance(value, Integral) and not isinstance(value, bool) and value == 0
+        return None if packed or computed else value
 
     @classmethod
     def of(cls, array: Any, *, dimension_count: int | None = None) -> TensorDesc:

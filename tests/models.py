@@ -1,4 +1,4 @@
-"""Models for tests: a valid one as data, and its file."""
+"""Models for tests: a valid one as data, its file, its run, and what is wrong with others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import copy
 import json
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.dxdispatch import Folders, ModelError, RunOptions, load, run
+from dmlpy.problems import Problem
 
 Data = dict[str, Any]
 
@@ -72,3 +78,26 @@ def write(folder: Path, data: Data | str, name: str = "model.json") -> Path:
     path = folder / name
     path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
     return path
+
+
+def lines_of(path: Path, device: dml.Device | str = "numpy", folders: Folders | None = None, **options: Any) -> list[str]:
+    """The output of a model's run."""
+    lines: list[str] = []
+    run(load(path, folders), dml.device(device), RunOptions(**options), inform=lines.append, warn=lines.append)
+    return lines
+
+
+def printed(tmp_path: Path, **resource: Any) -> str:
+    """What `print` shows of a resource."""
+    line = lines_of(write(tmp_path, resource_model(**resource)))[-1]
+    assert line.startswith("Resource 'x': ")
+    return line.removeprefix("Resource 'x': ")
+
+
+def problems_of(folder: Path, data: Data | str) -> dict[str, Problem]:
+    """A wrong model's problems by their place and code."""
+    with pytest.raises(ModelError) as caught:
+        load(write(folder, data), Folders((folder, folder), folder))
+    return {
+        f"{finding.place}: {problem.path} [{problem.code}]": problem for finding in caught.value.findings for problem in finding.problems
+    }

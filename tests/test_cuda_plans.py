@@ -14,6 +14,7 @@ import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent import (
+    MOST_CAPTURED_STEPS,
     MOST_WALK_THREADS,
     SLICES,
     RecurrentPlan,
@@ -24,11 +25,11 @@ from dmlpy.devices.cuda.recurrent import (
     walk_shared_bytes,
 )
 from dmlpy.operators import activation as activations
-from dmlpy.operators.recurrent import RecurrentDesc
+from dmlpy.operators.recurrent import RecurrentDesc, RNNDesc
 from dmlpy.tensors import TensorDesc
 from tests import onnx_cases, plain_recurrent
 from tests.cpu_seam import H100, T4, CpuSeam
-from tests.test_numpy_recurrent import OPTIONAL, Layout, Placed, Run, build, place
+from tests.test_numpy_recurrent import CELLS, OPTIONAL, USUAL, Layout, Placed, Run, build, place, sizes_of
 from tests.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -324,6 +325,17 @@ def test_launches_of_each_family(seam: CpuSeam) -> None:
     assert counted("step", "GRU", linear_before_reset=False) == (2 + 5 + 4, 1 + 2 * 4)
 
 
+def test_very_long_sequences_are_not_captured() -> None:
+    def plan(steps: int) -> RecurrentPlan:
+        sizes = {"input_tensor": (1, steps, 1, 1), "weight_tensor": (1, 1, 1, 1), "recurrence_tensor": (1, 1, 1, 1)}
+        tensors = {name: TensorDesc(data_type="FLOAT32", sizes=values) for name, values in sizes.items()}
+        desc = RNNDesc(**tensors, activation_descs=[activations.ActivationTanhDesc()], direction="FORWARD").with_outputs()
+        return step(desc, KernelLibrary(_CompilesNothing(H100), 0))
+
+    assert plan(MOST_CAPTURED_STEPS).capturable
+    assert not plan(MOST_CAPTURED_STEPS + 1).capturable
+
+
 # the choice of a family
 
 T4_SHARED, H100_SHARED = T4.shared_memory_per_block, H100.shared_memory_per_block
@@ -351,8 +363,6 @@ T4_SHARED, H100_SHARED = T4.shared_memory_per_block, H100.shared_memory_per_bloc
 )
 def test_family(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
     """`expected`: samples that a block of `walk` takes, None for `step`."""
-    from tests.test_numpy_recurrent import CELLS, USUAL, sizes_of
-
     tensors = {name: TensorDesc(data_type=dtype, sizes=sizes) for name, sizes in sizes_of(cell, 2, batch, 3, hidden, 1).items()}
     tensors = {name: tensors[name] for name in ("input_tensor", "weight_tensor", "recurrence_tensor", "output_single_tensor")}
     desc = CELLS[cell](**tensors, activation_descs=USUAL[cell], direction="FORWARD")

@@ -36,7 +36,7 @@ DML_RNN_OPERATOR_DESC: 5 problems
  3. sequence_lengths_tensor.data_type is INT32, expected UINT32  [type.support]
  4. output_single_tensor.strides[1] is 0, expected a stride that keeps the 2 entries of axis 1 apart  [stride.broadcast]
       an output cannot be broadcast: entries would overwrite each other
- 5. activation_descs is 1 of them, expected 2: f for the forward direction, then f for the backward one  [activation_count]
+ 5. activation_descs is 1 activation, expected 2: f for the forward direction, then f for the backward one  [activation_count]
       num_directions = 2: direction is BIDIRECTIONAL"""
 
 BAD_LSTM = """\

@@ -51,6 +51,10 @@ def test_nearest(written: str, meant: str | None) -> None:
     assert nearest(written, ["input_tensor", "weight_tensor", "direction"]) == meant
 
 
+def tensor(**members: Any) -> dml.TensorDesc:
+    return dml.TensorDesc(**({"data_type": "FLOAT32"} | members))
+
+
 REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     # what is wrong, the call, code, place, remedy
     ("unknown member", lambda: rnn(wieght_tensor=None), "field.unknown", "wieght_tensor", "did you mean weight_tensor?"),
@@ -72,11 +76,13 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     ("a misspelt name", lambda: rnn(direction="BACKWARDS"), "field.form", "direction", "did you mean BACKWARD?"),
     ("a number out of range", lambda: rnn(direction=3), "field.form", "direction", None),
     ("None where a value is required", lambda: rnn(direction=None), "field.form", "direction", None),
-    ("a truth value for a number", lambda: dml.TensorDesc(data_type="FLOAT32", sizes=[True]), "field.form", "sizes", None),
-    ("a fraction for a size", lambda: dml.TensorDesc(data_type="FLOAT32", sizes=[2.0]), "field.form", "sizes", None),
-    ("a text for sizes", lambda: dml.TensorDesc(data_type="FLOAT32", sizes="12"), "field.form", "sizes", None),
-    ("one size", lambda: dml.TensorDesc(data_type="FLOAT32", sizes=4), "field.form", "sizes", None),
-    ("a wrong count", lambda: dml.TensorDesc(data_type="FLOAT32", sizes=[4], DimensionCount=2), "count.length", "DimensionCount", None),
+    ("a truth value for a number", lambda: tensor(sizes=[True]), "field.form", "sizes", None),
+    ("a fraction for a size", lambda: tensor(sizes=[2.0]), "field.form", "sizes", None),
+    ("an array without dimensions", lambda: tensor(sizes=np.array(4)), "field.form", "sizes", None),
+    ("False for a total", lambda: tensor(sizes=[1], total_tensor_size_in_bytes=0.0), "field.form", "total_tensor_size_in_bytes", None),
+    ("a text for sizes", lambda: tensor(sizes="12"), "field.form", "sizes", None),
+    ("one size", lambda: tensor(sizes=4), "field.form", "sizes", None),
+    ("a wrong count", lambda: tensor(sizes=[4], DimensionCount=2), "count.length", "DimensionCount", None),
     ("a text for a float", lambda: dml.ActivationEluDesc(alpha="1.0"), "field.form", "alpha", None),  # type: ignore[arg-type, unused-ignore]
     ("a truth value for a float", lambda: dml.ActivationEluDesc(alpha=True), "field.form", "alpha", None),
     ("a float of 400 digits", lambda: dml.ActivationEluDesc(alpha=10**400), "field.form", "alpha", None),
@@ -130,7 +136,7 @@ def test_refusals(call: Callable[[], Any], code: str, path: str, remedy: str | N
     ],
 )
 def test_what_may_stand_for_a_member(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = dml.TensorDesc(**({"data_type": "FLOAT32"} | given))
+    found = tensor(**given)
     for name, value in expected.items():
         assert getattr(found, name) == value
         assert type(getattr(found, name)) is type(value)
@@ -159,12 +165,12 @@ def test_outputs_by_either_name() -> None:
     bare = rnn(output_single_tensor=None)
     assert bare.with_outputs("OutputSingleTensor") == bare.with_outputs("output_single_tensor") == rnn()
     both = bare.with_outputs()
-    assert both.output_sequence_tensor == dml.TensorDesc(data_type="FLOAT32", sizes=[7, 1, 3, 5])
+    assert both.output_sequence_tensor == tensor(sizes=[7, 1, 3, 5])
     assert both.with_outputs() == both
 
 
 def test_outputs_that_the_inputs_do_not_determine() -> None:
-    lost = rnn(input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[0, 0, 0, 0]), output_single_tensor=None)
+    lost = rnn(input_tensor=tensor(sizes=[0, 0, 0, 0]), output_single_tensor=None)
     with pytest.raises(dml.DescError) as caught:
         lost.with_outputs()
     assert {problem.code for problem in caught.value.problems} == {"size.unknown"}

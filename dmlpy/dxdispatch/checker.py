@@ -43,18 +43,19 @@ class Report:
         }
 
 
-def check_file(path: Path, feature_level: FeatureLevel = LATEST, *, strict: bool = False) -> Report:
+def check_file(path: Path, feature_level: FeatureLevel = LATEST, *, strict: bool = False, input_path: Path | None = None) -> Report:
     """Checks a model or a single desc, nested or flat. The file's own syntax is part of the findings.
 
     Args:
         path: the file.
         feature_level: a cap, as for `dmlpy.check`.
         strict: as for `dmlpy.check`; models are always checked so.
+        input_path: folder of the files that a model names, instead of its own.
     """
     try:
         data, twice = text.read(path)
         if is_model(data):
-            model = from_dict(data, path, Folders.of(path), feature_level, twice)
+            model = from_dict(data, path, Folders.of(path, input_path), feature_level, twice)
             return Report(path, feature_level, (), model.warnings)
     except ModelError as error:
         return Report(path, feature_level, tuple(error.findings))

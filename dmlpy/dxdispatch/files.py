@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 IMAGE_TYPES = (DataType.FLOAT32, DataType.FLOAT16)
-MAX_PIXELS = 2**27
 
 
 def refuse(code: str, path: str, found: str, expected: str, *why: str, remedy: str | None = None) -> DescError:
@@ -120,18 +120,20 @@ def read_image(path: Path, data_type: DataType, resample: tuple[int, int, int, i
         raise refuse("image.type", "initialValuesDataType", str(data_type), "FLOAT32 or FLOAT16 for a picture")
     pillow = _pillow("sourcePath", path.name)
     try:
-        with pillow.open(path, formats=("PNG", "JPEG")) as opened:
+        with warnings.catch_warnings():
+            # Pillow only warns of a picture that unpacks to very much: here it is an error.
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            opened = pillow.open(path, formats=("PNG", "JPEG"))
+        with opened:
             width, height = opened.size
             if resample is not None:
                 _, channels, height, width = resample
             else:
                 channels = 3 if opened.mode == "RGB" else 4
-            if max(width * height, opened.size[0] * opened.size[1]) > MAX_PIXELS:
-                raise refuse("image.size", "sourcePath", f"{path.name}, {width} x {height} pixels", f"at most {MAX_PIXELS} pixels")
             picture = opened.convert({1: "L", 3: "RGB"}.get(channels, "RGBA"))
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        if isinstance(error, DescError):
-            raise
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
+        raise refuse("image.size", "sourcePath", path.name, "a picture of fewer pixels", str(error)) from None
+    except (OSError, SyntaxError, ValueError) as error:
         raise refuse("image.damaged", "sourcePath", path.name, "a PNG or JPEG picture", str(error)) from None
     if picture.size != (width, height):
         picture = picture.resize((width, height), pillow.Resampling.BICUBIC)

@@ -38,6 +38,8 @@ OTHER_KINDS = {
     "dmlserializedgraph": "serialized graphs are not built yet",
 }
 EXECUTION_FLAGS = ("NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE")
+MAX_DIMENSIONS = 32
+"""Of an array in a .npy file that every NumPy reads."""
 EntryT = TypeVar("EntryT", bound=Entry)
 
 
@@ -241,6 +243,8 @@ class _Loader:
         entry = self.read(COMMANDS[kind.lower()], place, data)
         action: Action | None = None
         if isinstance(entry, DispatchEntry):
+            if "threadGroupCount" in data:
+                self.warnings.append(f"{place}: threadGroupCount is for shaders; it means nothing here")
             action = self._dispatch(place, entry, resources, dispatchables)
         elif isinstance(entry, PrintEntry | WriteFileEntry):
             resource = self._named(place, "resource", entry.resource, resources)
@@ -305,6 +309,8 @@ def _fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str) -> No
     if dimensions and math.prod(dimensions) > resource.count:
         why = (f"they have {math.prod(dimensions)} elements",)
         problems.append(Problem("command.dimensions", "dimensions", found, f"at most the {resource.count} values of the resource", why))
+    if len(dimensions) > MAX_DIMENSIONS:
+        problems.append(Problem("command.dimensions", "dimensions", f"{len(dimensions)} of them", f"at most {MAX_DIMENSIONS}"))
     if suffix == ".npy":
         if resource.data_type is not None and resource.data_type.bits == 4:
             problems.append(Problem("command.resource", "resource", str(resource.data_type), "a type that .npy files have"))

@@ -8,6 +8,13 @@ from dmlpy.dxdispatch.files import Array
 from dmlpy.enums import DataType
 
 
+def printable(text: str) -> str:
+    """The text with control characters escaped: names come from files that nobody vouches for."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+
+
 def number(value: float) -> str:
     """A value as a C++ stream prints it: integers plain, others with up to 6 significant digits."""
     return str(value) if isinstance(value, int) else f"{value:g}"

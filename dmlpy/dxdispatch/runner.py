@@ -106,8 +106,8 @@ class _Run:
         self.device = device
         self.options = options
         self.level = feature_level
-        self.inform = inform
-        self.warn = warn
+        self.inform = _escaped(inform)
+        self.warn = _escaped(warn)
         self.stream = device.current_stream()
         self.memory: dict[str, Memory] = {}
         self.operators: dict[str, CompiledOperator] = {}
@@ -256,6 +256,10 @@ class _Run:
         else:
             write_bytes(target, data)
         self.inform(f"Resource '{resource.name}' written to '{target}'")
+
+
+def _escaped(take: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda text: take(output.printable(text))
 
 
 def stray_bytes(before: bytes, after: bytes, written: list[tuple[int, TensorDesc]]) -> Array:

@@ -8,13 +8,13 @@ import numpy as np
 
 import dmlpy as dml
 
-T, B, I, H = 7, 3, 11, 5
+T, B, N, H = 7, 3, 11, 5
 
 
 def describe() -> dml.RNNDesc:
     """A desc with lists for sizes and texts for enumerations."""
-    x_desc = dml.TensorDesc(data_type="FLOAT32", sizes=[1, T, B, I])
-    assert x_desc.sizes == (1, T, B, I)
+    x_desc = dml.TensorDesc(data_type="FLOAT32", sizes=[1, T, B, N])
+    assert x_desc.sizes == (1, T, B, N)
     sizes: tuple[int, ...] = x_desc.sizes
     data_type: dml.DataType = x_desc.data_type
     assert data_type is dml.DataType.FLOAT32
@@ -75,7 +75,7 @@ def use(device: dml.Device | str | None) -> np.ndarray[Any, Any]:
     assert problems == []
     dml.check(desc, dml.FeatureLevel.FL_5_0, strict=True)
     op: dml.CompiledOperator = dml.compile(desc, device=device, feature_level="6_4")
-    x, w, r = (np.ones(shape, np.float32) for shape in ((1, T, B, I), (1, 1, H, I), (1, 1, H, H)))
+    x, w, r = (np.ones(shape, np.float32) for shape in ((1, T, B, N), (1, 1, H, N), (1, 1, H, H)))
     lengths = np.array([T, 0, 2], np.uint32).reshape(1, 1, 1, B)
     y = op(input_tensor=x, weight_tensor=w, recurrence_tensor=r, sequence_lengths_tensor=lengths).output_sequence_tensor
     p: dml.PreparedOperator = op.prepare(weight_tensor=w, recurrence_tensor=r, persistent=None, stream=None)
@@ -99,11 +99,13 @@ def errors() -> None:
         first: dml.Problem = error.problems[0]
         place: str = first.path
         result: dml.HResult = error.hresult
-        assert (place, result) == ("weight_tensor.sizes[1]", dml.HResult.E_INVALIDARG)
+        if (place, result) != ("weight_tensor.sizes[1]", dml.HResult.E_INVALIDARG):
+            raise
     try:
         dml.OperatorDesc.from_json("{}")
     except ValueError as error:
-        assert isinstance(error, dml.DescError)
+        if not isinstance(error, dml.DescError):
+            raise
 
 
 def travel() -> None:

@@ -12,7 +12,7 @@ dml.TensorDesc(data_type="FLOAT32", sizes=[1.5])  # error: list-item
 dml.TensorDesc(data_type=1.5, sizes=[1])  # error: arg-type
 dml.TensorDesc(data_type="FLOAT32")  # error: call-arg
 dml.TensorDesc(data_type="FLOAT32", sizes=[1], stride=[1])  # error: call-arg
-dml.TensorDesc("FLOAT32", [1])  # error: misc
+dml.TensorDesc("FLOAT32", [1])  # error: call-arg
 dml.RNNDesc(input_tensor=tensor, weight_tensor=tensor, activation_descs=[tanh], direction="FORWARD")  # error: call-arg
 dml.RNNDesc(input_tensor=tensor, weight_tensor=None, recurrence_tensor=tensor, activation_descs=[tanh], direction=0)  # error: arg-type
 dml.RNNDesc(input_tensor=tensor, weight_tensor=tensor, recurrence_tensor=tensor, activation_descs=[tensor], direction=0)  # error: list-item
@@ -24,7 +24,7 @@ dml.ActivationSoftmax1Desc()  # error: call-arg
 dml.check(tensor)  # error: arg-type
 dml.check(tanh, feature_level=None)  # error: arg-type
 dml.compile("RNN")  # error: arg-type
-dml.compile(tanh, "numpy")({"input_tensor": 1})  # error: misc
-tanh.alpha  # error: attr-defined
+dml.compile(tanh, "numpy")({"input_tensor": 1})  # error: call-arg
+alpha = tanh.alpha  # error: attr-defined
 tensor.sizes.append(3)  # error: attr-defined
 names: list[str] = dml.check(tanh)  # error: assignment

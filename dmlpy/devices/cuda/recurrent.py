@@ -86,6 +86,8 @@ MOST_WALK_THREADS = 384
 """`most_walk_threads` of raw_kernels/recurrent.cu."""
 SLICES = (1, 2, 4, 8)
 """Samples that one block of `walk` can take."""
+MOST_CAPTURED_STEPS = 8192
+"""Steps that `step` puts into one CUDA graph: beyond them the graph's own memory, kilobytes a step, outweighs what it saves."""
 MOST_ROWS = 2**31 - 1
 """Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
 
@@ -396,7 +398,9 @@ class WalkPlan(RecurrentPlan):
 class StepPlan(RecurrentPlan):
     """A matrix product and a launch of `step` for each step; twice that for a GRU that resets before the product."""
 
-    capturable = True
+    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str) -> None:
+        super().__init__(desc, library, reason)
+        self.capturable = self._sizes.seq_length <= MOST_CAPTURED_STEPS
 
     @property
     def _resets_first(self) -> bool:
@@ -443,16 +447,13 @@ class StepPlan(RecurrentPlan):
         sizes, scratch, library = self._sizes, places.scratch, self._library
         operand = scratch.get("operand", scratch["hidden"])
         starts_at_zero = "hidden_init_tensor" not in self._tensors
-        arguments = np.zeros(sizes.seq_length, STEP)
-        arguments["sequence"] = self._sequence(tensors, places)
-        arguments["product"] = scratch["product"]
-        arguments["hidden"] = scratch["hidden"]
-        arguments["memory"] = scratch.get("memory", 0)
-        arguments["operand"] = operand
-        arguments["reset_operand"] = scratch.get("reset_operand", 0)
-        arguments["step"] = np.arange(sizes.seq_length)
-        if starts_at_zero:
-            arguments["product"][0] = 0
+        first = np.zeros(1, STEP)
+        first["sequence"] = self._sequence(tensors, places)
+        first["product"] = 0 if starts_at_zero else scratch["product"]
+        first["hidden"] = scratch["hidden"]
+        first["memory"] = scratch.get("memory", 0)
+        first["operand"] = operand
+        first["reset_operand"] = scratch.get("reset_operand", 0)
         prologue = [*places.prologue, *self._input_product(tensors, places)]
         if not starts_at_zero:
             prologue.append(self._copy("hidden_init_tensor", tensors, operand, self._type))
@@ -467,8 +468,11 @@ class StepPlan(RecurrentPlan):
         def launch(stream: int) -> None:
             for part in prologue:
                 part(stream)
+            argument = first.copy()  # a launch takes its argument's value, so all steps share one
             for index in range(sizes.seq_length):
-                argument = arguments[index : index + 1]
+                if index:
+                    argument["step"] = index
+                    argument["product"] = scratch["product"]
                 if index or not starts_at_zero:
                     for left, right, product in products:
                         seam.gemm(device, left, right, product, stream)
