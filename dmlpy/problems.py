@@ -5,6 +5,7 @@ This is the only place that lays out messages: whoever finds a problem states fa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,10 +49,9 @@ class Problem:
         separator = "" if not prefix or not self.path or self.path.startswith("[") else "."
         return replace(self, path=f"{prefix}{separator}{self.path}")
 
-    def headline(self, c_spelling: bool = False) -> str:
+    def headline(self) -> str:
         """One line: place, found, expected, code."""
-        place = self.c_path if c_spelling else self.path
-        return f"{place + ' is ' if place else ''}{self.found}, expected {self.expected}  [{self.code}]"
+        return f"{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]"
 
     def details(self) -> list[str]:
         """The lines below the headline: the reasons, then the remedy."""
@@ -59,6 +59,16 @@ class Problem:
 
     def __str__(self) -> str:
         return "\n".join([self.headline(), *(f"     {line}" for line in self.details())])
+
+    def in_c(self, members: Iterable[str]) -> Problem:
+        """The same problem with all places spelled as directml.h does; `members` are the Python names of the struct's members."""
+        names = re.compile(rf"\b({'|'.join(members)})\b(\.[a-z]\w*)?")
+
+        def spelled(text: str) -> str:
+            return names.sub(lambda match: c_path(match[0]), text)
+
+        why = tuple(spelled(line) for line in self.why)
+        return replace(self, path=self.c_path, expected=spelled(self.expected), why=why, remedy=self.remedy and spelled(self.remedy))
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the attributes, and the place in both spellings."""
@@ -73,12 +83,12 @@ class Problem:
         }
 
 
-def lay_out(subject: str, problems: Sequence[Problem], c_spelling: bool = False) -> str:
+def lay_out(subject: str, problems: Sequence[Problem]) -> str:
     """The text of a report: the subject with the number of problems, then each problem with its reasons."""
     count = "no problems" if not problems else f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
     lines = [f"{subject}: {count}"]
     for number, problem in enumerate(problems, 1):
-        lines.append(f"{number:2}. {problem.headline(c_spelling)}")
+        lines.append(f"{number:2}. {problem.headline()}")
         lines.extend(f"      {line}" for line in problem.details())
     return "\n".join(lines)
 

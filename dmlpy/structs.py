@@ -208,6 +208,8 @@ class Struct(BaseModel):
         for spelling, counted in cls.c_counts.items():
             given = members.get(spelling)
             array: Any = values.get(counted)
+            if isinstance(array, str | bytes):
+                continue  # not an array at all: its own problem says so
             length = len(array) if isinstance(array, Sequence) or np.ndim(array) else 0
             if given is not None and counted in values and (isinstance(given, bool) or given != length):
                 problems.append(Problem("count.length", spelling, brief(given), f"{length}, the length of {counted}"))

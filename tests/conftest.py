@@ -21,6 +21,14 @@ def _gpu_answers() -> bool:
     return True
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels that the product compiles in tests do not go to the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DMLPY_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        yield
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and not _gpu_answers():
         pytest.skip("no GPU answers here")

@@ -131,8 +131,8 @@ def test_run_tells_errors_on_stderr_without_a_traceback(tmp_path: Path) -> None:
     assert err.splitlines() == [
         f"{path}, dispatchable 'rnn', DML_RNN_OPERATOR_DESC: 1 problem",
         " 1. WeightTensor.Sizes[3] is 2, expected input_size = 1  [size.equal]",
-        "      weight_tensor is [1, num_directions, hidden_size, input_size]",
-        "      input_size = 1: held by input_tensor.sizes[3]",
+        "      WeightTensor is [1, num_directions, hidden_size, input_size]",
+        "      input_size = 1: held by InputTensor.Sizes[3]",
     ]
 
 

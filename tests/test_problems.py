@@ -42,7 +42,7 @@ DML_RNN_OPERATOR_DESC: 5 problems
 BAD_LSTM = """\
 DML_LSTM_OPERATOR_DESC: 5 problems
  1. InputTensor.Sizes is 3 dimensions [7, 3, 11], expected 4 dimensions  [dims.support]
-      input_tensor is [1, seq_length, batch_size, input_size]
+      InputTensor is [1, seq_length, batch_size, input_size]
       feature level 5_0
       remedy: put ones in front: sizes [1, 7, 3, 11]
  2. WeightTensor.Flags is OWNED_BY_DML, expected NONE  [flag.owned]
@@ -55,7 +55,7 @@ DML_LSTM_OPERATOR_DESC: 5 problems
  4. ActivationDescs[2] is DML_OPERATOR_ACTIVATION_GELU at feature level 5_0, expected feature level 5_1 or higher  [level.operator]
       DML_OPERATOR_ACTIVATION_GELU exists from feature level 5_1 on (DirectML 1.9.0)
  5. ClipThreshold is nan, expected a number above 0  [clip_threshold_positive]
-      use_clip_threshold is True"""
+      UseClipThreshold is True"""
 
 
 def bad_rnn() -> dml.RNNDesc:
@@ -85,8 +85,8 @@ def test_message_of_a_bad_rnn() -> None:
 
 
 def test_message_of_a_bad_lstm_in_c() -> None:
-    problems = dml.check(bad_lstm(), "5_0")
-    assert lay_out("DML_LSTM_OPERATOR_DESC", problems, c_spelling=True) == BAD_LSTM
+    problems = [problem.in_c(dml.LSTMDesc.model_fields) for problem in dml.check(bad_lstm(), "5_0")]
+    assert lay_out("DML_LSTM_OPERATOR_DESC", problems) == BAD_LSTM
 
 
 def test_layout_of_a_report() -> None:

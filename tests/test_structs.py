@@ -169,6 +169,14 @@ def test_outputs_by_either_name() -> None:
     assert both.with_outputs() == both
 
 
+def test_outputs_have_the_type_of_most_inputs() -> None:
+    half = tensor(data_type="FLOAT16", sizes=[1, 7, 3, 11])
+    mixed = rnn(input_tensor=half, output_single_tensor=None).with_outputs()
+    outputs = [mixed.tensors()[field.name] for field in mixed.outputs()]
+    assert [output.data_type for output in outputs] == [dml.DataType.FLOAT32] * 2
+    assert [problem.path for problem in dml.check(mixed)] == ["input_tensor.data_type"]
+
+
 def test_outputs_that_the_inputs_do_not_determine() -> None:
     lost = rnn(input_tensor=tensor(sizes=[0, 0, 0, 0]), output_single_tensor=None)
     with pytest.raises(dml.DescError) as caught:

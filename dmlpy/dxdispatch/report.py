@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dmlpy.descs import OPERATORS
 from dmlpy.problems import DmlError, Problem, lay_out
 from dmlpy.render import Table
 
@@ -30,7 +31,13 @@ class Finding:
     def text(self, subject: str = "") -> str:
         """The problems laid out, under the part's name; `subject` is put before it."""
         parts = [part for part in (subject, self.place, self.struct) if part]
-        return lay_out(", ".join(parts) or "file", self.problems, c_spelling=self.struct is not None)
+        return lay_out(
+            ", ".join(parts) or "file", [problem.in_c(self._members) for problem in self.problems] if self.struct else self.problems
+        )
+
+    @property
+    def _members(self) -> Iterable[str]:
+        return next((kind.model_fields for kind in OPERATORS.values() if kind.c_name == self.struct), ())
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the part and its problems. Places in the file itself have one spelling only."""

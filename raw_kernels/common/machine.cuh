@@ -52,38 +52,6 @@ __device__ __forceinline__ float reciprocal_approx(float value) {
     return result;
 }
 
-/// The value that the lane whose number differs in the bits of `mask` passes here; all 32 lanes of the warp take part.
-__device__ __forceinline__ float shuffle_xor(float value, int mask) {
-    return __shfl_xor_sync(0xffffffffu, value, mask);
-}
-
-/// Publishes all earlier writes of this thread to whoever acquires `value` from `address`, on the whole device.
-__device__ __forceinline__ void store_release(unsigned* address, unsigned value) {
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
-}
-
-__device__ __forceinline__ unsigned load_acquire(unsigned const* address) {
-    unsigned value;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-    return value;
-}
-
-/// A store that other threads of the device see whole, in no order with other stores.
-__device__ __forceinline__ void store_relaxed(unsigned* address, unsigned value) {
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
-}
-
-__device__ __forceinline__ unsigned load_relaxed(unsigned const* address) {
-    unsigned value;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-    return value;
-}
-
-/// For the body of a loop that waits for another thread.
-__device__ __forceinline__ void pause() {
-    __nanosleep(20);
-}
-
 /// The block's dynamic shared memory, aligned to 16 bytes.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {

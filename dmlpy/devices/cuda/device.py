@@ -78,7 +78,8 @@ class CudaDevice(Device):
         return Memory(self.view(array).pointer, data.nbytes, array)
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
-        return self.seam.read(pointer, size, stream)
+        with self.seam.use(self.ordinal):
+            return self.seam.read(pointer, size, stream)
 
     def view(self, value: Any) -> ArrayView:
         if not hasattr(value, "__cuda_array_interface__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] != 1:
@@ -89,11 +90,18 @@ class CudaDevice(Device):
         return self.seam.current_stream(self.ordinal)
 
     def synchronize(self, stream: int) -> None:
-        self.seam.synchronize(stream)
+        with self.seam.use(self.ordinal):
+            self.seam.synchronize(stream)
 
     def start_timer(self, stream: int) -> Callable[[], float] | None:
-        start = self.seam.record_event(stream)
-        return lambda: self.seam.elapsed_ms(start, self.seam.record_event(stream))
+        with self.seam.use(self.ordinal):
+            start = self.seam.record_event(stream)
+
+        def stop() -> float:
+            with self.seam.use(self.ordinal):
+                return self.seam.elapsed_ms(start, self.seam.record_event(stream))
+
+        return stop
 
     def repeatable(self, plan: Plan, launch: Launch) -> Launch:
         if not plan.capturable:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -239,8 +240,9 @@ class RecurrentPlan(Plan):
             ]
         )
 
+    @abstractmethod
     def _describe_recurrence(self) -> list[str]:
-        raise NotImplementedError
+        """What follows the input product, for `describe`."""
 
     # memory
 
