@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 
 @dataclass(frozen=True)
@@ -45,17 +48,17 @@ def view(array: Any) -> ArrayView:
     """
     if type(array) is np.ndarray:
         return _host_view(array, array)
-    interface = getattr(array, "__cuda_array_interface__", None)
-    if interface is not None:
-        return _cuda_view(array, interface)
-    if hasattr(array, "__dlpack__"):
-        device_type = int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else 1
-        if device_type != 1:
-            raise TypeError(f"its memory lies on a DLPack device of type {device_type}, without __cuda_array_interface__")
-        return _host_view(_from_dlpack(array), array)
-    if hasattr(array, "__array_interface__") or isinstance(array, memoryview | bytearray):
-        return _host_view(np.asarray(array), array)
-    raise TypeError("expected an array: NumPy, CuPy, or anything with __dlpack__ or __cuda_array_interface__")
+    if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray):
+        raise TypeError("masked arrays are not supported")
+    try:
+        found = _foreign_view(array)
+    except TypeError:
+        raise
+    except Exception as error:  # the protocols are other libraries' code: whatever they raise, the array cannot be used
+        raise TypeError(f"its memory cannot be shared: {type(error).__name__}: {error}") from error
+    if found is None:
+        raise TypeError("only NumPy's and CuPy's arrays, and what has __dlpack__ or __cuda_array_interface__, can be read in place")
+    return found
 
 
 def layout_of(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
@@ -64,11 +67,26 @@ def layout_of(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[An
     return seen.shape, seen.strides, seen.dtype
 
 
-def _from_dlpack(array: Any) -> np.ndarray[Any, Any]:
-    try:
-        return np.from_dlpack(array)
-    except (BufferError, RuntimeError, ValueError) as error:
-        raise TypeError(f"its DLPack memory cannot be shared: {error}") from error
+def array_at(pointer: int, sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Host memory as an array, without a copy and without keeping it alive; strides in elements."""
+    item = np.dtype(dtype)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    memory = (ctypes.c_byte * (span * item.itemsize)).from_address(pointer)
+    return np.ndarray(tuple(sizes), item, memoryview(memory), strides=tuple(stride * item.itemsize for stride in strides))
+
+
+def _foreign_view(array: Any) -> ArrayView | None:
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _cuda_view(array, interface)
+    if hasattr(array, "__dlpack__"):
+        device_type = int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else 1
+        if device_type != 1:
+            raise TypeError(f"its memory lies on a DLPack device of type {device_type}, without __cuda_array_interface__")
+        return _host_view(np.from_dlpack(array), array)
+    if hasattr(array, "__array_interface__") or isinstance(array, memoryview | bytearray):
+        return _host_view(np.asarray(array), array)
+    return None
 
 
 def _host_view(array: np.ndarray[Any, Any], owner: Any) -> ArrayView:

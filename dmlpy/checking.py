@@ -10,11 +10,14 @@ from dmlpy import support
 from dmlpy.descs import OperatorDesc, TensorField
 from dmlpy.enums import DataType, FeatureLevel, TensorFlags
 from dmlpy.problems import DescError, Problem
-from dmlpy.sizes import Sizes, align, is_permutation, run_of, show
+from dmlpy.sizes import Sizes, UnboundSymbolError, align, is_permutation, run_of, show
+from dmlpy.structs import brief
 from dmlpy.support import Since, TypeSet, level_for, row_at
 from dmlpy.tensors import MAX_UINT32, TensorDesc
 
-FLOAT32_MAX = 3.4028234663852886e38
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+"""The least number that a 32-bit float rounds to infinity; what is printed as FLT_MAX lies between it and the largest float."""
+
 LATEST = FeatureLevel.FL_6_4
 
 
@@ -41,7 +44,12 @@ def check(desc: OperatorDesc, feature_level: FeatureLevel | str | int = LATEST, 
 
     Returns:
         The problems, in the order of the struct's fields.
+
+    Raises:
+        DescError: there is no such level, or `desc` is no operator's desc.
     """
+    if not isinstance(desc, OperatorDesc):
+        raise DescError("check", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...)")])
     level = parse_level(feature_level)
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
     found = [*_level_problems(desc, level), *_alone_problems(desc), *_common_problems(desc, level, strict=strict)]
@@ -84,7 +92,7 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, *, strict: bool) -
 def _breaches(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) -> list[Any]:
     try:
         return list(getattr(desc, name)(known, level))
-    except KeyError:
+    except UnboundSymbolError:
         return []  # a rule on a symbol that no well-formed tensor binds: the tensors' own problems say so
 
 
@@ -174,7 +182,7 @@ def _type_problem(
 
 
 def _number_problems(name: str, value: Any) -> Iterator[Problem]:
-    if isinstance(value, float) and math.isfinite(value) and abs(value) > FLOAT32_MAX:
+    if isinstance(value, float) and math.isfinite(value) and abs(value) >= FLOAT32_OVERFLOW:
         yield Problem("attribute.range", name, repr(value), "a number that a 32-bit float holds")
     elif isinstance(value, tuple) and all(isinstance(item, int) for item in value):
         for index, item in enumerate(value):

@@ -5,8 +5,10 @@ What a command needs is imported when it runs, so that help is quick.
 
 from __future__ import annotations
 
+import io
 import json
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -27,7 +29,8 @@ app = typer.Typer(
     help="DirectML's operators on any machine: check descriptors, run DxDispatch models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    # Options are spelled as DxDispatch does; dashes for underscores are taken too.
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: name.replace("-", "_")},
 )
 
 _WINDOWS = "has no meaning outside Windows and Direct3D"
@@ -67,6 +70,10 @@ class RunCommand(TyperCommand):
 
 def main() -> None:
     """The entry point of the `dmlpy` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Where the encoding lacks a character, as in pipes on Windows, a question mark is better than no output.
+            stream.reconfigure(errors="replace")
     app()
 
 
@@ -105,7 +112,7 @@ def _show(table: Table) -> None:
 
     console = Console()
     if console.is_terminal:
-        console.print(table.to_rich())
+        console.print(table)
     else:
         typer.echo(table.to_text())
         typer.echo()
@@ -116,9 +123,7 @@ LevelOption = Annotated[
     str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
 ]
 
-InputOption = Annotated[
-    Path | None, typer.Option("--input_path", "--input-path", file_okay=False, exists=True, help="Folder of the model's data files.")
-]
+InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
 
 
 @app.command(cls=RunCommand)
@@ -127,46 +132,38 @@ def run(
     model_option: Annotated[Path | None, typer.Option("--model", "-m", help="The model, as an option.", show_default=False)] = None,
     device: Annotated[str | None, typer.Option("--device", help="numpy, cuda, cuda:1; default: a GPU if one answers, else numpy.")] = None,
     adapter: Annotated[str, typer.Option("--adapter", "-a", help="Part of the device's name, instead of --device.")] = "",
-    show_adapters: Annotated[bool, typer.Option("--show_adapters", "--show-adapters", "-s", help="List the devices and stop.")] = False,
-    show_dependencies: Annotated[
-        bool, typer.Option("--show_dependencies", "--show-dependencies", "-S", help="List versions and stop.")
-    ] = False,
-    iterations: Annotated[
-        int, typer.Option("--dispatch_iterations", "--dispatch-iterations", "-i", min=1, help="Iterations of each dispatch command.")
-    ] = 1,
-    repeat: Annotated[int, typer.Option("--dispatch_repeat", "--dispatch-repeat", "-r", min=1, help="Dispatches in each iteration.")] = 1,
+    show_adapters: Annotated[bool, typer.Option("--show_adapters", "-s", help="List the devices and stop.")] = False,
+    show_dependencies: Annotated[bool, typer.Option("--show_dependencies", "-S", help="List versions and stop.")] = False,
+    iterations: Annotated[int, typer.Option("--dispatch_iterations", "-i", min=1, help="Iterations of each dispatch command.")] = 1,
+    repeat: Annotated[int, typer.Option("--dispatch_repeat", "-r", min=1, help="Dispatches in each iteration.")] = 1,
     milliseconds: Annotated[
         float | None,
-        typer.Option("--milliseconds_to_run", "--milliseconds-to-run", "-t", min=0, help="Run each dispatch so long, whatever -i says."),
+        typer.Option("--milliseconds_to_run", "-t", min=0, help="Run each dispatch so long, whatever -i says."),
     ] = None,
     interval: Annotated[
         float,
-        typer.Option("--dispatch_interval", "--dispatch-interval", "-I", min=0, help="Least milliseconds between iterations."),
+        typer.Option("--dispatch_interval", "-I", min=0, help="Least milliseconds between iterations."),
     ] = 0,
-    warmup: Annotated[
-        int, typer.Option("--warmup_samples", "--warmup-samples", "-w", min=0, help="Iterations that are timed apart, as cold.")
-    ] = 1,
+    warmup: Annotated[int, typer.Option("--warmup_samples", "-w", min=0, help="Iterations that are timed apart, as cold.")] = 1,
     verbosity: Annotated[
         int,
-        typer.Option("--timing_verbosity", "--timing-verbosity", "-v", min=0, max=2, help="0 a line, 1 statistics, 2 every iteration."),
+        typer.Option("--timing_verbosity", "-v", min=0, max=2, help="0 a line, 1 statistics, 2 every iteration."),
     ] = 0,
     max_gpu_samples: Annotated[
         int,
-        typer.Option(
-            "--max_gpu_time_measurements", "--max-gpu-time-measurements", min=0, help="GPU timings that are kept; 0 does not time the GPU."
-        ),
+        typer.Option("--max_gpu_time_measurements", min=0, help="GPU timings that are kept; 0 does not time the GPU."),
     ] = 8192,
     debug: Annotated[bool, typer.Option("--debug", "-d", help="Check each dispatch for NaN and for bytes written out of bounds.")] = False,
     input_path: InputOption = None,
     output_path: Annotated[
-        Path | None, typer.Option("--output_path", "--output-path", file_okay=False, help="Folder below which files are written.")
+        Path | None, typer.Option("--output_path", file_okay=False, help="Folder below which files are written.")
     ] = None,
-    print_commands: Annotated[bool, typer.Option("--print_commands", "--print-commands", help="Show commands' start and end.")] = False,
+    print_commands: Annotated[bool, typer.Option("--print_commands", help="Show commands' start and end.")] = False,
     feature_level: Annotated[
-        str, typer.Option("--dml_feature_level", "--dml-feature-level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
+        str, typer.Option("--dml_feature_level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
     ] = "6_4",
     barriers: Annotated[
-        Barriers, typer.Option("--post_dispatch_barriers", "--post-dispatch-barriers", help="Accepted and ignored: streams order the work.")
+        Barriers, typer.Option("--post_dispatch_barriers", help="Accepted and ignored: streams order the work.")
     ] = Barriers.UAV,
 ) -> None:
     """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
@@ -181,7 +178,7 @@ def run(
             return
         path = model or model_option
         if path is None or (model and model_option):
-            raise typer.BadParameter("give one model file")
+            raise typer.BadParameter("give one model file: dmlpy run MODEL.json")
         if device is not None and adapter:
             raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
         if path.suffix.lower() == ".onnx":
@@ -224,7 +221,7 @@ def check(
     from dmlpy.checking import parse_level
     from dmlpy.dxdispatch.checker import check_file
     from dmlpy.dxdispatch.output import printable
-    from dmlpy.dxdispatch.report import ModelError
+    from dmlpy.dxdispatch.report import MAX_FINDINGS, ModelError
 
     with _reported():
         level = parse_level(feature_level)
@@ -236,7 +233,7 @@ def check(
                 _warn(f"warning: {warning}")
             typer.echo(f"{file}: no problems")
         else:
-            for finding in report.findings:
+            for finding in report.findings[:MAX_FINDINGS]:
                 if finding.table is not None:
                     _show(finding.table)
             typer.echo(printable(str(ModelError(file, report.findings))))

@@ -9,7 +9,8 @@ from dmlpy.descs import OperatorDesc
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.enums import FeatureLevel, HResult
-from dmlpy.problems import CompileError, Problem
+from dmlpy.problems import CompileError, DescError, Problem
+from dmlpy.structs import brief
 
 
 def compile(desc: OperatorDesc, device: Device | str | None = None, feature_level: FeatureLevel | str | int = LATEST) -> CompiledOperator:
@@ -22,8 +23,11 @@ def compile(desc: OperatorDesc, device: Device | str | None = None, feature_leve
 
     Raises:
         CompileError: the desc breaks rules (all of them are told), or the device does not run the operator yet.
+        DescError: `desc` is no operator's desc, or there is no such level.
         DeviceError: there is no such device.
     """
+    if not isinstance(desc, OperatorDesc):
+        raise DescError("compile", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...)")])
     return _compile(desc, find_device(device), parse_level(feature_level))
 
 

@@ -270,8 +270,10 @@ class OperatorDesc(Struct):
     def _variable_type(self, field: TensorField) -> Any:
         if not isinstance(field.marker.types, str):
             return min(field.marker.types)
-        same = [item.name for item in self.tensor_fields() if item.marker.types == field.marker.types and not item.marker.output]
-        held = [desc.data_type for name in same if (desc := getattr(self, name)) is not None]
+        same = [item for item in self.tensor_fields() if item.marker.types == field.marker.types and getattr(self, item.name) is not None]
+        # Where no input is described, another output told the sizes: it tells the type too.
+        telling = [item for item in same if not item.marker.output] or same
+        held = [getattr(self, item.name).data_type for item in telling]
         return max(held, key=held.count)
 
     def to_dict(self, *, flat: bool = False) -> dict[str, Any]:
@@ -371,7 +373,7 @@ class OperatorDesc(Struct):
         return self.table().to_text()
 
     def __rich__(self) -> Any:
-        return self.table().to_rich()
+        return self.table()
 
     def _repr_html_(self) -> str:
         return self.table().to_html()
@@ -408,4 +410,5 @@ def operator_class(type_name: Any) -> type[OperatorDesc]:
     candidate = nearest(type_name.removeprefix(C_PREFIX), short_names) if isinstance(type_name, str) else None
     remedy = f"did you mean {C_PREFIX}{candidate}?" if candidate else None
     expected = f"an operator that dmlpy describes ({len(OPERATORS)} so far)"
-    raise DescError("operator", [Problem("operator.unknown", "type", brief(type_name), expected, remedy=remedy)])
+    why = ("DirectML's other operators are not built yet: dmlpy explain lists those that are",)
+    raise DescError("operator", [Problem("operator.unknown", "type", brief(type_name), expected, why, remedy)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -80,13 +81,13 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
     UINT4 = 12
     INT4 = 13
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Bits of one element; 0 for UNKNOWN. Two elements of a 4-bit type share a byte."""
         digits = re.search(r"\d+$", self.name)
         return int(digits[0]) if digits else 0
 
-    @property
+    @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type of the same elements.
 
@@ -106,7 +107,8 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
         """
         dtype = np.dtype(dtype)
         name = dtype.name.upper()
-        if name in cls.__members__ and dtype.isnative:
+        # Other libraries' types bear these names too: ml_dtypes keeps an int4 in a byte of its own.
+        if name in cls.__members__ and dtype.isnative and cls[name].bits == 8 * dtype.itemsize:
             return cls[name]
         raise TypeError(f"DirectML has no tensor type for NumPy's {dtype!s}")
 

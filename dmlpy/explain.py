@@ -134,7 +134,8 @@ def find(name: str) -> type[OperatorDesc]:
         return found
     candidate = nearest(name, [type_name.removeprefix(C_PREFIX) for type_name in OPERATORS])
     expected = f"an operator that dmlpy describes ({len(OPERATORS)} so far)"
-    problem = Problem("operator.unknown", "", brief(name), expected, remedy=f"did you mean {candidate}?" if candidate else None)
+    remedy = f"did you mean {candidate}?" if candidate else "dmlpy explain, without a name, lists them"
+    problem = Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)
     raise DescError("operator", [problem])
 
 

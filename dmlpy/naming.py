@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -23,6 +22,8 @@ def c_path(path: str) -> str:
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that a mistyped name most probably stands for, or None if none is close."""
+    import difflib  # only a mistake needs it
+
     plain = {re.sub(r"\W|_", "", candidate).lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(re.sub(r"\W|_", "", name).lower(), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None

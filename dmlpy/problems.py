@@ -51,11 +51,11 @@ class Problem:
 
     def headline(self) -> str:
         """One line: place, found, expected, code."""
-        return f"{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]"
+        return _one_line(f"{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]")
 
     def details(self) -> list[str]:
         """The lines below the headline: the reasons, then the remedy."""
-        return [*self.why, *([f"remedy: {self.remedy}"] if self.remedy else [])]
+        return [_one_line(text) for text in (*self.why, *([f"remedy: {self.remedy}"] if self.remedy else []))]
 
     def __str__(self) -> str:
         return "\n".join([self.headline(), *(f"     {line}" for line in self.details())])
@@ -68,7 +68,12 @@ class Problem:
             return names.sub(lambda match: c_path(match[0]), text)
 
         why = tuple(spelled(line) for line in self.why)
-        return replace(self, path=self.c_path, expected=spelled(self.expected), why=why, remedy=self.remedy and spelled(self.remedy))
+        path = self.c_path
+        if self.code == "field.unknown":
+            # A name that is no member's is told as it was written.
+            parent, dot, name = self.path.rpartition(".")
+            path = c_path(parent) + dot + name
+        return replace(self, path=path, expected=spelled(self.expected), why=why, remedy=self.remedy and spelled(self.remedy))
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the attributes, and the place in both spellings."""
@@ -81,6 +86,11 @@ class Problem:
             "why": list(self.why),
             "remedy": self.remedy,
         }
+
+
+def _one_line(text: str) -> str:
+    """The text with control characters escaped: names in files may hold any."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def lay_out(subject: str, problems: Sequence[Problem]) -> str:
@@ -133,7 +143,7 @@ class CompileError(DmlError):
         from rich.console import Group
         from rich.text import Text
 
-        return Group(*([] if self.desc is None else [self.desc.table(self.problems).to_rich()]), Text(self.args[0]))
+        return Group(*([] if self.desc is None else [self.desc.table(self.problems)]), Text(self.args[0]))
 
     def _repr_html_(self) -> str:
         from dmlpy.render import paragraph_html

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import rich.console
     import rich.table
 
 
@@ -19,8 +22,30 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     marked: frozenset[int] = field(default_factory=frozenset)
 
+    def __rich_console__(
+        self, console: rich.console.Console, options: rich.console.ConsoleOptions
+    ) -> Iterator[rich.console.RenderableType]:
+        """The table as rows, or row below row where the terminal is too narrow for the words in its columns."""
+        table = self.to_rich()
+        needed = table.__rich_measure__(console, options.update_width(10_000)).minimum
+        yield table if needed <= options.max_width else self._stacked()
+
+    def _stacked(self) -> rich.console.Group:
+        """Each row as its name and, below it, the cells with their headings."""
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.text import Text
+
+        lines: list[rich.console.RenderableType] = [Text(self.title, style="italic")]
+        for index, row in enumerate(self.rows):
+            cells = [(heading, cell) for heading, cell in zip(self.headings, row, strict=True) if cell]
+            style = "red" if index in self.marked else ""
+            lines.append(Text(("✗ " if index in self.marked else "") + cells[0][1], style=style or "bold"))
+            lines.append(Padding(Text("; ".join(f"{heading} {cell}".strip() for heading, cell in cells[1:]), style=style), (0, 0, 0, 4)))
+        return Group(*lines, "")
+
     def to_rich(self) -> rich.table.Table:
-        """The table for a terminal; broken rows are red and begin with a cross."""
+        """The table as rows, whatever the width; broken ones are red and begin with a cross."""
         import rich.box
         import rich.table
         import rich.text

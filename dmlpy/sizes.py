@@ -77,6 +77,10 @@ class _Vote:
     places: list[str] = field(default_factory=list)
 
 
+class UnboundSymbolError(KeyError):
+    """No tensor and no attribute tells the value of a symbol."""
+
+
 class Sizes(Mapping[str, int]):
     """The symbols of a desc bound to numbers, each with the reason that it has that value."""
 
@@ -114,7 +118,11 @@ class Sizes(Mapping[str, int]):
         if symbol in self._settled:
             return self._settled[symbol][0]
         winner = self._winner(symbol)
-        return self._hints[symbol] if winner is None else winner.value
+        if winner is not None:
+            return winner.value
+        if symbol not in self._hints:
+            raise UnboundSymbolError(symbol)
+        return self._hints[symbol]
 
     def __iter__(self) -> Iterator[str]:
         yield from {**self._settled, **self._votes, **self._hints}

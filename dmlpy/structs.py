@@ -30,10 +30,13 @@ from dmlpy.problems import DescError, Problem
 
 
 def brief(value: Any) -> str:
-    """A value as text for a message: one line, at most 80 characters."""
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return f"an array of {value.dtype} {list(value.shape)}"
-    text = " ".join(repr(value).split())
+    """A value as text for a message: one line, at most 80 characters, whatever the value is."""
+    try:
+        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
+            return f"an array of {value.dtype} {list(value.shape)}"
+        text = " ".join(repr(value).split())
+    except Exception:  # a value of any library, or an integer too long for Python to print
+        return f"{type(value).__name__} object"
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -41,9 +44,13 @@ def _as_uint(value: Any) -> int:
     if isinstance(value, bool | np.bool_):
         raise ValueError("an integer")
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise ValueError("an integer") from None
+    # Which integers the C member holds is for `check` to say. This bound only keeps out what Python refuses to print.
+    if number.bit_length() > 128:
+        raise ValueError("an integer of at most 128 bits")
+    return number
 
 
 def _as_uints(value: Any) -> tuple[int, ...]:
@@ -51,8 +58,8 @@ def _as_uints(value: Any) -> tuple[int, ...]:
         raise ValueError("a sequence of integers")
     try:
         return tuple(_as_uint(item) for item in value)
-    except (TypeError, ValueError):
-        raise ValueError("a sequence of integers") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError("a sequence of integers" + str(error).removeprefix("an integer")) from None
 
 
 def _as_float(value: Any) -> float:
@@ -130,6 +137,9 @@ class Struct(BaseModel):
     """Members of the C struct that only tell a length, with the member whose length it is. They exist in JSON, not in Python."""
 
     def __init__(self, /, **members: Any) -> None:
+        if not self.c_name:
+            remedy = "use a class that mirrors a struct, like RNNDesc"
+            raise DescError(type(self).__name__, [Problem("struct.abstract", "", "a base class", "a struct of directml.h", remedy=remedy)])
         values, problems = self._by_python_name(members)
         for name, value in values.items():
             try:
@@ -208,9 +218,9 @@ class Struct(BaseModel):
         for spelling, counted in cls.c_counts.items():
             given = members.get(spelling)
             array: Any = values.get(counted)
-            if isinstance(array, str | bytes):
-                continue  # not an array at all: its own problem says so
-            length = len(array) if isinstance(array, Sequence) or np.ndim(array) else 0
+            if array is not None and (isinstance(array, str | bytes) or not isinstance(array, Sequence | np.ndarray)):
+                continue  # an iterator, whose length nobody knows, or not an array at all: its own problem says so
+            length = 0 if array is None else np.size(array) if isinstance(array, np.ndarray) else len(array)
             if given is not None and counted in values and (isinstance(given, bool) or given != length):
                 problems.append(Problem("count.length", spelling, brief(given), f"{length}, the length of {counted}"))
         return values, problems
@@ -251,6 +261,10 @@ def _form_problems(error: ValidationError) -> list[Problem]:
             problems += [problem.under(path) for problem in cause.problems]
         elif item["type"] == "missing":
             problems.append(Problem("field.missing", path, "missing", "a value: the member is required"))
+        elif item["type"] == "json_invalid":
+            problems.append(Problem("json.syntax", path, "not JSON", "a JSON object", why=(item["msg"],)))
+        elif item["type"] == "model_type":
+            problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
         else:
             expected = str(cause).removeprefix("expected ") if cause else item["msg"]
             given = item["input"]
@@ -276,10 +290,18 @@ def c_value(value: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a JSON struct with what `{"Type": ..., "Desc": {...}}` nests moved up; `Type` and `Desc` in any case."""
-    members = {key.capitalize() if key.lower() in ("type", "desc") else key: value for key, value in data.items()}
+    """The members of a JSON struct with what `{"Type": ..., "Desc": {...}}` nests moved up; `Type` and `Desc` in any case.
+
+    Raises:
+        DescError: a key is no text.
+    """
+    members = {key.capitalize() if str(key).lower() in ("type", "desc") else key: value for key, value in data.items()}
     nested = members.get("Desc")
     if isinstance(nested, Mapping):
         del members["Desc"]
-        members |= nested
+        # With a type beside Desc, one inside is a member of the struct's own, as RANDOM_GENERATOR has.
+        members |= {key: value for key, value in nested.items() if key != "Type" or "Type" not in members}
+    for key in members:
+        if not isinstance(key, str):
+            raise DescError("struct", [Problem("field.form", "", f"the key {brief(key)}", "a member's name")])
     return members

@@ -9,7 +9,7 @@ from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar
 
-from dmlpy.enums import DataType, TensorFlags
+from dmlpy.enums import DataType, TensorFlags, TensorType
 from dmlpy.problems import DescError, Problem
 from dmlpy.structs import OptionalUint, OptionalUints, Spelled, Struct, Uint, Uints, brief, c_value, default, unwrap
 
@@ -83,7 +83,7 @@ class TensorDesc(Struct):
             data_type = DataType.of(dtype)
         except TypeError as error:
             problems.append(Problem("array.type", "data_type", str(dtype), "a type that DirectML has", why=(str(error),)))
-        if any(stride < 0 or stride % dtype.itemsize for stride in strides):
+        if any(stride < 0 or stride % max(1, dtype.itemsize) for stride in strides):
             expected = f"non-negative multiples of the element's {dtype.itemsize} bytes"
             remedy = "pass a contiguous copy (numpy.ascontiguousarray)"
             problems.append(Problem("array.strides", "strides", f"{strides} bytes", expected, remedy=remedy))
@@ -203,8 +203,12 @@ class TensorDesc(Struct):
         if not isinstance(data, Mapping):
             raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with DataType and Sizes")])
         members = unwrap(data)
-        kind = members.pop("Type", "BUFFER")
-        if kind not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER"):
+        kind = members.pop("Type", TensorType.BUFFER)
+        try:
+            is_buffer = TensorType.parse(kind) is TensorType.BUFFER
+        except ValueError:
+            is_buffer = False
+        if not is_buffer:
             raise DescError(cls.c_name, [Problem("field.form", "type", brief(kind), "BUFFER, the only kind of tensor")])
         if isinstance(members.get("Flags"), list) and len(members["Flags"]) <= 1:
             members["Flags"] = (members["Flags"] or ["NONE"])[0]
@@ -243,8 +247,9 @@ class TensorDesc(Struct):
             return found  # the rules below need a well-formed layout
 
         if max(self.element_count, self.span) > MAX_ELEMENTS:
-            count = f"{self.element_count} elements" if self.element_count > MAX_ELEMENTS else f"a span of {self.span} elements"
-            report("elements.limit", "sizes", count, f"at most {MAX_ELEMENTS}")
+            many = self.element_count > MAX_ELEMENTS
+            count = f"{self.element_count} elements" if many else f"a span of {self.span} elements"
+            report("elements.limit", "sizes" if many else "strides", count, f"at most {MAX_ELEMENTS}")
         if self.total_tensor_size_in_bytes is not None and self.total_tensor_size_in_bytes < self.minimum_size_in_bytes:
             rule = (
                 f"{self.minimum_size_in_bytes} = ({self.span - 1} + 1) * {self.data_type.bits} bits in bytes, rounded up to a multiple of 4"

@@ -37,17 +37,30 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def cuda_on_cpu(**options: Any) -> dml.Device:
     """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU."""
     require("g++")
-    from dmlpy.devices.cuda import CudaDevice
+    from dmlpy.devices.cuda.device import CudaDevice
     from tests.cpu_seam import CpuSeam
 
     return CudaDevice(CpuSeam(**options))
 
 
-@pytest.fixture(params=["numpy", "cuda on the CPU", pytest.param("cuda", marks=pytest.mark.gpu)])
+CUDA_DEVICES = ["cuda on the CPU", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(params=["numpy", *CUDA_DEVICES])
 def any_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
     """Each device in turn. After a test on the CPU's stand-in for CUDA, the guard words around every allocation are checked."""
-    if request.param != "cuda on the CPU":
-        yield dml.device(request.param)
+    yield from _device(request.param)
+
+
+@pytest.fixture(params=CUDA_DEVICES)
+def cuda_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
+    """The devices with memory of their own, as `any_device`."""
+    yield from _device(request.param)
+
+
+def _device(name: str) -> Iterator[dml.Device]:
+    if name != "cuda on the CPU":
+        yield dml.device(name)
         return
     device = cuda_on_cpu()
     yield device

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.recurrent import ATTRIBUTES
+from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc
 from tests import plain_recurrent
-from tests.cpu_seam import H100, CpuSeam
 from tests.test_activation_functions import ALL, CANCELLING, LIMITS, label
-from tests.tools import require
 
 INF, NAN = float("inf"), float("nan")
 LARGEST = float(np.finfo(np.float32).max)
@@ -47,19 +47,23 @@ __global__ void apply(ApplyParameters parameters) {
 )
 
 
-def apply(desc: ActivationDesc, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+@pytest.fixture
+def seam(cuda_device: Any) -> Seam:
+    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
+    found: Seam = cuda_device.seam
+    return found
+
+
+def apply(seam: Seam, desc: ActivationDesc, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The functor's values at float32 `x`."""
-    require("g++")
-    seam = CpuSeam(H100)
-    image, symbol = seam.compile(SOURCE, f"apply<{', '.join(NAMES)}>", 90)
+    image, symbol = seam.compile(SOURCE, f"apply<{', '.join(NAMES)}>", seam.limits(0).compute_capability)
     given, found = seam.to_device(0, x, 0), seam.to_device(0, np.full_like(x, NAN), 0)
     argument = np.zeros(1, APPLY)
-    argument["x"], argument["y"], argument["count"] = given.pointer, found.pointer, x.size
+    argument["x"], argument["y"], argument["count"] = view(given).pointer, view(found).pointer, x.size
     argument["functor"] = list(ATTRIBUTES).index(type(desc))
     for index, name in enumerate(ATTRIBUTES[type(desc)]):
         argument["attributes"][0, index] = getattr(desc, name)
     seam.launch(seam.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument, 0)
-    seam.check_guards()
     result: np.ndarray[Any, Any] = seam.to_host(found, 0)
     return result
 
@@ -69,13 +73,13 @@ def test_every_activation_is_here() -> None:
 
 
 @pytest.mark.parametrize(("desc", "values"), LIMITS, ids=[label(desc) for desc in ALL])
-def test_limits(desc: ActivationDesc, values: list[float]) -> None:
-    found = apply(desc, np.array([0.0, -0.0, INF, -INF, NAN, LARGEST, -LARGEST], np.float32))
+def test_limits(seam: Seam, desc: ActivationDesc, values: list[float]) -> None:
+    found = apply(seam, desc, np.array([0.0, -0.0, INF, -INF, NAN, LARGEST, -LARGEST], np.float32))
     np.testing.assert_allclose(found, np.array(values, np.float32), rtol=2e-7)
 
 
 @pytest.mark.parametrize("desc", ALL, ids=label)
-def test_accuracy(desc: ActivationDesc) -> None:
+def test_accuracy(seam: Seam, desc: ActivationDesc) -> None:
     """Within 4 units in the last place, times what the function itself makes of a last place of x: |x| for e^x, x^2 for erfc."""
     rng = np.random.default_rng(1)
     small = rng.uniform(-1.0, 1.0, 2000) * 10.0 ** rng.uniform(-6, 0, 2000)
@@ -87,6 +91,6 @@ def test_accuracy(desc: ActivationDesc) -> None:
     if isinstance(desc, CANCELLING):
         unit = np.maximum(unit, np.spacing(np.float32(1.0)))
     sensitivity = np.abs(x) ** (2 if isinstance(desc, ActivationGeluDesc) else 1)
-    error = np.abs(apply(desc, x) - expected) / unit / np.maximum(1.0, sensitivity / 2)
+    error = np.abs(apply(seam, desc, x) - expected) / unit / np.maximum(1.0, sensitivity / 2)
     worst = int(np.argmax(error))
     assert error[worst] <= 4.0, f"{error[worst]:.2f} units in the last place at x = {x[worst]!r}"

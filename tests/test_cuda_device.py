@@ -18,9 +18,8 @@ LAUNCHES = {"launch", "gemm", "copy", "memset", "launch_graph"}
 """The seam's functions that only enqueue work."""
 
 
-def large(**members: Any) -> dml.LSTMDesc:
+def large(hidden: int = 70, **members: Any) -> dml.LSTMDesc:
     """An LSTM whose recurrence does not fit the shared memory of the smallest device: a plan of many launches."""
-    hidden = 70
     return dml.LSTMDesc(
         input_tensor=tensor(1, T, B, I),
         weight_tensor=tensor(1, 1, 4 * hidden, I),
@@ -137,6 +136,28 @@ def test_dlpack_arrays_in_gpu_memory(device: Any) -> None:
     arrays = inputs(desc)
     given = {name: DlpackArray(array) for name, array in on(device, arrays).items()}
     check(device, desc, arrays, dml.compile(desc, device)(**given).as_dict())
+
+
+def test_an_array_that_refuses_its_memory_is_told_as_a_wrong_array(device: Any) -> None:
+    class NeedsGradient:
+        """As PyTorch's tensors answer: not with an AttributeError."""
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            raise RuntimeError("use tensor.detach()")
+
+    class OnAnotherMachine:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 10, 0  # kDLROCM
+
+        def __dlpack__(self, **_: Any) -> Any:
+            raise AssertionError
+
+    given = on(device, inputs(rnn()))
+    for value, said in ((NeedsGradient(), r"use tensor\.detach"), (OnAnotherMachine(), "DLPack device of type 10")):
+        with pytest.raises(dml.BindError, match=said) as error:
+            dml.compile(rnn(), device)(**given | {"input_tensor": value})
+        assert [problem.code for problem in error.value.problems] == ["array.kind"]
 
 
 def test_out_of_gpu_memory_is_refused_with_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

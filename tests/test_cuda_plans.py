@@ -1,8 +1,7 @@
-"""Whole CUDA plans of the recurrent operators, their kernels executed on the CPU: against ONNX Runtime and a plain float64 loop."""
+"""Whole CUDA plans of the recurrent operators, their kernels on the CPU and on a GPU: against ONNX Runtime and a plain float64 loop."""
 
 from __future__ import annotations
 
-import ctypes
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.arrays import view
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent import (
     MOST_CAPTURED_STEPS,
@@ -24,6 +24,7 @@ from dmlpy.devices.cuda.recurrent import (
     row_stride,
     walk_shared_bytes,
 )
+from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent import RecurrentDesc, RNNDesc
 from dmlpy.tensors import TensorDesc
@@ -50,33 +51,45 @@ FAMILIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in
 
 
 @pytest.fixture
-def seam() -> Any:
+def seam(cuda_device: Any) -> Seam:
+    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
+    found: Seam = cuda_device.seam
+    return found
+
+
+@pytest.fixture
+def cpu_seam() -> Any:
     require("g++")
     seam = CpuSeam(H100)
     yield seam
     seam.check_guards()
 
 
-def launch(run: Run, make: MakePlan, seam: CpuSeam, *, prepared: bool = False) -> RecurrentPlan:
+def poisoned(seam: Seam, size: int) -> Any:
+    """Memory in which every float is a NaN."""
+    memory = seam.allocate(0, size, 0)
+    seam.memset(memory.pointer, 0xFF, size, 0)
+    return memory
+
+
+def launch(run: Run, make: MakePlan, seam: Seam, *, prepared: bool = False) -> RecurrentPlan:
     """Runs a plan over copies of the run's memory on the seam's device, with scratch of exactly the size that it asks for."""
     plan = make(run.desc, KernelLibrary(seam, 0))
     placed_tensors = run.inputs | run.outputs
-    memories = {name: seam.allocate(0, placed.memory.size, 0) for name, placed in placed_tensors.items()}
-    pointers = {}
-    for name, placed in placed_tensors.items():
-        ctypes.memmove(memories[name].pointer, placed.memory.ctypes.data, placed.memory.size)
-        pointers[name] = memories[name].pointer + placed.pointer - placed.memory.ctypes.data
+    copies = {name: seam.to_device(0, placed.memory, 0) for name, placed in placed_tensors.items()}
+    starts = {name: view(copy).pointer for name, copy in copies.items()}
+    pointers = {name: starts[name] + placed.pointer - placed.memory.ctypes.data for name, placed in placed_tensors.items()}
     if prepared:
-        persistent = seam.allocate(0, plan.persistent_size, 0)
+        persistent = poisoned(seam, plan.persistent_size)
         plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent.pointer)(0)
-        temporary = seam.allocate(0, plan.prepared_temporary_size, 0)
+        temporary = poisoned(seam, plan.prepared_temporary_size)
         plan.bind(pointers, temporary.pointer, persistent.pointer)(0)
     else:
-        temporary = seam.allocate(0, plan.temporary_size, 0)
+        temporary = poisoned(seam, plan.temporary_size)
         plan.bind(pointers, temporary.pointer, None)(0)
     for name, placed in placed_tensors.items():
         before = placed.memory.copy()
-        ctypes.memmove(placed.memory.ctypes.data, memories[name].pointer, placed.memory.size)
+        placed.memory[...] = np.frombuffer(seam.read(starts[name], placed.memory.size, 0), np.uint8)
         assert name in run.outputs or (placed.memory == before).all(), f"{name} is an input and was written"
     return plan
 
@@ -152,7 +165,7 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], dtype
     )
 
 
-def check_row(seam: CpuSeam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+def check_row(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
     start = zlib.crc32(repr((cell, flags, family, str(dtype))).encode())
     for seed in range(start, start + 12):
         run = random_run(np.random.default_rng(seed), cell, flags, dtype)
@@ -161,19 +174,19 @@ def check_row(seam: CpuSeam, cell: str, flags: dict[str, Any], family: str, dtyp
 
 
 @pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(PLAIN_ROWS + LSTM_ROWS))
-def test_random_descs(seam: CpuSeam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
     check_row(seam, cell, flags, family, dtype)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(ALL_ROWS))
-def test_random_descs_in_full(seam: CpuSeam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
     check_row(seam, cell, flags, family, dtype)
 
 
 @pytest.mark.parametrize("family", ["walk 4", "step"])
 @pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
-def test_onnx_runtime(seam: CpuSeam, entry: dict[str, Any], family: str) -> None:
+def test_onnx_runtime(seam: Seam, entry: dict[str, Any], family: str) -> None:
     case = onnx_cases.load(entry)
     for dtype in (np.float32, np.float16) if entry["case"].endswith(("_lens", "_plain_0")) else (np.float32,):
         rng = np.random.default_rng(1)
@@ -189,7 +202,7 @@ def test_onnx_runtime(seam: CpuSeam, entry: dict[str, Any], family: str) -> None
 
 @pytest.mark.parametrize("family", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_directions_may_have_different_activations(seam: CpuSeam, cell: str, family: str) -> None:
+def test_directions_may_have_different_activations(seam: Seam, cell: str, family: str) -> None:
     forward = (
         activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
         activations.ActivationSoftsignDesc(),
@@ -208,7 +221,7 @@ def test_directions_may_have_different_activations(seam: CpuSeam, cell: str, fam
 
 @pytest.mark.parametrize("family", ["walk 1", "walk 4", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_sequence_of_length_zero_carries_its_state_through(seam: CpuSeam, cell: str, family: str) -> None:
+def test_a_sequence_of_length_zero_carries_its_state_through(seam: Seam, cell: str, family: str) -> None:
     run = build(cell, np.random.default_rng(3), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
     launch(run, FAMILIES[family], seam)
     np.testing.assert_array_equal(run.outputs["output_sequence_tensor"].elements, 0.0)
@@ -219,7 +232,7 @@ def test_a_sequence_of_length_zero_carries_its_state_through(seam: CpuSeam, cell
 
 @pytest.mark.parametrize("family", ["walk 4", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: CpuSeam, cell: str, family: str) -> None:
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, cell: str, family: str) -> None:
     run = build(cell, np.random.default_rng(4), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
     launch(run, FAMILIES[family], seam)
     check(run)
@@ -228,7 +241,7 @@ def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: CpuSeam, cell: s
 @pytest.mark.parametrize("family", ["walk 4", "step"])
 @pytest.mark.parametrize("junk", [np.nan, np.inf])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_input_past_the_end_is_never_seen(seam: CpuSeam, cell: str, junk: float, family: str) -> None:
+def test_input_past_the_end_is_never_seen(seam: Seam, cell: str, junk: float, family: str) -> None:
     run = build(cell, np.random.default_rng(5), b=3, t=4, lengths=[2, 0, 4], direction="BIDIRECTIONAL")
     for sample, length in enumerate([2, 0, 4]):
         run.inputs["input_tensor"].elements[0, length:, sample] = junk
@@ -238,7 +251,7 @@ def test_input_past_the_end_is_never_seen(seam: CpuSeam, cell: str, junk: float,
 
 
 @pytest.mark.parametrize("family", ["walk 4", "step"])
-def test_samples_do_not_touch_each_other(seam: CpuSeam, family: str) -> None:
+def test_samples_do_not_touch_each_other(seam: Seam, family: str) -> None:
     """A NaN in one sample of a slice stays there."""
     run = build("GRU", np.random.default_rng(6), b=3, lengths=[4, 4, 2])
     run.inputs["input_tensor"].elements[0, 1, 1] = np.nan
@@ -248,7 +261,7 @@ def test_samples_do_not_touch_each_other(seam: CpuSeam, family: str) -> None:
     assert np.isfinite(sequence[:, :, [0, 2]]).all()
 
 
-def test_nan_passes_through_the_clip(seam: CpuSeam) -> None:
+def test_nan_passes_through_the_clip(seam: Seam) -> None:
     run = build("LSTM", np.random.default_rng(7), b=1, optional=(), use_clip_threshold=True, clip_threshold=0.5)
     run.inputs["input_tensor"].elements[0, 0] = np.nan
     launch(run, FAMILIES["walk 1"], seam)
@@ -258,7 +271,7 @@ def test_nan_passes_through_the_clip(seam: CpuSeam) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("family", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_long_sequences_keep_their_accuracy(seam: CpuSeam, cell: str, family: str, dtype: Any) -> None:
+def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, family: str, dtype: Any) -> None:
     run = build(cell, np.random.default_rng(8), t=60, b=2, i=5, h=37, dtype=dtype)
     launch(run, FAMILIES[family], seam)
     check(run)
@@ -283,39 +296,39 @@ def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str,
 
 @pytest.mark.parametrize("family", ["walk 1", "step"])
 @pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
-def test_each_output_alone(seam: CpuSeam, output: str, family: str) -> None:
+def test_each_output_alone(seam: Seam, output: str, family: str) -> None:
     run = build("LSTM", np.random.default_rng(10), lengths=[2, 0, 4], outputs=(output,))
     launch(run, FAMILIES[family], seam)
     check(run)
 
 
 @pytest.mark.parametrize("family", ["walk 1", "step"])
-def test_a_bound_launch_reads_its_tensors_anew(seam: CpuSeam, family: str) -> None:
+def test_a_bound_launch_reads_its_tensors_anew(cpu_seam: CpuSeam, family: str) -> None:
     run = build("LSTM", np.random.default_rng(11))
-    plan = FAMILIES[family](run.desc, KernelLibrary(seam, 0))
-    arrays = {name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
-    temporary = seam.allocate(0, plan.temporary_size, 0)
+    plan = FAMILIES[family](run.desc, KernelLibrary(cpu_seam, 0))
+    arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
+    temporary = cpu_seam.allocate(0, plan.temporary_size, 0)
     dispatch = plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None)
     for factor in (1.0, -0.5):
         for name, placed in run.inputs.items():
             arrays[name].set(placed.elements * np.float32(factor))
-        before = seam.counts.copy()
+        before = cpu_seam.counts.copy()
         dispatch(0)
-        assert set(seam.counts - before) == {"gemm", "launch"}
+        assert set(cpu_seam.counts - before) == {"gemm", "launch"}
         changed = {name: placed.elements * np.float32(factor) for name, placed in run.inputs.items()}
         expected = plain_recurrent.run(run.desc, changed)
         for name, placed in run.outputs.items():
-            placed.elements[...] = seam.to_host(arrays[name], 0)
+            placed.elements[...] = cpu_seam.to_host(arrays[name], 0)
         run.check(expected)
 
 
-def test_launches_of_each_family(seam: CpuSeam) -> None:
+def test_launches_of_each_family(cpu_seam: CpuSeam) -> None:
     """Copies of W and R and the input product, then: one launch; or a product and a launch a step, the first step from zero without."""
 
     def counted(family: str, cell: str, **options: Any) -> tuple[int, int]:
-        before = seam.counts.copy()
-        launch(build(cell, np.random.default_rng(12), t=5, optional=(), **options), FAMILIES[family], seam)
-        used = seam.counts - before
+        before = cpu_seam.counts.copy()
+        launch(build(cell, np.random.default_rng(12), t=5, optional=(), **options), FAMILIES[family], cpu_seam)
+        used = cpu_seam.counts - before
         return used["launch"], used["gemm"]
 
     assert counted("walk 2", "RNN") == (2 + 1, 1)
@@ -419,7 +432,7 @@ def test_row_stride(sizes: tuple[int, ...], strides: tuple[int, ...], expected: 
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded", "permuted", "broadcast"])
-def test_input_is_read_in_any_layout(seam: CpuSeam, layout: Layout) -> None:
+def test_input_is_read_in_any_layout(seam: Seam, layout: Layout) -> None:
     run = build("RNN", np.random.default_rng(13), b=3, i=5)
     values = np.array(run.arrays["input_tensor"])
     placed: Placed = place(values, layout, np.random.default_rng(14))

@@ -124,6 +124,38 @@ def test_all_problems_are_told_together(tmp_path: Path) -> None:
     assert "WeightTensor.Sizes[1] is 2, expected num_directions = 1" in str(caught.value)
 
 
+def test_a_text_names_some_parts_and_the_error_all(tmp_path: Path) -> None:
+    data = put(rnn_model(), "commands", [{"type": "print"}] * 60)
+    with pytest.raises(ModelError) as caught:
+        load(write(tmp_path, data))
+    assert (len(caught.value.findings), len(caught.value.problems)) == (60, 60)
+    assert str(caught.value).startswith(f"{caught.value.path}: 60 problems\n")
+    assert str(caught.value).endswith("command at index 49: 1 problem\n 1. " + OMITTED)
+
+
+OMITTED = "resource is missing, expected a value: the member is required  [field.missing]\nand 10 more parts with problems"
+
+
+def test_names_with_control_characters_stay_on_their_line(tmp_path: Path) -> None:
+    data = put(rnn_model(), "dispatchables/rnn/desc/model_json\nno problems\x1b[2J", 1)
+    with pytest.raises(ModelError) as caught:
+        load(write(tmp_path, data))
+    assert str(caught.value).splitlines()[1].startswith(" 1. model_json\\nno problems\\x1b[2J is no member of this struct")
+
+
+def test_the_kind_of_a_resource(tmp_path: Path) -> None:
+    assert load(write(tmp_path, put(rnn_model(), "resources/x/type", "buffer"))).warnings == ()
+    problems = problems_of(tmp_path, put(rnn_model(), "resources/x/type", "texture"))
+    assert set(problems) == {"resource 'x': type [field.form]"}
+
+
+def test_a_type_among_the_members_is_not_the_operator(tmp_path: Path) -> None:
+    data = put(rnn_model(), "dispatchables/rnn", {"type": "DML_OPERATOR_RANDOM_GENERATOR", "desc": {"Type": "PHILOX_4X32_10"}})
+    problem = problems_of(tmp_path, data)["dispatchable 'rnn': type [operator.unknown]"]
+    assert problem.found == "'DML_OPERATOR_RANDOM_GENERATOR'"
+    assert "not built yet" in problem.why[0]
+
+
 def test_deferred_resources_have_no_memory(tmp_path: Path) -> None:
     data = put(rnn_model(), "resources/y", {"initialValues": "deferred"})
     problems = problems_of(tmp_path, data)
@@ -271,7 +303,7 @@ def test_a_failing_command_stops_the_run(tmp_path: Path) -> None:
     put(data, "commands/0/bindings/SequenceLengthsTensor", "lengths")
     model = load(write(tmp_path, data))
     lines: list[str] = []
-    with pytest.raises(RunError, match=r"command at index 0 failed[^$]*sequence_lengths_tensor\[0\] is 5, expected 0 to 4"):
+    with pytest.raises(RunError, match=r"command at index 0 failed[^$]*SequenceLengthsTensor\[0\] is 5, expected 0 to 4"):
         run(model, dml.device("numpy"), RunOptions(print_commands=True), inform=lines.append)
     assert lines[0].startswith('[StartCmd][0000]\t: {"type":"dispatch",')
     assert lines[1].startswith("[EndCmd][0000]\t: hr=0x80070057 ")
@@ -406,7 +438,15 @@ def lstm_data() -> Data:
             {"OutputSequenceTensor": None, "OutputCellSingleTensor": None, "OutputSingleTensor/DataType": "FLOAT"},
             [("OutputSingleTensor.DataType", "field.form")],
         ),
-        # Optional members of a tensor and misspelt ones are passed over: the rest of it is checked.
+        # Members of a tensor that cannot be read and misspelt ones are passed over: the rest of it is checked.
+        (
+            {"InputTensor/DataType": "FLOAT31", "InputTensor/Sizes": [2, 2, 3, 9]},
+            [("InputTensor.DataType", "field.form"), ("InputTensor.Sizes[0]", "size.equal"), ("WeightTensor.Sizes[3]", "size.equal")],
+        ),
+        (
+            {"BiasTensor": {"Sizes": [1, 1, 1, 39]}},
+            [("BiasTensor.DataType", "field.missing"), ("BiasTensor.Sizes[3]", "size.equal")],
+        ),
         (
             {"InputTensor/Strides": ["a"], "InputTensor/Sizes": [2, 2, 3, 4]},
             [("InputTensor.Sizes[0]", "size.equal"), ("InputTensor.Strides", "field.form")],

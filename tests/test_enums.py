@@ -72,5 +72,11 @@ def test_numpy_types_that_directml_lacks(dtype: Any) -> None:
         dml.DataType.of(dtype)
 
 
+def test_types_of_the_same_name_but_another_size() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    with pytest.raises(TypeError, match="no tensor type"):
+        dml.DataType.of(ml_dtypes.int4)  # a byte each, where DirectML's two share one
+
+
 def test_directions_count_their_walks() -> None:
     assert [direction.count for direction in dml.RecurrentDirection] == [1, 1, 2]

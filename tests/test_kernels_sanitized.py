@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda import CudaDevice, sources
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.recurrent import reference
 from tests.cpu_seam import T4, CpuSeam
 from tests.tolerance import assert_close

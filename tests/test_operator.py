@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices import DEVICE_KINDS
 from dmlpy.devices.numpy.recurrent import reference
 from tests.tolerance import assert_close
 
@@ -282,7 +283,7 @@ def test_guaranteed_alignment_is_demanded() -> None:
         if fits:
             dml.compile(desc, "numpy")(**arrays | {"input_tensor": given})
         else:
-            with pytest.raises(dml.BindError, match="a multiple of 64 bytes"):
+            with pytest.raises(dml.BindError, match="a multiple of 64 "):
                 dml.compile(desc, "numpy")(**arrays | {"input_tensor": given})
 
 
@@ -343,6 +344,10 @@ def test_hazard_at_call_leaves_memory_untouched() -> None:
     [
         (np.zeros(4, np.uint8), "resource.size"),
         (np.zeros(1 << 20, np.uint8)[::2], "resource.kind"),
+        # As large as it looks only: finding out allocates nothing.
+        (np.broadcast_to(np.uint8(0), 1 << 50), "resource.kind"),
+        (dml.Buffer(None, 1 << 20), "buffer.form"),  # type: ignore[arg-type]
+        (dml.Buffer(0, 1 << 20), "buffer.pointer"),
         ("scratch", "array.kind"),
     ],
 )
@@ -368,58 +373,50 @@ def test_lengths_are_checked_at_each_dispatch_on_the_host() -> None:
     assert all(np.isnan(output).all() for output in outputs.values())
 
 
-class TestCudaOnCpu:
-    """What only the CUDA device does."""
-
-    @pytest.fixture
-    def device(self, any_device: dml.Device) -> dml.Device:
-        if any_device.memory_kind != "cuda":
-            pytest.skip("the NumPy device shares the host's memory")
-        return any_device
-
-    def test_host_arrays_need_copy(self, device: dml.Device) -> None:
-        desc = rnn()
-        op = dml.compile(desc, device)
-        arrays = inputs(desc)
-        with pytest.raises(dml.BindError) as error:
-            op(**arrays)
-        assert set(codes(error).values()) == {"array.device"}
-        assert "copy=True" in str(error.value)
-
-    def test_copy_brings_values_and_takes_them_back(self, device: dml.Device) -> None:
-        desc = rnn()
-        op = dml.compile(desc, device)
-        arrays = inputs(desc)
-        strided = arrays | {"input_tensor": np.asfortranarray(arrays["input_tensor"])}
-        output = np.full(desc.output_sequence_tensor.sizes, np.nan, np.float32)  # type: ignore[union-attr]
-        results = op(**strided, output_sequence_tensor=output, copy=True)
-        assert results.output_sequence_tensor is output
-        check_outputs(device, desc, arrays, {"output_sequence_tensor": output, "output_single_tensor": results.output_single_tensor})
-
-    def test_copy_checks_lengths_on_the_host(self, device: dml.Device) -> None:
-        desc = rnn()
-        arrays = inputs(desc) | {"sequence_lengths_tensor": np.full((1, 1, 1, B), T + 1, np.uint32)}
-        with pytest.raises(dml.BindError, match="sequence_lengths_tensor"):
-            dml.compile(desc, device)(**arrays, copy=True)
-
-    def test_device_lengths_are_clamped_or_validated(self, device: dml.Device) -> None:
-        desc = rnn()
-        op = dml.compile(desc, device)
-        arrays = inputs(desc)
-        arrays["sequence_lengths_tensor"][...] = [2, T + 9, T]
-        given = on(device, arrays)
-        with pytest.raises(dml.BindError, match=rf"sequence_lengths_tensor\[1\] is {T + 9}"):
-            op(**given, validate=True)
-        results = op(**given)
-        clamped = arrays | {"sequence_lengths_tensor": np.minimum(arrays["sequence_lengths_tensor"], T)}
-        check_outputs(device, desc, clamped, results.as_dict())
-
-
-def test_gpu_array_for_the_numpy_device_is_refused(any_device: dml.Device) -> None:
-    if any_device.memory_kind == "cpu":
-        pytest.skip("needs GPU memory")
+def test_host_arrays_need_copy(cuda_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, cuda_device)
+    arrays = inputs(desc)
     with pytest.raises(dml.BindError) as error:
-        dml.compile(rnn(), "numpy")(**on(any_device, inputs(rnn())))
+        op(**arrays)
+    assert set(codes(error).values()) == {"array.device"}
+    assert "copy=True" in str(error.value)
+
+
+def test_copy_brings_values_and_takes_them_back(cuda_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, cuda_device)
+    arrays = inputs(desc)
+    strided = arrays | {"input_tensor": np.asfortranarray(arrays["input_tensor"])}
+    output = np.full(desc.output_sequence_tensor.sizes, np.nan, np.float32)  # type: ignore[union-attr]
+    results = op(**strided, output_sequence_tensor=output, copy=True)
+    assert results.output_sequence_tensor is output
+    check_outputs(cuda_device, desc, arrays, {"output_sequence_tensor": output, "output_single_tensor": results.output_single_tensor})
+
+
+def test_copy_checks_lengths_on_the_host(cuda_device: dml.Device) -> None:
+    desc = rnn()
+    arrays = inputs(desc) | {"sequence_lengths_tensor": np.full((1, 1, 1, B), T + 1, np.uint32)}
+    with pytest.raises(dml.BindError, match="sequence_lengths_tensor"):
+        dml.compile(desc, cuda_device)(**arrays, copy=True)
+
+
+def test_device_lengths_are_clamped_or_validated(cuda_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, cuda_device)
+    arrays = inputs(desc)
+    arrays["sequence_lengths_tensor"][...] = [2, T + 9, T]
+    given = on(cuda_device, arrays)
+    with pytest.raises(dml.BindError, match=rf"sequence_lengths_tensor\[1\] is {T + 9}"):
+        op(**given, validate=True)
+    results = op(**given)
+    clamped = arrays | {"sequence_lengths_tensor": np.minimum(arrays["sequence_lengths_tensor"], T)}
+    check_outputs(cuda_device, desc, clamped, results.as_dict())
+
+
+def test_gpu_array_for_the_numpy_device_is_refused(cuda_device: dml.Device) -> None:
+    with pytest.raises(dml.BindError) as error:
+        dml.compile(rnn(), "numpy")(**on(cuda_device, inputs(rnn())))
     assert set(codes(error).values()) == {"array.device"}
 
 
@@ -463,11 +460,12 @@ def test_operators_without_a_plan_say_so() -> None:
     assert error.value.hresult == dml.HResult.E_NOTIMPL
 
 
-@pytest.mark.parametrize("name", ["cuda:99", "cuda:x", "tpu", "nunpy"])
+@pytest.mark.parametrize("name", ["cuda:99", "cuda:x", "cuda:²", "cuda:" + 5000 * "9", "numpy:1", "tpu", "nunpy"])
 def test_unknown_devices(name: str) -> None:
     with pytest.raises(dml.DeviceError) as error:
         dml.device(name)
     assert name in str(error.value)
+    assert ("GPU" in str(error.value)) == (name == "cuda:99")
 
 
 def test_memory_that_will_not_fit_is_refused_with_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -494,6 +492,15 @@ def test_memory_that_will_not_fit_is_refused_with_sizes(monkeypatch: pytest.Monk
     assert not any(np.isnan(output).any() for output in outputs.values())
 
 
+def test_a_compiled_operator_is_immutable() -> None:
+    op = dml.compile(rnn(), "numpy")
+    for name in ("desc", "device", "feature_level"):
+        with pytest.raises(AttributeError):
+            setattr(op, name, None)
+    assert op is dml.compile(rnn(), "numpy")
+    assert op.desc == rnn()
+
+
 def test_threads_share_an_operator() -> None:
     desc = rnn()
     op = dml.compile(desc, "numpy")
@@ -513,3 +520,78 @@ def test_threads_share_an_operator() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_what_is_given_in_the_wrong_place_is_told_where_it_belongs() -> None:
+    desc = rnn()
+    op, arrays = dml.compile(desc, "numpy"), inputs(desc)
+    outputs = {field.name: np.zeros(getattr(desc, field.name).sizes, np.float32) for field in desc.outputs()}
+    constants = {name: arrays.pop(name) for name in ("weight_tensor", "recurrence_tensor")}
+    with pytest.raises(dml.BindError) as error:
+        op.bind({**arrays, **constants, **outputs}, outputs)
+    assert codes(error) == dict.fromkeys(outputs, "bind.misplaced")
+    with pytest.raises(dml.BindError) as error:
+        op.prepare(**constants, **arrays)
+    assert codes(error) == dict.fromkeys(arrays, "bind.misplaced")
+    prepared = op.prepare(**constants)
+    for attempt in (lambda: prepared(**arrays, **constants), lambda: prepared.bind({**arrays, **constants}, outputs)):
+        with pytest.raises(dml.BindError) as error:
+            attempt()
+        assert codes(error) == dict.fromkeys(constants, "bind.packed")
+    with pytest.raises(dml.BindError) as error:
+        op(**arrays, **constants, InputTensor=arrays["input_tensor"])
+    assert codes(error) == {"InputTensor": "bind.twice"}
+    prepared(**arrays, **dict.fromkeys(constants))
+
+
+def test_addresses_of_numpys_integers() -> None:
+    desc = rnn()
+    arrays = inputs(desc)
+    raw = {name: dml.Buffer(np.uintp(array.ctypes.data), np.int64(array.nbytes)) for name, array in arrays.items()}  # type: ignore[arg-type]
+    op = dml.compile(desc, "numpy")
+    np.testing.assert_array_equal(op(**raw).output_single_tensor, op(**arrays).output_single_tensor)
+
+
+class _Broken:
+    """Arrays of other libraries that break their own protocols."""
+
+    class Interface:
+        __cuda_array_interface__: Any = {"shape": (2,)}
+
+    class InterfaceRaises:
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            raise RuntimeError("requires grad")
+
+    class ArrayInterface:
+        __array_interface__: Any = {"shape": (2,)}
+
+    class Dlpack:
+        def __dlpack__(self, **options: Any) -> Any:
+            raise AttributeError("no memory")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [_Broken.Interface(), _Broken.InterfaceRaises(), _Broken.ArrayInterface(), _Broken.Dlpack(), np.ma.zeros((1, T, B, I), np.float32)],
+    ids=lambda value: type(value).__name__,
+)
+def test_arrays_that_cannot_be_read_are_no_arrays(value: Any) -> None:
+    desc = rnn()
+    with pytest.raises(dml.BindError) as error:
+        dml.compile(desc, "numpy")(**inputs(desc) | {"input_tensor": value})
+    assert codes(error) == {"input_tensor": "array.kind"}
+    with pytest.raises(dml.DescError) as refused:
+        dml.TensorDesc.of(value)
+    assert codes(refused) == {"": "array.kind"}
+
+
+def test_a_missing_gpu_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: "the driver is too old")
+    with pytest.raises(dml.DeviceError, match=r"device 'cuda:1' does not exist on this machine: the driver is too old"):
+        dml.device("cuda:1")
+    assert dml.device() is dml.device("numpy")
+    assert [device.name for device in dml.list_devices()] == ["numpy"]

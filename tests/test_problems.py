@@ -36,7 +36,7 @@ DML_RNN_OPERATOR_DESC: 5 problems
  3. sequence_lengths_tensor.data_type is INT32, expected UINT32  [type.support]
  4. output_single_tensor.strides[1] is 0, expected a stride that keeps the 2 entries of axis 1 apart  [stride.broadcast]
       an output cannot be broadcast: entries would overwrite each other
- 5. activation_descs is 1 activation, expected 2: f for the forward direction, then f for the backward one  [activation_count]
+ 5. activation_descs is 1 activation, expected 2: f of the forward walk, then f of the backward one  [activation_count]
       num_directions = 2: direction is BIDIRECTIONAL"""
 
 BAD_LSTM = """\
@@ -240,9 +240,13 @@ CODES: dict[str, Callable[[], Any]] = {
     "attribute.range": lambda: dml.check(rnn(activation_descs=[dml.ActivationEluDesc(alpha=1e39)])),
     "axes_range": lambda: unary(dml.ActivationSoftmax1Desc, tensor(2, 2), tensor(2, 2), axes=[2]),
     "bind.alignment": lambda: call(input_tensor=memory(7 * 3 * 11 * 4, 2).view(np.float32).reshape(1, 7, 3, 11)),
+    "bind.misplaced": lambda: bind(output_single_tensor=np.zeros((1, 1, 3, 5), np.float32)),
     "bind.missing": lambda: call(weight_tensor=None),
+    "bind.packed": lambda: bind(persistent=memory()),
+    "bind.twice": lambda: call(InputTensor=arrays()["input_tensor"]),
     "bind.unexpected": lambda: call(bias_tensor=np.zeros(3)),
     "bind.unknown": lambda: call(weights=np.zeros(3)),
+    "buffer.form": lambda: bind(input_tensor=dml.Buffer(4096, None)),  # type: ignore[arg-type]
     "buffer.pointer": lambda: bind(input_tensor=dml.Buffer(0, 4096)),
     "buffer.size": lambda: bind(input_tensor=dml.Buffer(4096, 920)),
     "celu_alpha": lambda: unary(dml.ActivationCeluDesc, tensor(2), tensor(2), alpha=0),
@@ -283,6 +287,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "stride.nibble": lambda: tensor(2, data_type="INT4", strides=[2]).problems(output=False),
     "stride.overlap": lambda: tensor(2, 3, strides=[2, 1]).problems(output=True),
     "stride.range": lambda: tensor(2, strides=[-1]).problems(output=False),
+    "struct.abstract": lambda: dml.ActivationDesc(),
     "tensor.fused": lambda: dml.check(rnn(activation_descs=[dml.ActivationTanhDesc(input_tensor=tensor(1))])),
     "tensor.missing": lambda: dml.check(dml.ActivationTanhDesc()),
     "total_size.range": lambda: tensor(1, total_tensor_size_in_bytes=-1).problems(output=False),

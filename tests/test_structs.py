@@ -106,6 +106,21 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     ),
     ("an input as an output", lambda: rnn().with_outputs("input_tensor"), "field.unknown", "input_tensor", None),
     ("an output of no operator", lambda: rnn().with_outputs("xyzzy"), "field.unknown", "xyzzy", None),
+    ("an integer that no message can show", lambda: tensor(sizes=[10**5000]), "field.form", "sizes", None),
+    ("a flag that no message can show", lambda: tensor(sizes=[1], flags=10**5000), "field.form", "flags", None),
+    ("NumPy's class for a type", lambda: tensor(sizes=[1], data_type=np.float32), "field.form", "data_type", None),
+    ("an array for a type", lambda: tensor(sizes=[1], data_type=np.ones(2)), "field.form", "data_type", None),
+    ("nothing for sizes, with a count", lambda: tensor(sizes=5, DimensionCount=1), "field.form", "sizes", None),
+    ("keys that are no texts", lambda: dml.TensorDesc.from_dict({1: 2}), "field.form", "", None),  # type: ignore[dict-item]
+    ("nested keys that are no texts", lambda: dml.OperatorDesc.from_dict({"Type": "RNN", "Desc": {1: 2}}), "field.form", "", None),
+    ("INVALID, which is a name but no kind", lambda: dml.TensorDesc.from_dict({"Type": "INVALID"}), "field.form", "type", None),
+    ("no data", lambda: dml.RNNDesc.model_validate(7), "field.form", "", None),
+    ("no JSON", lambda: dml.RNNDesc.model_validate_json("{"), "json.syntax", "", None),
+    ("a base class", lambda: dml.RecurrentDesc(), "struct.abstract", "", "use a class that mirrors a struct, like RNNDesc"),
+    ("the base of all", lambda: dml.OperatorDesc(), "struct.abstract", "", None),
+    ("nothing to check", lambda: dml.check(None), "field.form", "desc", None),  # type: ignore[arg-type]
+    ("a class to check", lambda: dml.check(dml.RNNDesc), "field.form", "desc", None),  # type: ignore[arg-type]
+    ("data to compile", lambda: dml.compile({"Type": "RNN"}), "field.form", "desc", None),  # type: ignore[arg-type]
     ("an unknown level", lambda: dml.check(rnn(), "7_0"), "field.form", "feature_level", None),
 ]
 
@@ -126,6 +141,7 @@ def test_refusals(call: Callable[[], Any], code: str, path: str, remedy: str | N
     [
         ({"sizes": np.array([2, 3])}, {"sizes": (2, 3)}),
         ({"sizes": (size for size in (2, 3))}, {"sizes": (2, 3)}),
+        ({"Sizes": (size for size in (2, 3)), "DimensionCount": 2}, {"sizes": (2, 3)}),
         ({"sizes": [np.uint8(2), np.int64(3)]}, {"sizes": (2, 3)}),
         ({"sizes": [2, 3], "strides": np.array([3, 1])}, {"strides": (3, 1)}),
         ({"sizes": [2, 3], "data_type": np.int64(2)}, {"data_type": dml.DataType.FLOAT16}),
@@ -177,6 +193,11 @@ def test_outputs_have_the_type_of_most_inputs() -> None:
     assert [problem.path for problem in dml.check(mixed)] == ["input_tensor.data_type"]
 
 
+def test_outputs_have_the_type_of_outputs_where_no_input_is_described() -> None:
+    half = tensor(data_type="FLOAT16", sizes=[1, 7, 3, 11])
+    assert dml.ActivationTanhDesc(output_tensor=half).with_outputs().output_tensor == half
+
+
 def test_outputs_that_the_inputs_do_not_determine() -> None:
     lost = rnn(input_tensor=tensor(sizes=[0, 0, 0, 0]), output_single_tensor=None)
     with pytest.raises(dml.DescError) as caught:
@@ -220,3 +241,24 @@ def test_several_refusals_come_together() -> None:
 def test_values_in_messages_are_brief(value: Any, text: str) -> None:
     assert brief(value) == text
     assert len(brief(value)) <= 80
+
+
+def test_a_value_that_cannot_be_shown_is_named_by_its_type() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            raise RuntimeError("no text")
+
+    assert brief(Odd()) == "Odd object"
+    assert brief(10**5000) == "int object"
+
+
+def test_the_largest_float_as_it_is_printed_is_a_float() -> None:
+    # FLT_MAX is 3.40282346638528859812e38; seven digits of it, as many programs print, are above it and round to it.
+    def problems(alpha: float) -> list[str]:
+        return [problem.path for problem in dml.check(rnn(activation_descs=[dml.ActivationEluDesc(alpha=alpha)]))]
+
+    assert problems(3.4028235e38) == problems(-3.4028235e38) == []
+    assert np.isfinite(np.float32(3.4028235e38))
+    assert problems(3.4028236e38) == problems(-3.4028236e38) == ["activation_descs[0].alpha"]
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.float32(3.4028236e38))

@@ -183,7 +183,7 @@ RULES: list[tuple[str, dml.TensorDesc, bool, str, str]] = [
     ),
     ("2^32 elements", desc((2**16, 2**16)), False, "elements.limit", "sizes"),
     ("2^32 elements, broadcast", desc((2**16, 2**16), (0, 0)), False, "elements.limit", "sizes"),
-    ("a span beyond 2^32", desc((3, 2), (2**31, 1)), False, "elements.limit", "sizes"),
+    ("a span beyond 2^32", desc((3, 2), (2**31, 1)), False, "elements.limit", "strides"),
     ("strided nibbles", desc((2, 3), (4, 1), "UINT4"), False, "stride.nibble", "strides"),
     ("owned output", desc(flags="OWNED_BY_DML"), True, "flag.output", "flags"),
     ("broadcast output", desc((2, 3), (0, 1)), True, "stride.broadcast", "strides[0]"),
@@ -213,6 +213,21 @@ def test_rules_of_a_tensor_alone(tensor: dml.TensorDesc, output: bool, code: str
 )
 def test_the_last_legal_values(tensor: dml.TensorDesc) -> None:
     assert tensor.problems(output=False) == []
+
+
+@pytest.mark.parametrize("dtype", ["V0", "U0", [("a", "f4"), ("b", "f4")]])
+def test_arrays_of_other_elements_are_refused(dtype: Any) -> None:
+    with pytest.raises(dml.DescError) as error:
+        dml.TensorDesc.of(np.zeros(3, dtype))
+    assert [problem.code for problem in error.value.problems] == ["array.type"]
+
+
+def test_the_limit_of_elements_blames_what_exceeds_it() -> None:
+    def paths(tensor: dml.TensorDesc) -> list[str]:
+        return [problem.path for problem in tensor.problems(output=False) if problem.code == "elements.limit"]
+
+    assert paths(desc((2**16, 2**16))) == ["sizes"]
+    assert paths(desc((3, 2), (2**32 - 1, 1))) == ["strides"]
 
 
 def test_strict_adds_the_rules_of_buffers() -> None:

@@ -189,7 +189,7 @@ class Maker:
             if field["kind"] == "output":
                 yield self.tensor(slot, "broadcast", "Strides[3]", {"Strides": [*packed[:3], 0]})
                 yield self.tensor(slot, "overlapping itself", "Strides", {"Strides": [*packed[:2], last - 1, 1]})
-            yield self.tensor(slot, "reaching beyond 2^32", "Sizes", {"Strides": [packed[0], packed[1], packed[2], BEYOND_UINT32 - 1]})
+            yield self.tensor(slot, "reaching beyond 2^32", "Strides", {"Strides": [packed[0], packed[1], packed[2], BEYOND_UINT32 - 1]})
 
     def buffers(self) -> Iterator[Wrong]:
         for slot, field in self.slots.items():

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from dmlpy.arrays import ArrayView, Buffer
-from dmlpy.descs import OperatorDesc, TensorField
+from dmlpy.arrays import ArrayView, Buffer, array_at
+from dmlpy.descs import In, OperatorDesc, TensorField
 from dmlpy.devices.device import Device
 from dmlpy.enums import DataType
 from dmlpy.naming import c_member, nearest
 from dmlpy.problems import Problem
 from dmlpy.structs import brief
-from dmlpy.tensors import TensorDesc, same_layout
+from dmlpy.tensors import TensorDesc, packed_strides, same_layout
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,30 @@ class Bound:
 def by_field(
     desc: OperatorDesc, values: Mapping[str, Any], fields: Sequence[TensorField], kind: str
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Values by Python field name, None left out; unknown names and values for fields that the desc leaves null are problems."""
+    """Values by Python field name, None left out; what does not belong here is a problem.
+
+    Args:
+        desc: the operator.
+        values: what the caller gave, by name in either spelling.
+        fields: the fields that are bound here.
+        kind: what these fields are, for messages: `input`, `output`, ...
+    """
     names = {field.name for field in fields}
+    elsewhere = {field.name: field.marker for field in desc.tensor_fields() if field.name not in names}
     described = desc.tensors()
     found: dict[str, Any] = {}
     problems = []
+    given: set[str] = set()
     for spelling, value in values.items():
         name = desc.member_named(spelling)
-        if name not in names:
+        if name in given:
+            problems.append(Problem("bind.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
+            continue
+        given |= {name} if name else set()
+        if name in elsewhere:
+            if value is not None:
+                problems.append(_misplaced(name, elsewhere[name], kind))
+        elif name not in names:
             candidate = nearest(spelling, names)
             if candidate and spelling[:1].isupper():
                 candidate = c_member(candidate)
@@ -58,6 +75,13 @@ def by_field(
         elif value is not None:
             found[name] = value
     return found, problems
+
+
+def _misplaced(name: str, marker: In, kind: str) -> Problem:
+    if marker.constant and kind != "output":
+        return Problem("bind.packed", name, "given", "nothing: the packed constants hold it")
+    own = "output" if marker.output else "input"
+    return Problem("bind.misplaced", name, f"an {own}", f"{kind}s only", remedy=f"give it with the {own}s")
 
 
 def missing(desc: OperatorDesc, values: Mapping[str, Any], fields: Sequence[TensorField]) -> list[Problem]:
@@ -77,7 +101,7 @@ def place(device: Device, name: str, desc: TensorDesc, value: Any, *, output: bo
     try:
         seen = device.view(value)
     except TypeError as error:
-        given = f"a {type(value).__name__}"
+        given = f"of type {type(value).__name__}"
         return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),))]
     problems = _array_problems(device, name, desc, seen, output=output)
     if not problems:
@@ -86,17 +110,24 @@ def place(device: Device, name: str, desc: TensorDesc, value: Any, *, output: bo
 
 
 def _place_buffer(name: str, desc: TensorDesc, buffer: Buffer, *, output: bool) -> tuple[Bound | None, list[Problem]]:
-    problems = []
-    if not isinstance(buffer.pointer, int) or buffer.pointer <= 0:
-        problems.append(
-            Problem("buffer.pointer", name, f"a buffer at {buffer.pointer!r}", "the address of device memory; pass None for no tensor")
-        )
-    elif buffer.size_in_bytes < desc.reached_bytes:
+    pointer, size, problems = _buffer_range(name, buffer)
+    if not problems and size < desc.reached_bytes:
         why = f"{desc.summary()} reaches {desc.reached_bytes} bytes"
-        problems.append(Problem("buffer.size", name, f"a buffer of {buffer.size_in_bytes} bytes", f"at least {desc.reached_bytes}", (why,)))
-    else:
-        problems = _alignment_problems(name, desc, buffer.pointer)
-    return (None, problems) if problems else (Bound(name, desc, output, buffer.pointer, buffer), [])
+        problems = [Problem("buffer.size", name, f"a buffer of {size} bytes", f"at least {desc.reached_bytes} bytes", (why,))]
+    problems = problems or _alignment_problems(name, desc, pointer)
+    return (None, problems) if problems else (Bound(name, desc, output, pointer, buffer), [])
+
+
+def _buffer_range(name: str, buffer: Buffer) -> tuple[int, int, list[Problem]]:
+    """A buffer's address and length as Python's integers."""
+    try:
+        pointer, size = operator.index(buffer.pointer), operator.index(buffer.size_in_bytes)
+    except TypeError:
+        return 0, 0, [Problem("buffer.form", name, brief(buffer), "a Buffer of two integers: an address and a number of bytes")]
+    if pointer <= 0:
+        expected = "the address of device memory; pass None for no tensor"
+        return 0, 0, [Problem("buffer.pointer", name, f"a buffer at {pointer}", expected)]
+    return pointer, size, []
 
 
 def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Problem]:
@@ -104,7 +135,15 @@ def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Probl
     if pointer % alignment == 0:
         return []
     reason = "guaranteed_base_offset_alignment" if desc.guaranteed_base_offset_alignment == alignment else "the element's size"
-    return [Problem("bind.alignment", name, f"memory at {pointer:#x}", f"a multiple of {alignment} bytes", (f"{alignment} is {reason}",))]
+    return [
+        Problem(
+            "bind.alignment",
+            name,
+            f"memory at {pointer:#x}",
+            f"an address that is a multiple of {alignment}",
+            (f"{alignment} is {reason}",),
+        )
+    ]
 
 
 def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView, *, output: bool) -> list[Problem]:
@@ -129,23 +168,26 @@ def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView
 def value_form_problems(name: str, desc: TensorDesc, seen: ArrayView | np.ndarray[Any, Any], *, output: bool) -> list[Problem]:
     """What is wrong with an array's type and sizes, whatever its layout."""
     problems = []
-    compiled = f"compiled for {desc.summary()}"
     expected = desc.data_type.numpy
     if seen.dtype != expected:
         try:
             given = str(DataType.of(seen.dtype))
         except TypeError:
             given = str(seen.dtype)
-        remedy = None if output else f"cast it: array.astype(numpy.{expected})"
-        problems.append(Problem("array.type", name, given, str(desc.data_type), (compiled,), remedy))
+        remedy = f"cast it: array.astype(numpy.{expected})" if not output and seen.dtype.kind in "biuf" else None
+        problems.append(Problem("array.type", name, given, str(desc.data_type), (_compiled(desc),), remedy))
     if seen.shape != desc.sizes:
         problems.append(
-            Problem("array.shape", name, str(list(seen.shape)), str(list(desc.sizes)), (compiled,), _shape_remedy(desc, seen.shape))
+            Problem("array.shape", name, str(list(seen.shape)), str(list(desc.sizes)), (_compiled(desc),), _shape_remedy(desc, seen.shape))
         )
     read_only = seen.read_only if isinstance(seen, ArrayView) else not seen.flags.writeable
     if output and read_only:
         problems.append(Problem("array.read_only", name, "a read-only array", "an array that can be written"))
     return problems
+
+
+def _compiled(desc: TensorDesc) -> str:
+    return f"compiled for {desc.summary()}"
 
 
 def _stride_problem(name: str, desc: TensorDesc, found: str, *, output: bool) -> Problem:
@@ -155,9 +197,9 @@ def _stride_problem(name: str, desc: TensorDesc, found: str, *, output: bool) ->
     return Problem(
         "array.strides",
         name,
-        f"strides {found}",
-        f"strides {list(desc.element_strides)} elements",
-        (f"compiled for {desc.summary()}",),
+        f"an array with strides {found}",
+        f"strides {list(desc.element_strides)} (in elements)",
+        (_compiled(desc),),
         remedy,
     )
 
@@ -225,7 +267,9 @@ def hazards(
 def resource(device: Device, name: str, value: Any, needed: int) -> tuple[tuple[int, int] | None, list[Problem]]:
     """First address and end of caller-given scratch or persistent memory, or what is wrong with it."""
     if isinstance(value, Buffer):
-        pointer, size = value.pointer, value.size_in_bytes
+        pointer, size, problems = _buffer_range(name, value)
+        if problems:
+            return None, problems
     else:
         try:
             seen = device.view(value)
@@ -233,16 +277,21 @@ def resource(device: Device, name: str, value: Any, needed: int) -> tuple[tuple[
             return None, [
                 Problem("array.kind", name, brief(value), "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),))
             ]
-        count = int(np.prod(seen.shape, dtype=np.int64))
-        packed = seen.strides == np.empty(seen.shape, np.dtype(f"V{seen.dtype.itemsize}")).strides if count else True
+        itemsize = seen.dtype.itemsize
+        rows = zip(seen.shape, seen.strides, packed_strides(seen.shape), strict=True)
+        packed = all(length <= 1 or stride == own * itemsize for length, stride, own in rows)
         if seen.device != device.memory_kind or seen.read_only or not packed:
-            return None, [Problem("resource.kind", name, "this array", f"packed, writable memory of {device.name}")]
-        pointer, size = seen.pointer, count * seen.dtype.itemsize
+            words = ["read-only"] * seen.read_only + ["strided"] * (not packed)
+            found = f"a {' '.join([*words, 'array'])} in {'host' if seen.device == 'cpu' else 'GPU'} memory"
+            return None, [Problem("resource.kind", name, found, f"packed, writable memory of {device.name}")]
+        pointer, size = seen.pointer, prod(seen.shape) * itemsize
     problems = []
     if size < needed:
-        problems.append(Problem("resource.size", name, f"{size} bytes", f"at least {needed}"))
+        problems.append(Problem("resource.size", name, f"{size} bytes", f"at least {needed} bytes"))
     if needed and (pointer <= 0 or pointer % RESOURCE_ALIGNMENT):
-        problems.append(Problem("resource.alignment", name, f"memory at {pointer:#x}", f"a multiple of {RESOURCE_ALIGNMENT} bytes"))
+        problems.append(
+            Problem("resource.alignment", name, f"memory at {pointer:#x}", f"an address that is a multiple of {RESOURCE_ALIGNMENT}")
+        )
     return (None, problems) if problems else ((pointer, pointer + needed), [])
 
 
@@ -278,5 +327,4 @@ def strided(data: np.ndarray[Any, Any], desc: TensorDesc) -> np.ndarray[Any, Any
 
 def host_values(item: Bound) -> np.ndarray[Any, Any]:
     """The values of a tensor in host memory, without a copy."""
-    raw = memoryview((ctypes.c_byte * item.desc.reached_bytes).from_address(item.pointer))
-    return np.ndarray(item.desc.sizes, item.desc.data_type.numpy, raw, strides=item.desc.numpy_strides())
+    return array_at(item.pointer, item.desc.sizes, item.desc.data_type.numpy, item.desc.element_strides)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -131,40 +133,38 @@ class Device(ABC):
         return f"<dmlpy device {self.name}>"
 
 
-DEVICE_KINDS: dict[str, Callable[[int], Device | None]] = {}
-"""Makes the device of an index, by kind: `numpy`, `cuda`. None where it does not exist. The devices' packages add themselves."""
+DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
+"""Makes the device of an index, by kind (`numpy`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
 
 
 def device(name: Device | str | None = None) -> Device:
     """The device of a name: `numpy`, `cuda` (the first GPU), `cuda:1`; None is the first GPU that answers, else NumPy.
 
     Raises:
-        DeviceError: no such device; the text says what exists.
+        DeviceError: no such device; the text says why, and what would help.
     """
     if isinstance(name, Device):
         return name
     if name is None:
-        return DEVICE_KINDS["cuda"](0) or device("numpy")
+        found = DEVICE_KINDS["cuda"](0)
+        return found if isinstance(found, Device) else device("numpy")
     kind, _, index = str(name).lower().partition(":")
-    if kind not in DEVICE_KINDS or (index and not index.isdigit()):
+    if kind not in DEVICE_KINDS or not re.fullmatch(r"[0-9]{0,4}", index):
         candidate = nearest(kind, DEVICE_KINDS)
         hint = f"; did you mean {candidate!r}?" if candidate and candidate != kind else ""
         raise DeviceError(f"device is {name!r}, expected 'numpy', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG)
     found = DEVICE_KINDS[kind](int(index or 0))
-    if found is None:
-        remedy = "install dmlpy[cuda12] or dmlpy[cuda13] on a machine with an NVIDIA GPU, or use device='numpy'"
-        raise DeviceError(f"device {name!r} does not exist on this machine: no such GPU answers; {remedy}")
+    if isinstance(found, str):
+        raise DeviceError(f"device {name!r} does not exist on this machine: {found}")
     return found
 
 
 def list_devices() -> list[Device]:
     """All devices of this machine: NumPy first, then each GPU."""
-    found = []
+    found: list[Device] = []
     for kind in sorted(DEVICE_KINDS, key=lambda kind: kind != "numpy"):
-        index = 0
-        while (item := DEVICE_KINDS[kind](index)) is not None:
-            found.append(item)
-            index += 1
+        items = (DEVICE_KINDS[kind](index) for index in count())
+        found.extend(takewhile(lambda item: isinstance(item, Device), items))  # type: ignore[arg-type]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dmlpy.devices.plan import Launch, Plan
 from dmlpy.enums import FeatureLevel
 from dmlpy.naming import c_member
 from dmlpy.problems import BindError, Problem
+from dmlpy.tensors import TensorDesc
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Dispatch:
         return f"<dispatch of {self.operator.name} on {self.operator.device.name}>"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledOperator:
     """A checked desc and its plan on a device. Immutable; threads may share it.
 
@@ -109,23 +112,34 @@ class CompiledOperator:
         desc: what was compiled.
         device: where it runs.
         feature_level: the cap that the desc was checked against.
-        binding_properties: bytes of scratch (without `prepare`) and of packed constants.
     """
 
-    def __init__(self, desc: OperatorDesc, device: Device, feature_level: FeatureLevel, plan: Plan) -> None:
-        self.desc = desc
-        self.device = device
-        self.feature_level = feature_level
-        self._plan = plan
-        self._fields = desc.tensor_fields()
-        self._descs = desc.tensors()
-        known = desc.sizes()
-        self._limits = tuple(
+    desc: OperatorDesc
+    device: Device
+    feature_level: FeatureLevel
+    _plan: Plan
+
+    @cached_property
+    def _fields(self) -> tuple[TensorField, ...]:
+        return self.desc.tensor_fields()
+
+    @cached_property
+    def _descs(self) -> dict[str, TensorDesc]:
+        return self.desc.tensors()
+
+    @cached_property
+    def _limits(self) -> tuple[_Limit, ...]:
+        known = self.desc.sizes()
+        return tuple(
             _Limit(field.name, known[field.marker.at_most], field.marker.at_most)
             for field in self._fields
             if field.marker.at_most is not None and field.name in self._descs
         )
-        self.binding_properties = BindingProperties(len(self._fields), plan.temporary_size, plan.persistent_size)
+
+    @cached_property
+    def binding_properties(self) -> BindingProperties:
+        """Bytes of scratch (without `prepare`) and of packed constants."""
+        return BindingProperties(len(self._fields), self._plan.temporary_size, self._plan.persistent_size)
 
     @property
     def name(self) -> str:

@@ -62,7 +62,7 @@ def check_file(path: Path, feature_level: FeatureLevel = LATEST, *, strict: bool
     findings = [Finding("", twice)] if twice else []
     if not any(key.lower() == "type" for key in data):
         expected = "a model (resources, dispatchables, commands) or a desc (Type, Desc)"
-        findings.append(Finding("", (Problem("json.root", "file", "neither", expected),)))
+        findings.append(Finding("", (Problem("json.root", "file", "no model and no desc", expected),)))
         return Report(path, feature_level, tuple(findings))
     examined = examine(data, feature_level, strict=strict)
     if examined.problems:

@@ -58,14 +58,15 @@ def _as_sources(value: Any) -> Any:
 Bindings = dict[str, Annotated[tuple[SourceEntry, ...], BeforeValidator(_as_sources)]]
 
 
-def _as_lower(value: Any) -> Any:
+def as_lower(value: Any) -> Any:
+    """Text in lower case; what is no text is left to be refused."""
     return value.lower() if isinstance(value, str) else value
 
 
 class DispatchEntry(Entry):
     """A command that runs a dispatchable."""
 
-    type: Annotated[Literal["dispatch"], BeforeValidator(_as_lower)]
+    type: Annotated[Literal["dispatch"], BeforeValidator(as_lower)]
     dispatchable: str
     bindings: Bindings
     thread_group_count: tuple[Uint, Uint, Uint] = (1, 1, 1)
@@ -74,7 +75,7 @@ class DispatchEntry(Entry):
 class PrintEntry(Entry):
     """A command that prints a resource's values."""
 
-    type: Annotated[Literal["print"], BeforeValidator(_as_lower)]
+    type: Annotated[Literal["print"], BeforeValidator(as_lower)]
     resource: str
     verbose: Annotated[bool, Field(strict=True)] = False
 
@@ -82,7 +83,7 @@ class PrintEntry(Entry):
 class WriteFileEntry(Entry):
     """A command that writes a resource to a file."""
 
-    type: Annotated[Literal["writefile"], BeforeValidator(_as_lower)]
+    type: Annotated[Literal["writefile"], BeforeValidator(as_lower)]
     resource: str
     target_path: Annotated[str, Field(min_length=1)]
     dimensions: tuple[Uint, ...] = ()

@@ -121,7 +121,7 @@ def _annotated(annotation: Any, metadata: Iterable[Any]) -> Any:
 
 
 def _read_tensor(value: Any) -> TensorDesc:
-    """The tensor without those optional members that cannot be read."""
+    """The tensor without those members that cannot be read; its sizes alone are worth checking, so a type may be unknown."""
     try:
         return TensorDesc.from_dict(value)
     except DescError as error:
@@ -131,6 +131,8 @@ def _read_tensor(value: Any) -> TensorDesc:
         for problem in error.problems:
             for spelling in (problem.field, c_member(problem.field)):
                 members.pop(spelling, None)
+        if not members.keys() & {"DataType", "data_type"}:
+            members["DataType"] = "UNKNOWN"
         return TensorDesc.from_dict(members)
 
 

@@ -195,6 +195,13 @@ class _Loader:
         except DescError as error:
             self.report(place, list(error.problems))
             return None
+        except OSError as error:
+            self.report(place, [Problem("file.unreadable", "sourcePath", error.strerror or str(error), "a file that can be read")])
+            return None
+        except MemoryError:
+            # Less was to be had than the system said: limits of the process or of its container.
+            self.report(place, [Problem("resource.memory", "initialValues", "more than the memory that is left", "a smaller resource")])
+            return None
         # Once as the file's data and once as the device's buffer.
         self.available = max(0, self.available - resource.size - resource.data.nbytes)
         return resource

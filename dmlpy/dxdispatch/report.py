@@ -11,6 +11,9 @@ from dmlpy.descs import OPERATORS
 from dmlpy.problems import DmlError, Problem, lay_out
 from dmlpy.render import Table
 
+MAX_FINDINGS = 50
+"""Parts of a file whose problems a text tells; `--json` and `findings` have all."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -57,7 +60,10 @@ class ModelError(DmlError):
         if len(self.findings) == 1:
             text = self.findings[0].text(str(path))
         else:
-            text = "\n".join([f"{path}: {len(self.problems)} problems", *(finding.text() for finding in self.findings)])
+            shown = [finding.text() for finding in self.findings[:MAX_FINDINGS]]
+            rest = len(self.findings) - len(shown)
+            more = [f"and {rest} more parts with problems"] if rest else []
+            text = "\n".join([f"{path}: {len(self.problems)} problems", *shown, *more])
         self.args = (text,)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from dmlpy.dxdispatch.entries import Entry, Uint, type_or_unknown
+from dmlpy.dxdispatch.entries import Entry, Uint, as_lower, type_or_unknown
 from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, Array, Folders, read_image, read_npy, refuse
 from dmlpy.enums import DataType
 from dmlpy.problems import DescError, Problem
@@ -23,6 +23,7 @@ DEFERRED = "deferred"
 class ResourceEntry(Entry):
     """A member of `resources`, as the file has it."""
 
+    type: Annotated[Literal["buffer"], BeforeValidator(as_lower)] = "buffer"
     initial_values_data_type: Annotated[DataType, BeforeValidator(type_or_unknown)] = DataType.UNKNOWN
     initial_values: Any
     size_in_bytes: Uint | None = None
@@ -177,7 +178,8 @@ def _generated(values: dict[str, Any], data_type: DataType, available: int) -> A
             "an integer of at least 1",
         )
     element = _element(data_type)
-    _afford(count * element.itemsize, available, "initialValues.valueCount")
+    # Elements of 4 bits take a byte each until they are packed, and so do their halves.
+    _afford(count * element.itemsize * (4 if data_type.bits == 4 else 1), available, "initialValues.valueCount")
     if forms == ["value"]:
         return np.full(count, typed([values["value"]], data_type, "initialValues.value")[0], element)
     if "valueDelta" not in values:

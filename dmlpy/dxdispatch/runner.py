@@ -19,9 +19,10 @@ from dmlpy.dxdispatch import output
 from dmlpy.dxdispatch.bindings import Range
 from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, Array, write_bytes, write_image, write_npy
 from dmlpy.dxdispatch.model import Command, Dispatch, Model, Print, WriteFile
+from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.resources import Resource
 from dmlpy.dxdispatch.timing import Timings
-from dmlpy.enums import FeatureLevel
+from dmlpy.enums import FeatureLevel, HResult
 from dmlpy.naming import c_member
 from dmlpy.problems import BindError, CompileError, DeviceError, DmlError, Problem
 from dmlpy.tensors import TensorDesc
@@ -134,7 +135,10 @@ class _Run:
         for name, resource in self.model.resources.items():
             if resource.deferred:
                 continue
-            block = np.zeros(resource.size + ALIGNMENT, np.uint8)
+            try:
+                block = np.zeros(resource.size + ALIGNMENT, np.uint8)
+            except MemoryError:
+                raise DeviceError(f"the host has no memory left for resource {name!r}", hresult=HResult.E_OUTOFMEMORY) from None
             start = -block.ctypes.data % ALIGNMENT
             buffer = block[start : start + resource.size]
             resource.fill(buffer)
@@ -152,11 +156,17 @@ class _Run:
                     self.print(command.action)
                 case WriteFile():
                     self.write_file(command.action)
-        except (DmlError, OSError) as error:
+        except (DmlError, MemoryError, OSError) as error:
             failed = error if isinstance(error, DmlError) else DeviceError(str(error))
+            if isinstance(error, MemoryError):
+                failed = DeviceError("the host has no memory left for it", hresult=HResult.E_OUTOFMEMORY)
+            told = str(failed)
+            if failed.problems and isinstance(command.action, Dispatch):
+                # As the file spells its members.
+                told = Finding("", failed.problems, command.action.dispatchable.kind.c_name).text()
             if self.options.print_commands:
-                self.inform(f"[EndCmd][{index:04}]\t: hr=0x{failed.hresult:08X} {' '.join(str(failed).split())}")
-            raise RunError(f"command at index {index} failed: {text}\n{failed}", hresult=failed.hresult) from error
+                self.inform(f"[EndCmd][{index:04}]\t: hr=0x{failed.hresult:08X} {' '.join(told.split())}")
+            raise RunError(f"command at index {index} failed: {text}\n{told}", hresult=failed.hresult) from error
         if self.options.print_commands:
             self.inform(f"[EndCmd][{index:04}]\t: hr=0x00000000 ")
 

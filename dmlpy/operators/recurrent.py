@@ -79,7 +79,7 @@ class RecurrentDesc(OperatorDesc):
         roles, directions = ", ".join(self.activation_roles), known["num_directions"]
         expected = len(self.activation_roles) * directions
         if (count := len(self.activation_descs)) != expected:
-            each = f"{roles} for the forward direction, then {roles} for the backward one" if directions == 2 else roles
+            each = f"{roles} of the forward walk, then {roles} of the backward one" if directions == 2 else roles
             found = f"{count} activation{'' if count == 1 else 's'}"
             yield Breach("activation_descs", found, f"{expected}: {each}", (known.why("num_directions"),))
 
@@ -102,7 +102,7 @@ class RecurrentDesc(OperatorDesc):
 
 
 class RNNDesc(RecurrentDesc, dml="RNN"):
-    """DML_RNN_OPERATOR_DESC: h[t] = f(x[t] Wᵀ + h[t-1] Rᵀ + Wb + Rb).
+    """DML_RNN_OPERATOR_DESC: a simple recurrent layer; its state h is f of the input and of the state before.
 
     Attributes:
         input_tensor: x, [1, T, B, I].
@@ -134,7 +134,7 @@ class RNNDesc(RecurrentDesc, dml="RNN"):
 
 
 class LSTMDesc(RecurrentDesc, dml="LSTM"):
-    """DML_LSTM_OPERATOR_DESC: a cell state c beside h, kept or changed by gates.
+    """DML_LSTM_OPERATOR_DESC: long short-term memory, a recurrent layer with a cell state c beside h; gates keep or change it.
 
     Along 4H the gates are i (input), o (output), f (forget), c (cell): ONNX's order, not the i, f, g, o of cuDNN and PyTorch.
 
@@ -190,7 +190,7 @@ h[t] = o * h(c[t])"""
 
 
 class GRUDesc(RecurrentDesc, dml="GRU"):
-    """DML_GRU_OPERATOR_DESC: h is replaced as far as the update gate z lets it.
+    """DML_GRU_OPERATOR_DESC: gated recurrent units, a recurrent layer that replaces its state h as far as the update gate z lets it.
 
     Along 3H the gates are z (update), r (reset), h (hidden): ONNX's order, not the r, z, n of cuDNN and PyTorch.
 

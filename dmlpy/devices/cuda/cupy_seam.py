@@ -122,9 +122,14 @@ class CupySeam:
 
     def device_count(self) -> int:
         try:
-            return int(self._runtime.getDeviceCount())
-        except Exception:
-            return 0  # no CuPy, no driver, no GPU: nothing to run on, which is an answer
+            count = int(self._runtime.getDeviceCount())
+        except DeviceError:
+            raise
+        except Exception as error:
+            raise DeviceError(f"no GPU answers: {error or type(error).__name__}") from error
+        if count == 0:
+            raise DeviceError("no GPU answers: CUDA finds none")
+        return count
 
     @_translated
     def limits(self, device: int) -> Limits:
@@ -154,8 +159,7 @@ class CupySeam:
     def _use(self, device: int) -> Iterator[None]:
         runtime = self._runtime
         before = runtime.getDevice()
-        if before != device:
-            runtime.setDevice(device)
+        runtime.setDevice(device)  # also if it is: in a fresh thread this binds the context, without which the driver's functions fail
         try:
             yield
         finally:
@@ -208,7 +212,8 @@ class CupySeam:
         def read(attribute: int) -> int:
             return int(self._driver.funcGetAttribute(attribute, function.launcher.ptr))
 
-        return FunctionAttributes(read(_REGISTERS), read(_LOCAL_BYTES), read(_SHARED_BYTES), function.max_threads)
+        with self.use(function.device):
+            return FunctionAttributes(read(_REGISTERS), read(_LOCAL_BYTES), read(_SHARED_BYTES), function.max_threads)
 
     @_translated
     def occupancy(self, function: CupyFunction, threads: int, shared_bytes: int) -> int:
@@ -288,8 +293,8 @@ class CupySeam:
         with self._on(device, stream):
             made = self._cupy.empty(packed.shape, packed.dtype)
             if packed.nbytes:
-                # From pageable memory the call returns when the source has been read, so `packed` may go.
                 self._runtime.memcpyAsync(made.data.ptr, packed.ctypes.data, packed.nbytes, self._runtime.memcpyHostToDevice, stream)
+                self._runtime.streamSynchronize(stream)  # pinned memory is read by the GPU itself: until then `packed` has to stay
         return made
 
     @_translated

@@ -14,10 +14,14 @@ from dmlpy.descs import OperatorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
-from dmlpy.devices.device import DEVICE_KINDS, Device, Memory, show_bytes
+from dmlpy.devices.device import Device, Memory, show_bytes
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.operators.recurrent import RecurrentDesc
+from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc
+
+_DLPACK_CUDA = (2, 13)
+"""kDLCUDA and kDLCUDAManaged of dlpack.h: memory that a kernel can use."""
 
 
 class CudaDevice(Device):
@@ -82,9 +86,11 @@ class CudaDevice(Device):
             return self.seam.read(pointer, size, stream)
 
     def view(self, value: Any) -> ArrayView:
-        if not hasattr(value, "__cuda_array_interface__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] != 1:
-            value = self.seam.from_dlpack(value)
-        return arrays.view(value)
+        try:
+            only_dlpack = not hasattr(value, "__cuda_array_interface__") and value.__dlpack_device__()[0] in _DLPACK_CUDA
+        except Exception:
+            only_dlpack = False  # no such method, or another library's failure, which `arrays.view` puts into words
+        return arrays.view(self.seam.from_dlpack(value) if only_dlpack else value)
 
     def current_stream(self) -> int:
         return self.seam.current_stream(self.ordinal)
@@ -120,11 +126,13 @@ class CudaDevice(Device):
 
 
 @cache
-def _cuda_device(index: int) -> CudaDevice | None:
+def cuda_device(index: int) -> CudaDevice | str:
+    """The GPU of an index, or why there is none."""
     from dmlpy.devices.cuda.cupy_seam import CupySeam
 
     seam = CupySeam()
-    return CudaDevice(seam, index) if index < seam.device_count() else None
-
-
-DEVICE_KINDS["cuda"] = _cuda_device
+    try:
+        count = seam.device_count()
+    except DeviceError as error:
+        return f"{error}; a GPU needs dmlpy[cuda12] or dmlpy[cuda13] and NVIDIA's driver, device='numpy' needs neither"
+    return CudaDevice(seam, index) if index < count else f"there {'is 1 GPU' if count == 1 else f'are {count} GPUs'}"

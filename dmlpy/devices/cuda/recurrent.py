@@ -110,11 +110,13 @@ def step_kernel(name: str, data_type: np.dtype[Any], cell: str, forward: str, ba
 
 
 def copy_kernel(source: np.dtype[Any], destination: np.dtype[Any]) -> Kernel:
+    """`copy` of a strided tensor into a packed one, of the same or another element type."""
     types = f"<{scalar_type(source)}, {scalar_type(destination)}>"
     return Kernel("pack.cu", f"copy{types}", COPY, f"CopyParameters{types}")
 
 
 def pack_bias_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """`pack_bias` of a bias of this element type, summed in float32."""
     scalar = scalar_type(data_type)
     return Kernel("pack.cu", f"pack_bias<{scalar}>", PACK_BIAS, f"PackBiasParameters<{scalar}>")
 

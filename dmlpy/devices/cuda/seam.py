@@ -65,7 +65,7 @@ class Seam(Protocol):
     name: str
 
     def device_count(self) -> int:
-        """0 where no GPU answers; never raises."""
+        """How many GPUs there are, at least one. Raises DeviceError where none answers: no CUDA library, no driver, no GPU."""
 
     def limits(self, device: int) -> Limits: ...
     def free_memory(self, device: int) -> int: ...
@@ -113,7 +113,9 @@ class Seam(Protocol):
     def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:
         """An array in device memory (CuPy's) of these sizes and element strides."""
 
-    def to_device(self, device: int, array: np.ndarray[Any, Any], stream: int) -> Any: ...
+    def to_device(self, device: int, array: np.ndarray[Any, Any], stream: int) -> Any:
+        """A copy in device memory; waits for the stream, so that the array may be changed afterwards."""
+
     def to_host(self, array: Any, stream: int) -> np.ndarray[Any, Any]:
         """A NumPy copy of an array in device memory; waits for the stream."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
 from collections.abc import Callable
 from functools import cache
@@ -11,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from dmlpy import arrays
-from dmlpy.arrays import ArrayView
+from dmlpy.arrays import ArrayView, array_at
 from dmlpy.descs import OperatorDesc
-from dmlpy.devices.device import DEVICE_KINDS, Device, Memory
+from dmlpy.devices.device import Device, Memory
 from dmlpy.devices.numpy.recurrent import RecurrentPlan
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.enums import HResult
@@ -53,9 +52,12 @@ class NumpyDevice(Device):
         return Memory(start + -start % _ALIGNMENT, size, block)
 
     def empty(self, desc: TensorDesc, stream: int) -> np.ndarray[Any, Any]:
-        if desc.is_packed:
-            return np.empty(desc.sizes, desc.data_type.numpy)
-        flat = np.zeros(desc.span, desc.data_type.numpy)
+        try:
+            if desc.is_packed:
+                return np.empty(desc.sizes, desc.data_type.numpy)
+            flat = np.zeros(desc.span, desc.data_type.numpy)
+        except MemoryError:
+            raise DeviceError(f"the host has no memory left for {desc.summary()}", hresult=HResult.E_OUTOFMEMORY) from None
         return np.lib.stride_tricks.as_strided(flat, desc.sizes, desc.numpy_strides())
 
     def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> np.ndarray[Any, Any]:
@@ -68,7 +70,7 @@ class NumpyDevice(Device):
         return Memory(data.ctypes.data, data.nbytes, data)
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
-        return ctypes.string_at(pointer, size)
+        return array_at(pointer, (size,), np.uint8, (1,)).tobytes()
 
     def view(self, value: Any) -> ArrayView:
         return arrays.view(value)
@@ -87,8 +89,6 @@ class NumpyDevice(Device):
 
 
 @cache
-def _numpy_device(index: int) -> NumpyDevice | None:
-    return NumpyDevice() if index == 0 else None
-
-
-DEVICE_KINDS["numpy"] = _numpy_device
+def numpy_device(index: int) -> NumpyDevice | str:
+    """The NumPy device, or why there is none of that index."""
+    return NumpyDevice() if index == 0 else "there is one NumPy device, 'numpy'"

@@ -11,7 +11,6 @@ allocates nothing. Arithmetic, gates and states are in the compute type; FLOAT16
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from dmlpy.arrays import array_at
 from dmlpy.devices.numpy.activation import Activation
 from dmlpy.devices.plan import Launch, Plan, Pointers
 from dmlpy.enums import RecurrentDirection
@@ -36,15 +36,6 @@ _CHUNK_BYTES = 1 << 19
 """Bytes of input products that one chunk of steps holds: half of a core's second-level cache, or less."""
 
 
-def array_at(pointer: int, sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int] | None = None) -> Array:
-    """Host memory as an array, without a copy and without keeping it alive; strides in elements, packed if None."""
-    item = np.dtype(dtype)
-    counted = packed_strides(sizes) if strides is None else strides
-    span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, counted, strict=True))
-    memory = (ctypes.c_byte * (span * item.itemsize)).from_address(pointer)
-    return np.ndarray(tuple(sizes), item, memoryview(memory), strides=tuple(stride * item.itemsize for stride in counted))
-
-
 class _Layout:
     """Named arrays laid one after the other in one block of memory, each at a multiple of 64 bytes."""
 
@@ -56,7 +47,9 @@ class _Layout:
             self.size += -(-prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
 
     def arrays(self, pointer: int) -> dict[str, Array]:
-        return {name: array_at(pointer + offset, shape, dtype) for name, (offset, shape, dtype) in self._places.items()}
+        return {
+            name: array_at(pointer + offset, shape, dtype, packed_strides(shape)) for name, (offset, shape, dtype) in self._places.items()
+        }
 
 
 class RecurrentPlan(Plan):

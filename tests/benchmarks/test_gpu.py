@@ -1,0 +1,95 @@
+"""Recurrent layers on a GPU, beside PyTorch's (cuDNN) where that is installed: the same sizes and types, TF32 off, weights packed before.
+
+    pytest tests/benchmarks/test_gpu.py -m gpu --benchmark-only
+
+A round is `REPEATS` forward passes, timed by the GPU's own clock. `extra_info["us_per_step"]` is the median; `torch_us_per_step` PyTorch's.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import dmlpy as dml
+
+pytestmark = pytest.mark.gpu
+
+REPEATS, ROUNDS = 10, 15
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def dispatch_of(cell: str, steps: int, batch: int, hidden: int, dtype: Any) -> dml.Dispatch:
+    """A layer bound on the GPU, I = H, with random weights that are packed."""
+    device, rng = dml.device("cuda"), np.random.default_rng(0)
+    rows = GATES[cell] * hidden
+    sizes = {
+        "input_tensor": (1, steps, batch, hidden),
+        "weight_tensor": (1, 1, rows, hidden),
+        "recurrence_tensor": (1, 1, rows, hidden),
+        "bias_tensor": (1, 1, 1, 2 * rows),
+    }
+    arrays = {name: device.from_host((rng.standard_normal(size) * hidden**-0.5).astype(dtype)) for name, size in sizes.items()}
+    descs: dict[str, Any] = {name: dml.TensorDesc.of(array) for name, array in arrays.items()}
+    sigmoid, tanh = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
+    desc: dml.RecurrentDesc
+    if cell == "LSTM":
+        desc = dml.LSTMDesc(**descs, activation_descs=[sigmoid, tanh, tanh], direction="FORWARD")
+    elif cell == "GRU":
+        desc = dml.GRUDesc(**descs, activation_descs=[sigmoid, tanh], direction="FORWARD", linear_before_reset=True)
+    else:
+        desc = dml.RNNDesc(**descs, activation_descs=[tanh], direction="FORWARD")
+    desc = desc.with_outputs()
+    x = arrays.pop("input_tensor")
+    stream = device.current_stream()
+    outputs = {field.name: device.empty(desc.tensors()[field.name], stream) for field in desc.outputs()}
+    return dml.compile(desc, device).prepare(**arrays).bind({"input_tensor": x}, outputs)
+
+
+def torch_layer(cell: str, steps: int, batch: int, hidden: int, dtype: Any) -> Callable[[], object] | None:
+    """PyTorch's forward pass of the same sizes on its current stream, or None."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    kind = {"float32": torch.float32, "float16": torch.float16}[np.dtype(dtype).name]
+    layer = getattr(torch.nn, cell)(hidden, hidden).to("cuda", kind).eval()
+    x = torch.randn(steps, batch, hidden, device="cuda", dtype=kind)
+
+    def run() -> None:
+        with torch.no_grad():
+            layer(x)
+
+    return run
+
+
+def milliseconds(run: Callable[[], object]) -> float:
+    """Of one run of `REPEATS`, by events on the default stream."""
+    device = dml.device("cuda")
+    stop = device.start_timer(device.current_stream())
+    for _ in range(REPEATS):
+        run()
+    assert stop is not None
+    return stop() / REPEATS
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("cell", list(GATES))
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(100, 1, 64), (100, 64, 64), (100, 16, 256), (50, 64, 512), (100, 64, 1024)])
+def test_forward(benchmark: BenchmarkFixture, cell: str, steps: int, batch: int, hidden: int, dtype: Any) -> None:
+    dispatch = dispatch_of(cell, steps, batch, hidden, dtype)
+    found: list[float] = []
+    benchmark.pedantic(lambda: found.append(milliseconds(dispatch)), rounds=ROUNDS, warmup_rounds=3)
+    benchmark.extra_info["plan"] = dispatch.operator.plan.splitlines()[0]
+    benchmark.extra_info["us_per_step"] = 1e3 * statistics.median(found[3:]) / steps
+    theirs = torch_layer(cell, steps, batch, hidden, dtype)
+    if theirs is not None:
+        times = [milliseconds(theirs) for _ in range(ROUNDS + 3)][3:]
+        benchmark.extra_info["torch_us_per_step"] = 1e3 * statistics.median(times) / steps

@@ -1,0 +1,424 @@
+"""`CupySeam` call by call, over a CuPy that obeys CUDA's rules and needs no GPU."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda import cupy_seam
+from dmlpy.devices.cuda.cupy_seam import CupySeam
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.enums import HResult
+from dmlpy.problems import DeviceError
+from tests.fake_cupy import CUDARuntimeError, Machine, fake_cupy
+from tests.test_cuda_device import large
+from tests.test_operator import inputs, rnn
+
+ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int32)], align=True))
+BLOCK = (128, 1, 1)
+
+
+class FakeCublas:
+    """Notes the stream, the workspace and the current device of each product."""
+
+    machine: Machine
+
+    def __init__(self) -> None:
+        self.device = self.machine.device()
+        self.workspaces: dict[int, tuple[int, int]] = {}
+        self.products: list[tuple[int, tuple[int, int] | None, bool]] = []
+
+    def use_workspace(self, stream: int, pointer: int, size: int) -> None:
+        assert pointer % 256 == 0
+        if size:
+            self.workspaces[stream] = pointer, size
+        else:
+            del self.workspaces[stream]
+
+    def gemm(self, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool) -> None:
+        assert self.machine.device() == self.device, "a handle works on its own device only"
+        used = (stream, self.workspaces.get(stream), accumulate)
+        self.machine.issue(stream, lambda: self.products.append(used))
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(machine))
+    monkeypatch.setattr(cupy_seam, "Cublas", type("Cublas", (FakeCublas,), {"machine": machine}))
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
+    return CupySeam()
+
+
+def in_a_fresh_thread(work: Callable[[], Any]) -> Any:
+    """The result of work in a thread that has not called CUDA yet."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(results[0], BaseException):
+        raise results[0]
+    return results[0]
+
+
+def matrix() -> Matrix:
+    return Matrix(512, 1, 1, 1, np.dtype(np.float32))
+
+
+# the stand-in is CuPy's likeness
+
+
+@pytest.mark.parametrize("part", ["runtime", "nvrtc"])
+def test_the_stand_in_has_cupys_names_and_parameters(part: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    real, fake = getattr(cupy.cuda, part), getattr(fake_cupy(Machine()).cuda, part)
+    names = [name for name in dir(type(fake)) if not name.startswith("_")]
+    assert len(names) >= 11
+    for name in names:
+        ours, theirs = getattr(fake, name), getattr(real, name)
+        if not callable(ours):
+            assert ours == theirs, name
+        elif inspect.isroutine(theirs):
+            listed = re.match(rf"{name}\((.*?)\)", theirs.__doc__)
+            assert listed is not None, name
+            parameters = [text.split("=")[0].split()[-1] for text in listed[1].split(",") if text.strip()]
+            assert list(inspect.signature(ours).parameters) == parameters, name
+
+
+def test_the_stand_ins_driver_calls_have_cupys_parameters() -> None:
+    cupy = pytest.importorskip("cupy")
+    for name, ours in vars(fake_cupy(Machine()).cuda.driver).items():
+        listed = re.match(rf"{name}\((.*?)\)", getattr(cupy.cuda.driver, name).__doc__)
+        assert listed is not None, name
+        assert list(inspect.signature(ours).parameters) == [text.split()[-1] for text in listed[1].split(",")], name
+
+
+def test_cupy_has_what_the_seam_uses_beside() -> None:
+    cupy = pytest.importorskip("cupy")
+    stream = cupy.cuda.Stream.__new__(cupy.cuda.Stream)
+    stream.ptr, stream.device_id, stream._foreign_stream_ref = 0x7000, 0, object()
+    stream.__del__()  # a stream from outside is not destroyed with its wrapper: that would fail here, where no driver is
+    stream.ptr = 0
+    memory = cupy.cuda.UnownedMemory(0x10000, 4096, None, 0)
+    made = cupy.ndarray((2, 3), np.dtype(np.float16), memptr=cupy.cuda.MemoryPointer(memory, 0), strides=(16, 2))
+    assert made.strides == (16, 2)
+    assert callable(cupy.asnumpy)
+    for name in ("Stream", "Event", "alloc", "get_current_stream", "get_elapsed_time"):
+        assert callable(getattr(cupy.cuda, name)), name
+
+
+# the device
+
+
+def test_limits(seam: CupySeam) -> None:
+    limits = seam.limits(1)
+    assert (limits.name, limits.compute_capability, limits.multiprocessors) == ("Fake GPU", 90, 132)
+    assert limits.shared_memory_per_block == 227 << 10
+    assert seam.device_count() == 2
+
+
+def test_free_memory_counts_what_the_pool_would_give_again(seam: CupySeam, machine: Machine) -> None:
+    memory = seam.allocate(0, 1 << 20, 0)
+    assert seam.free_memory(0) == machine.memory - (1 << 20)
+    del memory
+    assert seam.free_memory(0) == machine.memory
+
+
+def test_the_threads_device_is_given_back(seam: CupySeam, machine: Machine) -> None:
+    def fail() -> None:
+        with seam.use(1):
+            assert machine.device() == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert machine.device() == 0
+
+
+# kernels
+
+
+@pytest.mark.parametrize(
+    ("architecture", "target", "kind"), [(80, "sm_80", b"cubin"), (86, "compute_80", b"ptx"), (100, "compute_90", b"ptx")]
+)
+def test_a_gpu_that_nvrtc_does_not_know_gets_intermediate_code(
+    seam: CupySeam, machine: Machine, architecture: int, target: str, kind: bytes
+) -> None:
+    image, symbol = seam.compile("source", "copy<float>", architecture)
+    assert (image, symbol) == (kind + b" of copy<float>", "_Z_copy<float>")
+    assert machine.compiled == [("--std=c++17", f"--gpu-architecture={target}")]
+
+
+def test_a_refused_source_is_told_with_the_log(seam: CupySeam) -> None:
+    sys.modules["cupy"].cuda.nvrtc.refused = "kernel.cu(3): error: expected a ';'"
+    with pytest.raises(DeviceError, match=r"copy<float> for sm_90:\nkernel\.cu\(3\)"):
+        seam.compile("source", "copy<float>", 90)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("static", [0, 1024])
+def test_a_kernel_may_have_all_the_shared_memory_that_a_block_can(device: int, static: int, seam: CupySeam, machine: Machine) -> None:
+    machine.static_shared = static
+    function = in_a_fresh_thread(lambda: seam.load(device, b"image", "symbol", machine.optin))
+    largest = machine.optin - static
+    in_a_fresh_thread(lambda: seam.launch(function, (1, 1, 1), 128, largest, ARGUMENT, 0))
+    assert machine.launches == [(0, device, ARGUMENT.tobytes(), largest)]
+    with pytest.raises(DeviceError, match="CUDA_ERROR_INVALID_VALUE"):
+        seam.launch(function, (1, 1, 1), 128, largest + 1, ARGUMENT, 0)
+    assert machine.device() == 0
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_fresh_thread_can_ask_about_a_kernel(device: int, seam: CupySeam) -> None:
+    function = seam.load(device, b"image", "symbol", 0)
+    assert in_a_fresh_thread(lambda: seam.attributes(function)).registers == 128
+    assert in_a_fresh_thread(lambda: seam.occupancy(function, 128, 0)) == 1
+
+
+def test_a_launch_takes_the_arguments_value(seam: CupySeam, machine: Machine) -> None:
+    function = seam.load(0, b"image", "symbol", 0)
+    argument = ARGUMENT.copy()
+    stream = sys.modules["cupy"].cuda.Stream()
+    for count in (1, 2):
+        argument["count"] = count
+        seam.launch(function, (1, 1, 1), 128, 0, argument, stream.ptr)
+    assert [np.frombuffer(run[2], ARGUMENT.dtype)["count"][0] for run in machine.launches] == [1, 2]
+    assert {run[0] for run in machine.launches} == {stream.ptr}
+
+
+def test_a_cooperative_grid_that_is_too_large_is_refused(seam: CupySeam, machine: Machine) -> None:
+    function = seam.load(0, b"image", "symbol", 0)
+    in_a_fresh_thread(lambda: seam.launch(function, (132, 1, 1), 128, 0, ARGUMENT, 0, cooperative=True))
+    with pytest.raises(DeviceError, match="133"):
+        seam.launch(function, (133, 1, 1), 128, 0, ARGUMENT, 0, cooperative=True)
+    assert len(machine.launches) == 1
+
+
+def test_each_device_has_a_handle_of_its_own(seam: CupySeam) -> None:
+    for device in (1, 0, 1):
+        seam.gemm(device, matrix(), matrix(), matrix(), 0, accumulate=device == 1)
+    assert seam._cublas[1].products == [(0, None, True)] * 2  # type: ignore[attr-defined]
+    assert seam._cublas[0].products == [(0, None, False)]  # type: ignore[attr-defined]
+
+
+# memory
+
+
+def test_freed_memory_goes_back_to_the_stream_that_asked_for_it(seam: CupySeam) -> None:
+    stream = sys.modules["cupy"].cuda.Stream()
+    memory = seam.allocate(0, 4096, stream.ptr)
+    pointer = memory.pointer
+    del memory  # work on `stream` may still use it: only later work of that stream may have it
+    other = seam.allocate(0, 4096, 0)
+    assert other.pointer != pointer
+    assert seam.allocate(0, 4096, stream.ptr).pointer == pointer
+    assert stream.ptr in sys.modules["cupy"].cuda.runtime._machine.streams, "a caller's stream is not destroyed"
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_host_arrays_come_and_go(device: int, seam: CupySeam, machine: Machine) -> None:
+    source = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
+    wanted = source.copy()
+    made = seam.to_device(device, source, 0)
+    source[...] = -1  # the caller's again, also where the copy is asynchronous: from pinned memory, say
+    np.testing.assert_array_equal(seam.to_host(made, 0), wanted)
+    assert seam.to_host(seam.to_device(device, np.zeros((2, 0), np.float16), 0), 0).shape == (2, 0)
+    assert machine.blocks[made.data.ptr][0] == device
+    assert machine.device() == 0
+
+
+def test_a_pinned_array_is_the_callers_again(seam: CupySeam) -> None:
+    source = np.ones(8, np.float32)
+    made = seam.to_device(0, source, 0)
+    source[:] = 2
+    np.testing.assert_array_equal(seam.to_host(made, 0), 1)
+
+
+def test_strided_arrays_are_as_large_as_they_reach(seam: CupySeam, machine: Machine) -> None:
+    made = seam.empty(0, (2, 3), (8, 1), np.dtype(np.float32), 0)
+    assert made.strides == (32, 4)
+    assert machine.blocks[made.data.ptr][1].nbytes == 512 + 4 * (8 + 2 + 1)
+    assert seam.empty(0, (2, 0), (0, 1), np.dtype(np.float32), 0).shape == (2, 0)
+
+
+def test_bytes(seam: CupySeam, machine: Machine) -> None:
+    memory = seam.allocate(0, 8, 0)
+    seam.memset(memory.pointer, 0x11, 8, 0)
+    seam.copy(memory.pointer + 4, memory.pointer, 2, 0)
+    seam.memset(memory.pointer, 0x22, 1, 0)
+    assert seam.read(memory.pointer, 8, 0) == b"\x22" + b"\x11" * 7
+    assert machine.synchronized == [0]
+
+
+def test_a_dlpack_array_is_taken_on_its_device(seam: CupySeam) -> None:
+    class Exporter:
+        streams: list[int] = []
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 1
+
+        def __dlpack__(self, *, stream: int) -> str:
+            self.streams.append(stream)
+            return "array"
+
+    assert seam.from_dlpack(Exporter()) == "array"
+    assert Exporter.streams == [1], "ordered before CuPy's current stream"
+
+
+# order
+
+
+def test_the_default_stream_is_not_asked_whether_it_captures(seam: CupySeam) -> None:
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    stream.begin_capture()
+    assert seam.is_capturing(stream.ptr)
+    assert not seam.is_capturing(0)
+    assert not seam.is_capturing(1)
+    stream.end_capture()
+    assert not seam.is_capturing(stream.ptr)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_graph_has_the_memory_of_its_products(device: int, seam: CupySeam, machine: Machine) -> None:
+    function = seam.load(device, b"image", "symbol", 0)
+
+    def issue(stream: int) -> None:
+        seam.launch(function, (1, 1, 1), 128, 0, ARGUMENT, stream)
+        seam.gemm(device, matrix(), matrix(), matrix(), stream)
+
+    graph = seam.capture(device, issue)
+    blas: Any = seam._cublas[device]
+    assert not machine.launches
+    assert not blas.products
+    for turn in (1, 2):
+        seam.launch_graph(graph, 0)
+        assert len(machine.launches) == len(blas.products) == turn
+    assert blas.products[0][1] == (graph.workspace.pointer, 32 << 20)
+    assert not blas.workspaces
+    assert machine.device() == 0
+
+
+def test_a_capture_that_fails_is_ended(seam: CupySeam, machine: Machine) -> None:
+    def issue(stream: int) -> None:
+        seam.gemm(0, matrix(), matrix(), matrix(), stream)
+        seam.synchronize(stream)
+
+    with pytest.raises(DeviceError, match="StreamCaptureUnsupported"):
+        seam.capture(0, issue)
+    assert not machine.recordings
+    assert not seam._cublas[0].workspaces  # type: ignore[attr-defined]
+
+
+def test_events(seam: CupySeam) -> None:
+    with seam.use(1):
+        start, end = seam.record_event(0), seam.record_event(0)
+    assert seam.elapsed_ms(start, end) == 1.5
+
+
+def test_the_current_stream_is_cupys(seam: CupySeam) -> None:
+    stream = sys.modules["cupy"].cuda.Stream()
+    with stream:
+        assert seam.current_stream(0) == stream.ptr
+        assert seam.current_stream(1) == 0
+        assert in_a_fresh_thread(lambda: seam.current_stream(0)) == 0
+    assert seam.current_stream(0) == 0
+
+
+# failures
+
+
+def test_no_memory_is_told_as_that(seam: CupySeam, machine: Machine) -> None:
+    with pytest.raises(DeviceError, match="Out of memory") as error:
+        seam.allocate(0, machine.memory + 1, 0)
+    assert error.value.hresult == HResult.E_OUTOFMEMORY
+
+
+def test_errors_of_the_machine_are_device_errors(seam: CupySeam, machine: Machine) -> None:
+    function = seam.load(0, b"image", "symbol", 0)
+    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+    calls: list[Callable[[], object]] = [
+        lambda: seam.launch(function, (1, 1, 1), 128, 0, ARGUMENT, 0),
+        lambda: seam.synchronize(0),
+        lambda: seam.allocate(0, 16, 0),
+        lambda: seam.free_memory(0),
+        lambda: seam.read(512, 1, 0),
+        lambda: seam.copy(512, 512, 1, 0),
+    ]
+    for call in calls:
+        with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):
+            call()
+
+
+@pytest.mark.parametrize("error", [ImportError("libcudart.so.13"), OSError("broken"), RuntimeError("two CuPys")])
+def test_a_cupy_that_cannot_be_imported_is_no_gpu(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    class Refusing:
+        """Finds CuPy, and fails to load it."""
+
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+            if name == "cupy":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Refusing, *sys.meta_path])
+    for ask in (CupySeam().device_count, lambda: CupySeam().limits(0)):
+        with pytest.raises(DeviceError, match=str(error)):
+            ask()
+
+
+# whole plans
+
+
+@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("hidden", ["walk", "step"])
+def test_whole_plans_keep_cudas_rules(device: int, hidden: str, seam: CupySeam, machine: Machine) -> None:
+    machine.optin = (227 if hidden == "walk" else 64) << 10
+    desc: dml.RecurrentDesc = rnn() if hidden == "walk" else large()
+    gpu = CudaDevice(seam, device)
+    op = dml.compile(desc, gpu)
+    assert f"family {hidden}" in op.plan
+    given = {name: gpu.from_host(array) for name, array in inputs(desc).items()}
+    stream = sys.modules["cupy"].cuda.Stream
+    with seam.use(device):
+        other = stream(non_blocking=True)
+    in_a_fresh_thread(lambda: op(**given, stream=other))
+    assert {run[:2] for run in machine.launches} == {(other.ptr, device)}
+    constants = {name: given[name] for name in op._plan.constants}
+    prepared = op.prepare(**constants)
+    rest = {name: array for name, array in given.items() if name not in constants}
+    outputs = {field.name: gpu.empty(desc.tensors()[field.name], 0) for field in desc.outputs() if field.name in desc.tensors()}
+    dispatch = prepared.bind(rest, outputs)
+    machine.launches.clear()
+    in_a_fresh_thread(dispatch)
+    once = len(machine.launches)
+    assert once >= 1
+    with seam.use(device):
+        capturing = stream(non_blocking=True)
+    capturing.begin_capture()
+    in_a_fresh_thread(lambda: dispatch(capturing))
+    graph = capturing.end_capture()
+    assert len(machine.launches) == once, "a capture runs nothing"
+    graph.launch(other)
+    assert len(machine.launches) == 2 * once
+    assert machine.device() == 0
