@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
@@ -115,7 +113,7 @@ def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanatio
     level = parse_level(feature_level)
     kind = find(name)
     row = row_at(kind.support, level) if kind.introduced() <= level else None
-    summary, texts = _docstring(kind)
+    summary, texts = kind.documentation()
     fields = tuple(_fields(kind, row or row_at(kind.support, kind.introduced()), texts))
     return Explanation(kind, level, summary, kind.formula, fields, dict(kind.rules()), row)
 
@@ -137,22 +135,6 @@ def find(name: str) -> type[OperatorDesc]:
     remedy = f"did you mean {candidate}?" if candidate else "dmlpy explain, without a name, lists them"
     problem = Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)
     raise DescError("operator", [problem])
-
-
-def _docstring(kind: type[OperatorDesc]) -> tuple[str, dict[str, str]]:
-    """The text above `Attributes:`, without the struct's name, and the explanation of each member."""
-    head, _, tail = (inspect.getdoc(kind) or "").partition("Attributes:")
-    summary = head.strip().removeprefix(f"{kind.c_name}: ")
-    texts: dict[str, str] = {}
-    name = ""
-    for line in inspect.cleandoc(tail).splitlines():
-        match = re.match(r"(\w+): (.*)", line)
-        if match is not None and match[1] in kind.model_fields:
-            name = match[1]
-            texts[name] = match[2]
-        elif name:
-            texts[name] += " " + line.strip()
-    return summary, texts
 
 
 def _fields(kind: type[OperatorDesc], row: Since, texts: dict[str, str]) -> Iterator[FieldExplanation]:

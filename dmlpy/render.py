@@ -60,13 +60,14 @@ class Table:
         return table
 
     def to_text(self) -> str:
-        """The table without colours, as wide as it needs."""
+        """The table without colours, as wide as it needs, in ASCII as far as its cells are: `print` must work in every encoding."""
         import rich.console
 
         console = rich.console.Console(width=200, color_system=None, legacy_windows=False)
         with console.capture() as capture:
             console.print(self.to_rich())
-        return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+        text = capture.get().translate({ord("─"): "-", ord("✗"): "x"})
+        return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 
     def to_html(self) -> str:
         """The table for a notebook; broken rows are red and begin with a cross."""

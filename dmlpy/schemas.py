@@ -6,7 +6,6 @@ relates members to each other is in their `x-dml` block, for people and other to
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from dmlpy.descs import C_PREFIX, OPERATORS, OperatorDesc, TensorField
 from dmlpy.enums import DmlEnum, TensorFlags
 from dmlpy.naming import c_member
 from dmlpy.operators.activation import ActivationDesc
+from dmlpy.structs import Struct
 from dmlpy.support import Since, TypeSet
 from dmlpy.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 
@@ -241,17 +241,14 @@ def _types(field: TensorField, row: Since) -> TypeSet:
     return row.types[field.marker.types] if isinstance(field.marker.types, str) else field.marker.types
 
 
-def _summary(kind: type[Any]) -> str:
-    """The first paragraph of a class's docstring, on one line, without the C name that some begin with."""
-    paragraph = " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].split())
-    return re.sub(r"^DML_\w+: ", "", paragraph)
+def _summary(kind: type[Struct]) -> str:
+    """The first paragraph of a class's docstring, on one line."""
+    return " ".join(kind.documentation()[0].partition("\n\n")[0].split())
 
 
-def _attribute_docs(kind: type[Any]) -> dict[str, str]:
-    """What a class's docstring tells of each member under `Attributes:`."""
-    section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, flags=re.MULTILINE)
-    return {name: _in_c(kind, " ".join(text.split())) for name, text in entries}
+def _attribute_docs(kind: type[Struct]) -> dict[str, str]:
+    """What a class's docstring tells of each member, with names in the C spelling."""
+    return {name: _in_c(kind, text) for name, text in kind.documentation()[1].items()}
 
 
 def _in_c(kind: type[Any], text: str) -> str:

@@ -6,8 +6,10 @@ struct could not hold: unknown or missing members, a text where a number belongs
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
@@ -197,6 +199,21 @@ class Struct(BaseModel):
         if spelling in cls.model_fields:
             return spelling
         return next((name for name in cls.model_fields if c_member(name) == spelling), None)
+
+    @classmethod
+    def documentation(cls) -> tuple[str, dict[str, str]]:
+        """What the docstring says: the text above `Attributes:` without the C name that it may begin with, and a line for each member."""
+        head, _, tail = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:")
+        members: dict[str, str] = {}
+        name = ""
+        for line in inspect.cleandoc(tail).splitlines():
+            match = re.match(r"(\w+): (.*)", line)
+            if match is not None and match[1] in cls.model_fields:
+                name = match[1]
+                members[name] = match[2]
+            elif name:
+                members[name] += " " + line.strip()
+        return head.strip().removeprefix(f"{cls.c_name}: "), members
 
     @classmethod
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:

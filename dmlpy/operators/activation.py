@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import BeforeValidator
 
 from dmlpy.descs import Breach, In, OperatorDesc, Out, rule
 from dmlpy.enums import FeatureLevel
@@ -296,4 +296,4 @@ if TYPE_CHECKING:
 
     Activations = Member[tuple[ActivationDesc, ...], Iterable[ActivationDesc]]
 else:
-    Activations = Annotated[tuple[SerializeAsAny[ActivationDesc], ...], BeforeValidator(_as_activations)]
+    Activations = Annotated[tuple[ActivationDesc, ...], BeforeValidator(_as_activations)]
