@@ -9,6 +9,7 @@ from typing import Any
 from dmlpy import support
 from dmlpy.descs import OperatorDesc, TensorField
 from dmlpy.enums import DataType, FeatureLevel, TensorFlags
+from dmlpy.naming import plural
 from dmlpy.problems import DescError, Problem
 from dmlpy.sizes import Sizes, UnboundSymbolError, align, is_permutation, run_of, show
 from dmlpy.structs import brief
@@ -121,14 +122,13 @@ def _size_problems(
         if count < fitting[0] and all(term.symbol is None and term.factor == 1 for term in field.marker.terms[: fitting[0] - count]):
             remedy = f"put ones in front: sizes {list(padded)}" + (f"; or {remedy}" if remedy else "")
         why = (pattern, f"feature level {level}")
-        yield Problem(
-            "dims.support", f"{field.name}.sizes", f"{count} dimensions {list(tensor.sizes)}", f"{expected} dimensions", why, remedy
-        )
+        found = f"{plural(count, 'dimension')} {list(tensor.sizes)}"
+        yield Problem("dims.support", f"{field.name}.sizes", found, f"{expected} dimensions", why, remedy)
         return
     run = run_of(field.marker.terms, count)
     if run is not None and (width := known.evaluate(run[0])) not in (None, run[1]):
-        expected = f"{count - run[1] + (width or 0)} dimensions"
-        yield Problem("dims.equal", f"{field.name}.sizes", f"{count} dimensions", expected, (pattern, known.why(run[0].symbol or "")))
+        expected = plural(count - run[1] + (width or 0), "dimension")
+        yield Problem("dims.equal", f"{field.name}.sizes", plural(count, "dimension"), expected, (pattern, known.why(run[0].symbol or "")))
         return
     wanted = [known.evaluate(term) for term in terms]
     remedy = None
@@ -139,7 +139,8 @@ def _size_problems(
         if value is not None and size != value and path not in reported:
             expected = str(value) if term.symbol is None else f"{term} = {value}"
             reasons = (pattern,) if term.symbol is None else (pattern, known.why(term.symbol))
-            yield Problem("size.equal", path, str(size), expected, reasons, remedy)
+            half = field.marker.if_half if term.factor % 2 == 0 and 2 * size == value else None
+            yield Problem("size.equal", path, str(size), expected, reasons, half or remedy)
         elif value is None and size % term.factor and path not in reported:
             yield Problem("size.multiple", path, str(size), f"a multiple of {term.factor}", (pattern,))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 from pydantic import BaseModel
 
 from dmlpy.enums import FeatureLevel
-from dmlpy.naming import c_member, nearest
+from dmlpy.naming import c_member, nearest, plural
 from dmlpy.problems import DescError, Problem
 from dmlpy.sizes import Sizes, align, parse, run_of, show
 from dmlpy.structs import Struct, brief, c_value, unwrap
@@ -38,6 +38,7 @@ class In:
         constant: whether it usually stays the same from dispatch to dispatch, so that `prepare` packs it once.
         at_most: the symbol that no value in it may exceed.
         null_when_fused: whether it is null while the operator is part of another struct (activations).
+        if_half: what to do where a size is half of what it should be.
     """
 
     output = False
@@ -50,6 +51,7 @@ class In:
         constant: bool = False,
         at_most: str | None = None,
         null_when_fused: bool = False,
+        if_half: str | None = None,
     ) -> None:
         self.pattern = pattern
         self.terms = parse(pattern)
@@ -57,6 +59,7 @@ class In:
         self.constant = constant
         self.at_most = at_most
         self.null_when_fused = null_when_fused
+        self.if_half = if_half
 
 
 class Out(In):
@@ -264,8 +267,8 @@ class OperatorDesc(Struct):
                 desc = getattr(self, field.name)
                 if desc is not None and any(term.symbol == symbol for term in field.marker.terms):
                     expected = f"{len(field.marker.terms)} dimensions, {show(field.marker.terms)}"
-                    why = (f"{output.name} needs {symbol}",)
-                    yield Problem("size.unknown", f"{field.name}.sizes", f"{len(desc.sizes)} dimensions {list(desc.sizes)}", expected, why)
+                    found = f"{plural(len(desc.sizes), 'dimension')} {list(desc.sizes)}"
+                    yield Problem("size.unknown", f"{field.name}.sizes", found, expected, (f"{output.name} needs {symbol}",))
 
     def _variable_type(self, field: TensorField) -> Any:
         if not isinstance(field.marker.types, str):

@@ -27,3 +27,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     plain = {re.sub(r"\W|_", "", candidate).lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(re.sub(r"\W|_", "", name).lower(), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None
+
+
+def plural(count: int, noun: str) -> str:
+    """A number of things: `1 dimension`, `3 dimensions`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

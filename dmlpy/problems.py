@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dmlpy.enums import HResult
-from dmlpy.naming import c_path
+from dmlpy.naming import c_path, plural
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _one_line(text: str) -> str:
 
 def lay_out(subject: str, problems: Sequence[Problem]) -> str:
     """The text of a report: the subject with the number of problems, then each problem with its reasons."""
-    count = "no problems" if not problems else f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    count = "no problems" if not problems else plural(len(problems), "problem")
     lines = [f"{subject}: {count}"]
     for number, problem in enumerate(problems, 1):
         lines.append(f"{number:2}. {problem.headline()}")

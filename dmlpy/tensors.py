@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 from dmlpy.enums import DataType, TensorFlags, TensorType
+from dmlpy.naming import plural
 from dmlpy.problems import DescError, Problem
 from dmlpy.structs import OptionalUint, OptionalUints, Spelled, Struct, Uint, Uints, brief, c_value, default, unwrap
 
@@ -89,7 +90,7 @@ class TensorDesc(Struct):
             problems.append(Problem("array.strides", "strides", f"{strides} bytes", expected, remedy=remedy))
         missing = 0 if dimension_count is None else dimension_count - len(shape)
         if missing < 0:
-            problems.append(Problem("array.dims", "sizes", f"{len(shape)} dimensions", f"at most {dimension_count}"))
+            problems.append(Problem("array.dims", "sizes", plural(len(shape), "dimension"), f"at most {dimension_count}"))
         if problems:
             raise DescError("TensorDesc.of", problems)
         sizes = (1,) * missing + tuple(shape)
@@ -229,12 +230,12 @@ class TensorDesc(Struct):
         if self.data_type is DataType.UNKNOWN:
             report("type.unknown", "data_type", "UNKNOWN", "a known element type")
         if not 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT:
-            report("dims.range", "sizes", f"{len(self.sizes)} dimensions", f"1 to {MAX_DIMENSION_COUNT} dimensions")
+            report("dims.range", "sizes", plural(len(self.sizes), "dimension"), f"1 to {MAX_DIMENSION_COUNT} dimensions")
         for axis, size in enumerate(self.sizes):
             if not 1 <= size <= MAX_UINT32:
                 report("size.range", f"sizes[{axis}]", size, f"1 to {MAX_UINT32}")
         if self.strides is not None and len(self.strides) != len(self.sizes):
-            report("stride.count", "strides", f"{len(self.strides)} strides", f"{len(self.sizes)}, one for each dimension")
+            report("stride.count", "strides", plural(len(self.strides), "stride"), f"{len(self.sizes)}, one for each dimension")
         for axis, stride in enumerate(self.strides or ()):
             if not 0 <= stride <= MAX_UINT32:
                 remedy = "flip the data: a stride cannot be negative" if stride < 0 else None

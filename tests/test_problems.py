@@ -343,3 +343,28 @@ def test_every_code_of_the_source_is_in_the_table() -> None:
     rules = {name for kind in OPERATORS.values() for name in kind.rules()}
     assert emitted | rules == set(CODES)
     assert len(emitted) > 40
+
+
+def test_one_bias_in_place_of_two_has_its_own_remedy() -> None:
+    for cell, gates in ((dml.RNNDesc, 1), (dml.LSTMDesc, 4), (dml.GRUDesc, 3)):
+        roles = len(cell.activation_roles)
+        tensors = {
+            "input_tensor": [1, 5, 3, 7],
+            "weight_tensor": [1, 2, gates * 4, 7],
+            "recurrence_tensor": [1, 2, gates * 4, 4],
+            "bias_tensor": [1, 1, 1, gates * 4],
+        }
+        desc = cell(
+            **{name: dml.TensorDesc(data_type="FLOAT32", sizes=sizes) for name, sizes in tensors.items()},
+            activation_descs=[dml.ActivationTanhDesc()] * roles * 2,
+            direction="BIDIRECTIONAL",
+        ).with_outputs()
+        found = {problem.path: problem.remedy for problem in dml.check(desc)}
+        assert found["bias_tensor.sizes[3]"] == "it holds Wb, then Rb: where there is one bias only, follow it with as many zeros"
+        assert found["bias_tensor.sizes[2]"] is None, "one direction of two is not one bias of two"
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    flat = dml.TensorDesc(data_type="FLOAT32", sizes=[3])
+    desc = dml.ActivationTanhDesc(input_tensor=flat, output_tensor=flat)
+    assert [problem.found for problem in dml.check(desc, "1_0")] == ["1 dimension [3]"] * 2

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dmlpy.descs import Breach, In, OperatorDesc, Out, rule, size
 from dmlpy.enums import FeatureLevel, RecurrentDirection
+from dmlpy.naming import plural
 from dmlpy.operators.activation import ActivationDesc, Activations
 from dmlpy.sizes import Sizes
 from dmlpy.structs import Bool, Float, Spelled, default
 from dmlpy.support import FLOATS, UINT32, Since
 from dmlpy.tensors import TensorDesc
+
+ONE_BIAS = "it holds Wb, then Rb: where there is one bias only, follow it with as many zeros"
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class RecurrentDesc(OperatorDesc):
         expected = len(self.activation_roles) * directions
         if (count := len(self.activation_descs)) != expected:
             each = f"{roles} of the forward walk, then {roles} of the backward one" if directions == 2 else roles
-            found = f"{count} activation{'' if count == 1 else 's'}"
+            found = plural(count, "activation")
             yield Breach("activation_descs", found, f"{expected}: {each}", (known.why("num_directions"),))
 
     @rule("activations are element-wise functions that can be fused")
@@ -124,7 +127,7 @@ class RNNDesc(RecurrentDesc, dml="RNN"):
     input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
     weight_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size input_size", constant=True)]
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size hidden_size", constant=True)]
-    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 2*hidden_size", constant=True)] = None
+    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 2*hidden_size", constant=True, if_half=ONE_BIAS)] = None
     hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
     sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
     output_sequence_tensor: Annotated[TensorDesc | None, Out("seq_length num_directions batch_size hidden_size")] = None
@@ -169,7 +172,7 @@ h[t] = o * h(c[t])"""
     input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
     weight_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size input_size", constant=True)]
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size hidden_size", constant=True)]
-    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 8*hidden_size", constant=True)] = None
+    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 8*hidden_size", constant=True, if_half=ONE_BIAS)] = None
     hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
     cell_mem_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
     sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
@@ -220,7 +223,7 @@ h[t] = (1 - z) * n + z * h[t-1]"""
     input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
     weight_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size input_size", constant=True)]
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size hidden_size", constant=True)]
-    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 6*hidden_size", constant=True)] = None
+    bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 6*hidden_size", constant=True, if_half=ONE_BIAS)] = None
     hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
     sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
     output_sequence_tensor: Annotated[TensorDesc | None, Out("seq_length num_directions batch_size hidden_size")] = None
