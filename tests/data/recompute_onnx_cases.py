@@ -1,0 +1,73 @@
+"""Computes the outputs of the stored onnx_* cases anew with ONNX Runtime's CPU provider, from their stored inputs and attributes.
+
+    pip install onnx onnxruntime
+    python tests/data/recompute_onnx_cases.py [--write]
+
+Prints the largest relative difference of each case, and fails above 1e-6. With --write the outputs are replaced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+FOLDER = Path(__file__).parent / "cases"
+INPUTS = {
+    "rnn": ["X", "W", "R", "B", "sequence_lens", "initial_h"],
+    "gru": ["X", "W", "R", "B", "sequence_lens", "initial_h"],
+    "lstm": ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"],
+}
+OPSET = 14
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def compute(cell: str, attributes: dict[str, Any], inputs: Arrays) -> Arrays:
+    """What ONNX Runtime's operator gives for a case."""
+    outputs = ["Y", "Y_h", *(["Y_c"] if cell == "lstm" else [])]
+    names = [name if name in inputs else "" for name in INPUTS[cell]]
+    node = onnx.helper.make_node(cell.upper(), names, outputs, **attributes)
+    types = {name: onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in inputs.items()}
+    graph = onnx.helper.make_graph(
+        [node],
+        cell,
+        [onnx.helper.make_tensor_value_info(name, types[name], array.shape) for name, array in inputs.items()],
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip(outputs, session.run(outputs, inputs), strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="replace the stored outputs")
+    write = parser.parse_args().write
+    worst = 0.0
+    for entry in json.loads((FOLDER / "index.json").read_text()):
+        path = FOLDER / f"{entry['case']}.npz"
+        with np.load(path) as file:
+            stored = {name: file[name] for name in file.files}
+        inputs = {name.removeprefix("in."): array for name, array in stored.items() if name.startswith("in.")}
+        computed = compute(entry["case"].split("_")[1], entry["attributes"], inputs)
+        difference = max(float(np.linalg.norm(stored[f"out.{name}"] - array) / np.linalg.norm(array)) for name, array in computed.items())
+        worst = max(worst, difference)
+        print(f"{entry['case']:45} {difference:.1e}")
+        if write:
+            np.savez_compressed(
+                path,
+                **{name: array for name, array in stored.items() if name.startswith("in.")},
+                **{f"out.{name}": array for name, array in computed.items()},
+            )
+    if worst > 1e-6:
+        raise SystemExit(f"the stored outputs differ from ONNX Runtime {onnxruntime.__version__} by {worst:.1e}")
+
+
+if __name__ == "__main__":
+    main()
