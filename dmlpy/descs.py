@@ -13,10 +13,8 @@ from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel
-
 from dmlpy.enums import FeatureLevel
-from dmlpy.naming import c_member, nearest, plural
+from dmlpy.naming import c_member, did_you_mean, plural
 from dmlpy.problems import DescError, Problem
 from dmlpy.sizes import Sizes, align, parse, run_of, show
 from dmlpy.structs import Struct, brief, c_value, unwrap
@@ -212,6 +210,11 @@ class OperatorDesc(Struct):
         """The tensors that the desc describes, by field, in the struct's order."""
         return {field.name: desc for field in self.tensor_fields() if (desc := getattr(self, field.name)) is not None}
 
+    def constant_inputs(self) -> tuple[str, ...]:
+        """The described inputs that `prepare` packs, in the struct's order."""
+        described = self.tensors()
+        return tuple(field.name for field in self.inputs() if field.marker.constant and field.name in described)
+
     def sizes(self) -> Sizes:
         """The symbols of the size patterns, settled by attributes and by vote of the tensors."""
         known = Sizes()
@@ -245,9 +248,8 @@ class OperatorDesc(Struct):
         for spelling in names or tuple(outputs):
             name = self.member_named(spelling)
             if name not in outputs:
-                candidate = nearest(spelling, outputs)
-                remedy = f"did you mean {candidate}?" if candidate else None
-                problems.append(Problem("field.unknown", spelling, "no output", f"one of {', '.join(outputs)}", remedy=remedy))
+                expected = f"one of {', '.join(outputs)}"
+                problems.append(Problem("field.unknown", spelling, "no output", expected, remedy=did_you_mean(spelling, outputs)))
                 continue
             sizes = self.sizes().infer(outputs[name].marker.terms)
             if sizes is None:
@@ -293,8 +295,12 @@ class OperatorDesc(Struct):
                 continue
             if name in counted:
                 members[counted[name]] = len(value)
-            members[c_member(name)] = c_value(value, _nested_dict)
+            members[c_member(name)] = c_value(value)
         return {"Type": self.type_name, **members} if flat else {"Type": self.type_name, "Desc": members}
+
+    def to_nested_dict(self) -> dict[str, Any]:
+        """As `to_dict`, flat: the form that DxDispatch models use inside other structs."""
+        return self.to_dict(flat=True)
 
     def to_json(self, *, flat: bool = False, indent: int | None = 2) -> str:
         """`to_dict` as text. Infinities and NaN are written as `"inf"`, `"-inf"`, `"nan"`."""
@@ -395,10 +401,6 @@ def show_attribute(value: Any) -> str:
     return str(value)
 
 
-def _nested_dict(struct: BaseModel) -> dict[str, Any]:
-    return struct.to_dict(flat=True) if isinstance(struct, OperatorDesc) else struct.to_dict()  # type: ignore[attr-defined]
-
-
 def operator_class(type_name: Any) -> type[OperatorDesc]:
     """The class of an operator's type name, long or short (`DML_OPERATOR_RNN`, `RNN`).
 
@@ -410,8 +412,8 @@ def operator_class(type_name: Any) -> type[OperatorDesc]:
         if found is not None:
             return found
     short_names = [known.removeprefix(C_PREFIX) for known in OPERATORS]
-    candidate = nearest(type_name.removeprefix(C_PREFIX), short_names) if isinstance(type_name, str) else None
-    remedy = f"did you mean {C_PREFIX}{candidate}?" if candidate else None
+    short_name = type_name.removeprefix(C_PREFIX) if isinstance(type_name, str) else None
+    remedy = did_you_mean(short_name, short_names, lambda name: C_PREFIX + name)
     expected = f"an operator that dmlpy describes ({len(OPERATORS)} so far)"
     why = ("DirectML's other operators are not built yet: dmlpy explain lists those that are",)
     raise DescError("operator", [Problem("operator.unknown", "type", brief(type_name), expected, why, remedy)])

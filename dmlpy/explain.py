@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from dmlpy import support
-from dmlpy.checking import LATEST
+from dmlpy.checking import LATEST, parse_level
 from dmlpy.descs import C_PREFIX, OPERATORS, OperatorDesc
 from dmlpy.enums import DmlEnum, FeatureLevel
-from dmlpy.naming import c_member, nearest
+from dmlpy.naming import c_member, did_you_mean
 from dmlpy.problems import DescError, Problem
 from dmlpy.render import Table
 from dmlpy.sizes import show
@@ -108,8 +108,6 @@ def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanatio
     Raises:
         DescError: no such operator (the nearest name is told), or no such feature level.
     """
-    from dmlpy.checking import parse_level
-
     level = parse_level(feature_level)
     kind = find(name)
     row = row_at(kind.support, level) if kind.introduced() <= level else None
@@ -130,9 +128,9 @@ def find(name: str) -> type[OperatorDesc]:
         names |= {spelling.upper(): kind for spelling in (type_name, kind.c_name, kind.__name__, short)}
     if (found := names.get(name.strip().upper())) is not None:
         return found
-    candidate = nearest(name, [type_name.removeprefix(C_PREFIX) for type_name in OPERATORS])
     expected = f"an operator that dmlpy describes ({len(OPERATORS)} so far)"
-    remedy = f"did you mean {candidate}?" if candidate else "dmlpy explain, without a name, lists them"
+    close = did_you_mean(name, [type_name.removeprefix(C_PREFIX) for type_name in OPERATORS])
+    remedy = close or "dmlpy explain, without a name, lists them"
     problem = Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)
     raise DescError("operator", [problem])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 _IRREGULAR = {"roi_tensor": "ROITensor", "output_roi_gradient_tensor": "OutputROIGradientTensor"}
@@ -27,6 +27,12 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     plain = {re.sub(r"\W|_", "", candidate).lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(re.sub(r"\W|_", "", name).lower(), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None
+
+
+def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], str] = str) -> str | None:
+    """A remedy for a mistyped name: `did you mean weight_tensor?`; None if no candidate is close, or the name is no text."""
+    candidate = nearest(name, candidates) if isinstance(name, str) else None
+    return f"did you mean {show(candidate)}?" if candidate else None
 
 
 def plural(count: int, noun: str) -> str:

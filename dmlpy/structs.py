@@ -11,7 +11,7 @@ import math
 import operator
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from dmlpy.enums import DmlEnum
-from dmlpy.naming import c_member, nearest
+from dmlpy.naming import c_member, did_you_mean
 from dmlpy.problems import DescError, Problem
 
 
@@ -160,6 +160,10 @@ class Struct(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """The members as JSON data in the C spelling."""
 
+    def to_nested_dict(self) -> dict[str, Any]:
+        """The same where the struct is a member of another one."""
+        return self.to_dict()
+
     @classmethod
     @abstractmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -228,9 +232,8 @@ class Struct(BaseModel):
             elif spelling not in cls.c_counts:
                 in_c = spelling[:1].isupper()
                 names = [c_member(name) if in_c else name for name in cls.model_fields]
-                candidate = nearest(spelling, [*names, *(cls.c_counts if in_c else ())])
                 expected = f"one of {', '.join(names)}"
-                remedy = f"did you mean {candidate}?" if candidate else None
+                remedy = did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
                 problems.append(Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy))
         for spelling, counted in cls.c_counts.items():
             given = members.get(spelling)
@@ -284,23 +287,23 @@ def _form_problems(error: ValidationError) -> list[Problem]:
             problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
         else:
             expected = str(cause).removeprefix("expected ") if cause else item["msg"]
-            given = item["input"]
-            remedy = None
-            if isinstance(given, str) and expected.startswith("one of "):
-                candidate = nearest(given, expected.removeprefix("one of ").split(", "))
-                remedy = f"did you mean {candidate}?" if candidate else None
-            problems.append(Problem("field.form", path, brief(given), expected, remedy=remedy))
+            problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=spelling_remedy(item["input"], expected)))
     return problems
 
 
-def c_value(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """A member's value as JSON: names of enumerations, lists, `"inf"`; `convert` renders nested structs."""
+def spelling_remedy(given: Any, expected: str) -> str | None:
+    """The nearest of the names that `one of A, B, C` lists; None where no names are listed or none is close."""
+    return did_you_mean(given, expected.removeprefix("one of ").split(", ")) if expected.startswith("one of ") else None
+
+
+def c_value(value: Any) -> Any:
+    """A member's value as JSON: names of enumerations, lists, `"inf"`, nested structs."""
     if isinstance(value, Struct):
-        return convert(value)
+        return value.to_nested_dict()
     if isinstance(value, DmlEnum):
         return value.c_name
     if isinstance(value, tuple):
-        return [c_value(item, convert) for item in value]
+        return [c_value(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from dmlpy.enums import DataType, TensorFlags, TensorType
 from dmlpy.naming import plural
 from dmlpy.problems import DescError, Problem
-from dmlpy.structs import OptionalUint, OptionalUints, Spelled, Struct, Uint, Uints, brief, c_value, default, unwrap
+from dmlpy.structs import OptionalUint, OptionalUints, Spelled, Struct, Uint, Uints, brief, default, unwrap
 
 MAX_DIMENSION_COUNT = 8
 MAX_ELEMENTS = 2**32 - 1
@@ -187,7 +187,7 @@ class TensorDesc(Struct):
         if self.strides is not None:
             data["Strides"] = list(self.strides)
         if self.flags is not TensorFlags.NONE:
-            data["Flags"] = c_value(self.flags, dict)
+            data["Flags"] = self.flags.c_name
         if self.total_tensor_size_in_bytes is not None:
             data["TotalTensorSizeInBytes"] = self.total_tensor_size_in_bytes
         if self.guaranteed_base_offset_alignment:

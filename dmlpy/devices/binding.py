@@ -14,7 +14,7 @@ from dmlpy.arrays import ArrayView, Buffer, array_at
 from dmlpy.descs import In, OperatorDesc, TensorField
 from dmlpy.devices.device import Device
 from dmlpy.enums import DataType
-from dmlpy.naming import c_member, nearest
+from dmlpy.naming import c_member, did_you_mean
 from dmlpy.problems import Problem
 from dmlpy.structs import brief
 from dmlpy.tensors import TensorDesc, packed_strides, same_layout
@@ -62,10 +62,7 @@ def by_field(
             if value is not None:
                 problems.append(_misplaced(name, elsewhere[name], kind))
         elif name not in names:
-            candidate = nearest(spelling, names)
-            if candidate and spelling[:1].isupper():
-                candidate = c_member(candidate)
-            remedy = f"did you mean {candidate}?" if candidate else None
+            remedy = did_you_mean(spelling, names, c_member if spelling[:1].isupper() else str)
             problems.append(
                 Problem("bind.unknown", spelling, f"no {kind} of {desc.c_name}", f"one of {', '.join(sorted(names))}", remedy=remedy)
             )

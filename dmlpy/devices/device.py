@@ -28,6 +28,11 @@ class Memory:
     size: int
     owner: Any
 
+    @property
+    def area(self) -> tuple[int, int]:
+        """First address and end."""
+        return self.pointer, self.pointer + self.size
+
 
 class Device(ABC):
     """A place where operators run. Devices are shared: one object for each name."""

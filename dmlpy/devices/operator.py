@@ -185,7 +185,7 @@ class CompiledOperator:
         handle = self.device.stream_handle(stream)
         fields = [field for field in self._fields if field.name in self._plan.constants]
         bound, problems = self._resolve(constants, fields, "constant input", handle, copy=copy)
-        area, memory = self._area("persistent", persistent, self._plan.persistent_size, handle, problems)
+        area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems)
         if not problems:
             problems = binding.hazards(self.desc, bound, None, area, packing=True)
         if problems:
@@ -213,7 +213,7 @@ class CompiledOperator:
         ready: tuple[int, int] | None = None
         problems: list[Problem] = []
         if isinstance(persistent, Memory):
-            ready = (persistent.pointer, persistent.pointer + persistent.size)
+            ready = persistent.area
         elif persistent is not None:
             ready, problems = binding.resource(self.device, "persistent", persistent, self._plan.persistent_size)
         bound = []
@@ -222,7 +222,7 @@ class CompiledOperator:
             bound += some
             problems += wrong
         needed = self._plan.temporary_size if persistent is None else self._plan.prepared_temporary_size
-        area, memory = self._area("temporary", temporary, needed, handle, problems)
+        area, memory = self._area("temporary", temporary, needed, problems)
         if not problems:
             problems = binding.hazards(self.desc, bound, area, ready)
         if problems:
@@ -246,9 +246,7 @@ class CompiledOperator:
                 bound += [place] if place else []
                 results[field.name] = value
         if not problems:
-            problems = binding.hazards(
-                self.desc, bound, None, None if persistent is None else (persistent.pointer, persistent.pointer + persistent.size)
-            )
+            problems = binding.hazards(self.desc, bound, None, None if persistent is None else persistent.area)
             problems += self._length_problems(bound, handle, validate=validate)
         if problems:
             raise BindError(self.name, problems)
@@ -310,9 +308,7 @@ class CompiledOperator:
             copied_back.append((host, bound))
         return bound, []
 
-    def _area(
-        self, name: str, value: Any, needed: int, handle: int, problems: list[Problem]
-    ) -> tuple[tuple[int, int] | None, Memory | None]:
+    def _area(self, name: str, value: Any, needed: int, problems: list[Problem]) -> tuple[tuple[int, int] | None, Memory | None]:
         if value is None:
             return None, None
         area, wrong = binding.resource(self.device, name, value, needed)

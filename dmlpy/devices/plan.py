@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
 
 Launch = Callable[[int], None]
 """Enqueues the work on a stream, given as an integer handle (0 is the default stream). Allocates nothing, waits for nothing."""
 
 Pointers = Mapping[str, int]
 """Address of each bound tensor, by field name; a tensor that is absent has no entry."""
+
+
+class Layout:
+    """Named packed arrays one after the other in one block of memory.
+
+    Attributes:
+        arrays: offset in bytes, sizes and element type of each, by name.
+        size: bytes of the block.
+
+    Args:
+        arrays: name, sizes and element type of each, in order.
+        alignment: bytes that each array begins at a multiple of.
+    """
+
+    def __init__(self, arrays: Iterable[tuple[str, Sequence[int], np.dtype[Any]]], alignment: int) -> None:
+        self.arrays: dict[str, tuple[int, tuple[int, ...], np.dtype[Any]]] = {}
+        self.size = 0
+        for name, sizes, data_type in arrays:
+            self.arrays[name] = (self.size, tuple(sizes), data_type)
+            self.size += -(-prod(sizes) * data_type.itemsize // alignment) * alignment
+
+    def pointers(self, base: int) -> dict[str, int]:
+        """The arrays' addresses in a block at `base`."""
+        return {name: base + offset for name, (offset, _, _) in self.arrays.items()}
 
 
 class Plan(ABC):

@@ -10,7 +10,7 @@ from dmlpy.devices.binding import Bound, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
 from dmlpy.dxdispatch.resources import Resource
 from dmlpy.enums import TensorFlags
-from dmlpy.naming import c_member, nearest
+from dmlpy.naming import c_member, did_you_mean
 from dmlpy.problems import Problem
 from dmlpy.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 
@@ -61,8 +61,7 @@ def resolve(
     for spelling, entries in sources.items():
         name = kind.member_named(spelling)
         if name is None or c_member(name) not in names:
-            candidate = nearest(spelling, names)
-            remedy = f"did you mean {candidate}?" if candidate else None
+            remedy = did_you_mean(spelling, names)
             found_here = f"no bind point of dispatchable {dispatchable.name!r}"
             problems.append(Problem("bind.unknown", spelling, found_here, f"one of {', '.join(names)}", remedy=remedy))
             continue
@@ -84,9 +83,8 @@ def resolve(
 
 def _range(spelling: str, entry: SourceEntry, resources: Mapping[str, Resource | None]) -> tuple[Range | None, list[Problem]]:
     if entry.name not in resources:
-        candidate = nearest(entry.name, resources)
         expected = "a resource of the file" + (f": {', '.join(resources)}" if len(resources) <= 12 else "")
-        remedy = f"did you mean {candidate!r}?" if candidate else None
+        remedy = did_you_mean(entry.name, resources, repr)
         return None, [Problem("bind.resource", spelling, repr(entry.name), expected, remedy=remedy)]
     resource = resources[entry.name]
     if resource is None:

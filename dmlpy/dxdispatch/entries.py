@@ -8,9 +8,9 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from dmlpy.enums import DataType
-from dmlpy.naming import nearest
+from dmlpy.naming import did_you_mean
 from dmlpy.problems import Problem
-from dmlpy.structs import brief
+from dmlpy.structs import brief, spelling_remedy
 
 Uint = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
 
@@ -115,11 +115,7 @@ def form_problems(error: ValidationError) -> list[Problem]:
         expected = str(cause).removeprefix("expected ") if cause else item["msg"].removeprefix("Input should be ")
         if item["type"] == "model_type":
             expected = "an object"
-        candidate = None
-        if isinstance(item["input"], str) and expected.startswith("one of "):
-            candidate = nearest(item["input"], expected.removeprefix("one of ").split(", "))
-        remedy = f"did you mean {candidate}?" if candidate else None
-        problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=remedy))
+        problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=spelling_remedy(item["input"], expected)))
     return problems
 
 
@@ -129,6 +125,5 @@ def unknown_members(kind: type[Entry], data: dict[str, Any]) -> list[str]:
     found = []
     for key in data:
         if key not in names and not key.startswith(("$", "_")):
-            candidate = nearest(key, names)
-            found.append(f"{key!r} means nothing here" + (f"; did you mean {candidate}?" if candidate else ""))
+            found.append("; ".join(filter(None, [f"{key!r} means nothing here", did_you_mean(key, names)])))
     return found

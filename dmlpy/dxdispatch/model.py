@@ -28,7 +28,7 @@ from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, IMAGE_TYPES, Folders
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.enums import FeatureLevel
-from dmlpy.naming import nearest
+from dmlpy.naming import did_you_mean
 from dmlpy.problems import DescError, Problem
 from dmlpy.structs import brief
 
@@ -269,8 +269,7 @@ class _Loader:
 
     def _named(self, place: str, member: str, name: str, parts: Mapping[str, Any]) -> Any:
         if name not in parts:
-            candidate = nearest(name, parts)
-            remedy = f"did you mean {candidate!r}?" if candidate else None
+            remedy = did_you_mean(name, parts, repr)
             self.report(place, [Problem("command.name", member, repr(name), f"a {member} of the file", remedy=remedy)])
         return parts.get(name)
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.devices.plan import Launch, Plan, Pointers
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.enums import RecurrentDirection
 from dmlpy.operators import activation as activations
 from dmlpy.operators.activation import ActivationDesc
@@ -83,6 +82,8 @@ PACK_BIAS = struct(
     ("keep_last_apart", np.int64),
 )
 
+ALIGNMENT = 256
+"""Bytes that each array of scratch and packed constants begins at a multiple of, as cudaMalloc's blocks do."""
 MOST_WALK_THREADS = 384
 """`most_walk_threads` of raw_kernels/recurrent.cu."""
 SLICES = (1, 2, 4, 8)
@@ -146,20 +147,6 @@ def activations_type(descs: Iterable[ActivationDesc]) -> str:
 # memory
 
 
-class _Area:
-    """Named arrays one after the other in one buffer, each at a multiple of 256 bytes."""
-
-    def __init__(self, arrays: Iterable[tuple[str, Sequence[int], np.dtype[Any]]]) -> None:
-        self._offsets: dict[str, int] = {}
-        self.size = 0
-        for name, sizes, data_type in arrays:
-            self._offsets[name] = self.size
-            self.size += -(-prod(sizes) * data_type.itemsize // 256) * 256
-
-    def pointers(self, base: int) -> dict[str, int]:
-        return {name: base + offset for name, offset in self._offsets.items()}
-
-
 def row_stride(tensor: TensorDesc) -> int | None:
     """The distance of rows where the tensor is one matrix of all its rows of the last axis, as a matrix product reads it; else None."""
     *_, middle, rows, columns = tensor.sizes
@@ -210,9 +197,9 @@ class RecurrentPlan(Plan):
         last = sizes.num_directions - 1
         self._activations = tuple(activations_type(desc.activations_of(direction)) for direction in (0, last))
         self._input_stride = row_stride(self._tensors["input_tensor"])
-        self._packed = _Area(self._packed_arrays())
-        self._scratch = _Area(self._scratch_arrays())
-        self.constants = tuple(name for name in _CONSTANTS if name in self._tensors)
+        self._packed = Layout(self._packed_arrays(), ALIGNMENT)
+        self._scratch = Layout(self._scratch_arrays(), ALIGNMENT)
+        self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
         self.prepared_temporary_size = self._scratch.size
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
@@ -349,9 +336,6 @@ class RecurrentPlan(Plan):
             sequence[name] = getattr(sizes, name)
         sequence["backward"] = (desc.direction is RecurrentDirection.BACKWARD, True)
         return sequence
-
-
-_CONSTANTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor")
 
 
 def _in_order(work: Sequence[Launch]) -> Launch:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.devices.numpy.activation import Activation
-from dmlpy.devices.plan import Launch, Plan, Pointers
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.enums import RecurrentDirection
 from dmlpy.operators.recurrent import GRUDesc, LSTMDesc, RecurrentDesc
 from dmlpy.tensors import TensorDesc, packed_strides
@@ -30,26 +29,19 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
 Call = Callable[[], object]
 
-_CONSTANTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor")
 _ALIGNMENT = 64
 _CHUNK_BYTES = 1 << 19
 """Bytes of input products that one chunk of steps holds: half of a core's second-level cache, or less."""
 
 
-class _Layout:
-    """Named arrays laid one after the other in one block of memory, each at a multiple of 64 bytes."""
+def _arrays(layout: Layout, pointer: int) -> dict[str, Array]:
+    """The arrays of a layout in the block of memory at an address."""
+    places = layout.arrays.items()
+    return {name: array_at(pointer + offset, sizes, dtype, packed_strides(sizes)) for name, (offset, sizes, dtype) in places}
 
-    def __init__(self, shapes: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
-        self._places: dict[str, tuple[int, tuple[int, ...], np.dtype[Any]]] = {}
-        self.size = 0
-        for name, (shape, dtype) in shapes.items():
-            self._places[name] = (self.size, shape, dtype)
-            self.size += -(-prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
 
-    def arrays(self, pointer: int) -> dict[str, Array]:
-        return {
-            name: array_at(pointer + offset, shape, dtype, packed_strides(shape)) for name, (offset, shape, dtype) in self._places.items()
-        }
+def _typed(shapes: Mapping[str, tuple[int, ...]], dtype: np.dtype[Any]) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+    return [(name, sizes, dtype) for name, sizes in shapes.items()]
 
 
 class RecurrentPlan(Plan):
@@ -64,9 +56,7 @@ class RecurrentPlan(Plan):
         self._desc = desc
         self._sizes = desc.geometry
         self._compute = np.dtype(compute)
-        self._tensors: dict[str, TensorDesc] = {
-            field.name: tensor for field in (*desc.inputs(), *desc.outputs()) if (tensor := getattr(desc, field.name)) is not None
-        }
+        self._tensors = desc.tensors()
         self._gates = _packed_gates(desc)
         self._activations = tuple(
             tuple(Activation.of(activation, self._compute) for activation in desc.activations_of(direction))
@@ -75,9 +65,9 @@ class RecurrentPlan(Plan):
         self._reads_input_directly = self._is_matrix(self._tensors["input_tensor"])
         step_bytes = len(self._gates) * self._sizes.hidden_size * self._sizes.batch_size * self._compute.itemsize
         self._chunk_steps = min(max(1, _CHUNK_BYTES // step_bytes), self._sizes.seq_length)
-        self._packed = _Layout(self._packed_shapes())
-        self._scratch = _Layout(self._scratch_shapes())
-        self.constants = tuple(name for name in _CONSTANTS if name in self._tensors)
+        self._packed = Layout(self._packed_arrays(), _ALIGNMENT)
+        self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
+        self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
         self.prepared_temporary_size = self._scratch.size
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
@@ -95,7 +85,7 @@ class RecurrentPlan(Plan):
         )
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        work = self._pack(self._views(constants), self._packed.arrays(persistent))
+        work = self._pack(self._views(constants), _arrays(self._packed, persistent))
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):
@@ -110,10 +100,10 @@ class RecurrentPlan(Plan):
         """Like `bind`, over arrays of the described sizes, whose types may differ from the desc's."""
         parts: list[Call] = []
         if persistent is None:
-            packed, scratch = self._packed.arrays(temporary), self._scratch.arrays(temporary + self.persistent_size)
+            packed, scratch = _arrays(self._packed, temporary), _arrays(self._scratch, temporary + self.persistent_size)
             parts.append(self._pack(arrays, packed))
         else:
-            packed, scratch = self._packed.arrays(persistent), self._scratch.arrays(temporary)
+            packed, scratch = _arrays(self._packed, persistent), _arrays(self._scratch, temporary)
         for direction in range(self._sizes.num_directions):
             parts.append(self._walk(direction, arrays, packed, scratch))
 
@@ -142,7 +132,7 @@ class RecurrentPlan(Plan):
         rows_regular = steps == 1 or batch == 1 or step_stride == batch * row_stride
         return tensor.data_type.numpy == self._compute and stride == 1 and rows_regular and row_stride >= width
 
-    def _packed_shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         directions, width, hidden = self._sizes.num_directions, self._sizes.input_size, self._sizes.hidden_size
         rows = len(self._gates) * hidden
         shapes: dict[str, tuple[int, ...]] = {"weights": (directions, rows, width)}
@@ -157,9 +147,9 @@ class RecurrentPlan(Plan):
                 shapes["hidden_bias"] = (directions, hidden)
         if "peephole_tensor" in self._tensors:
             shapes["peephole"] = (directions, 3, hidden)
-        return {name: (shape, self._compute) for name, shape in shapes.items()}
+        return _typed(shapes, self._compute)
 
-    def _scratch_shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes = self._sizes
         steps, batch, width, hidden, chunk = sizes.seq_length, sizes.batch_size, sizes.input_size, sizes.hidden_size, self._chunk_steps
         rows = len(self._gates) * hidden
@@ -184,12 +174,11 @@ class RecurrentPlan(Plan):
             shapes["peephole_product"] = (2, hidden, batch)
         if isinstance(self._desc, LSTMDesc) and self._desc.couple_input_forget:
             shapes["forget"] = (hidden * batch,)
-        typed = {name: (shape, self._compute) for name, shape in shapes.items()}
-        typed["mask"] = ((rows * batch,), np.dtype(np.bool_))
+        masks: dict[str, tuple[int, ...]] = {"mask": (rows * batch,)}
         if "sequence_lengths_tensor" in self._tensors:
-            typed["ended"] = ((steps, batch), np.dtype(np.bool_))
-            typed["frozen_state"] = typed["state"]
-        return typed
+            masks["ended"] = (steps, batch)
+            shapes["frozen_state"] = shapes["state"]
+        return [*_typed(shapes, self._compute), *_typed(masks, np.dtype(np.bool_))]
 
     @property
     def _resets_first(self) -> bool:
@@ -329,7 +318,7 @@ class RecurrentPlan(Plan):
     def _chunks(self, direction: int, arrays: Arrays, constants: Arrays, scratch: Arrays) -> Iterator[_Chunk]:
         """The steps in the order of the walk, in chunks that share an input product."""
         sizes, x = self._sizes, arrays["input_tensor"][0]
-        backward = (sizes.num_directions == 2 and direction == 1) or self._direction is RecurrentDirection.BACKWARD
+        backward = (sizes.num_directions == 2 and direction == 1) or self._desc.direction is RecurrentDirection.BACKWARD
         sequence = arrays["output_sequence_tensor"][:, direction] if "output_sequence_tensor" in arrays else None
         flat = scratch["input_parts"].reshape(self._chunk_steps, -1)
         split = 2 * sizes.hidden_size * sizes.batch_size
@@ -376,11 +365,6 @@ class RecurrentPlan(Plan):
                 np.add(by_step, bias, by_step)
 
         return project
-
-    @property
-    def _direction(self) -> RecurrentDirection:
-        direction = self._desc.direction
-        return direction
 
     def _step(self, direction: int, constants: Arrays, scratch: Arrays) -> Step:
         activations = self._activations[direction]
@@ -566,8 +550,8 @@ def reference(desc: RecurrentDesc, arrays: Arrays) -> dict[str, Array]:
         desc: a checked desc.
         arrays: every described input, by field name and of its described sizes.
     """
-    plan = RecurrentPlan(desc, np.float64)
-    outputs = {field.name: np.full(tensor.sizes, np.nan) for field in desc.outputs() if (tensor := getattr(desc, field.name)) is not None}
+    plan, described = RecurrentPlan(desc, np.float64), desc.tensors()
+    outputs = {field.name: np.full(described[field.name].sizes, np.nan) for field in desc.outputs() if field.name in described}
     scratch = np.empty(plan.temporary_size, np.uint8)
     plan.bind_arrays({**arrays, **outputs}, scratch.ctypes.data, None)(0)
     return outputs
