@@ -24,7 +24,7 @@ def main(description: str | None, peer: str, cases: str, compute: Callable[[dict
     Args:
         description: its docstring.
         peer: name and version of the library.
-        cases: which cases, as a pattern with `*`.
+        cases: which cases, as a pattern of `fnmatch`.
         compute: the outputs of a case, by name, of its entry in index.json and its inputs.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)

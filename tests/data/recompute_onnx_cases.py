@@ -1,4 +1,6 @@
-"""Computes the outputs of the stored onnx_* cases anew with ONNX Runtime's CPU provider, from their stored inputs and attributes.
+"""Computes the outputs of the stored onnx_rnn_*, onnx_gru_* and onnx_lstm_* cases anew with ONNX Runtime's CPU provider.
+
+Their inputs and attributes are the stored ones.
 
     pip install onnx onnxruntime
     python tests/data/recompute_onnx_cases.py [--write]
@@ -46,6 +48,6 @@ if __name__ == "__main__":
     recompute.main(
         __doc__,
         f"ONNX Runtime {onnxruntime.__version__}",
-        "onnx_*",
+        "onnx_[rgl]*",
         lambda entry, inputs: compute(entry["case"].split("_")[1], entry["attributes"], inputs),
     )
