@@ -17,7 +17,18 @@ from dmlpy.devices import (
 )
 from dmlpy.devices import cuda as _cuda  # noqa: F401  (adds itself to the kinds of devices)
 from dmlpy.devices import numpy as _numpy  # noqa: F401
-from dmlpy.enums import DataType, FeatureLevel, HResult, RecurrentDirection, RnnDirection, RnnInputMode, RnnMode, TensorFlags, TensorType
+from dmlpy.enums import (
+    DataFormat,
+    DataType,
+    FeatureLevel,
+    HResult,
+    RecurrentDirection,
+    RnnDirection,
+    RnnInputMode,
+    RnnMode,
+    TensorFlags,
+    TensorType,
+)
 from dmlpy.operators.activation import (
     ActivationCeluDesc,
     ActivationDesc,
@@ -48,6 +59,13 @@ from dmlpy.operators.activation import (
     ActivationTanhDesc,
     ActivationThresholdedReluDesc,
 )
+from dmlpy.operators.normalization.batch import (
+    BatchNormalizationDesc,
+    BatchNormalizationGradDesc,
+    BatchNormalizationTrainingDesc,
+    BatchNormalizationTrainingGradDesc,
+)
+from dmlpy.operators.normalization.fused_batch import FusedBatchNormGradV3Desc, FusedBatchNormV3Desc
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, gru_block_cell_weight_gradients
 from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RNNGradDesc
@@ -95,6 +113,10 @@ __all__ = [
     "ActivationSwishDesc",
     "ActivationTanhDesc",
     "ActivationThresholdedReluDesc",
+    "BatchNormalizationDesc",
+    "BatchNormalizationGradDesc",
+    "BatchNormalizationTrainingDesc",
+    "BatchNormalizationTrainingGradDesc",
     "BindError",
     "BindingProperties",
     "Buffer",
@@ -102,6 +124,7 @@ __all__ = [
     "CompiledOperator",
     "CudnnRNNBackpropV3Desc",
     "CudnnRNNV3Desc",
+    "DataFormat",
     "DataType",
     "DescError",
     "Device",
@@ -109,6 +132,8 @@ __all__ = [
     "Dispatch",
     "DmlError",
     "FeatureLevel",
+    "FusedBatchNormGradV3Desc",
+    "FusedBatchNormV3Desc",
     "GRUBlockCellDesc",
     "GRUBlockCellGradDesc",
     "GRUDesc",

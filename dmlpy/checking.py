@@ -69,8 +69,10 @@ def _level_problems(desc: OperatorDesc, level: FeatureLevel) -> Iterator[Problem
 
 def _alone_problems(desc: OperatorDesc) -> Iterator[Problem]:
     for field in desc.tensor_fields():
-        if field.marker.null_when_fused and getattr(desc, field.name) is None:
-            yield Problem("tensor.missing", field.name, "missing", "a tensor: only inside another struct it is null")
+        if field.marker.required and getattr(desc, field.name) is None:
+            expected = "a tensor: only inside another struct it is null" if field.marker.null_when_fused else "a tensor"
+            remedy = "with_outputs() describes it" if field.marker.output else None
+            yield Problem("tensor.missing", field.name, "missing", expected, remedy=remedy)
 
 
 def _common_problems(desc: OperatorDesc, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
@@ -140,15 +142,15 @@ def _size_problems(
         if f"{field.name}.sizes" in reported:
             return
         fitting = [dims for dims in range(least, most + 1) if align(own_terms, dims)]
-        expected = str(fitting[0]) if len(fitting) == 1 else f"{fitting[0]} to {fitting[-1]}"
+        expected = plural(fitting[0], "dimension") if len(fitting) == 1 else f"{fitting[0]} to {fitting[-1]} dimensions"
         later = level_for(desc.support, level, lambda item: item.dims[0] <= count <= item.dims[1] and terms is not None)
-        remedy = f"feature level {later} takes {count}" if later else None
+        remedy = f"feature level {later} takes {count}" if later else desc.size_remedy(field, known)
         padded = (1,) * (fitting[0] - count) + tensor.sizes
         if count < fitting[0] and all(term.symbol is None and term.factor == 1 for term in own_terms[: fitting[0] - count]):
             remedy = f"put ones in front: sizes {list(padded)}" + (f"; or {remedy}" if remedy else "")
         why = (pattern, *_level_reason(desc, level))
         found = f"{plural(count, 'dimension')} {list(tensor.sizes)}"
-        yield Problem("dims.support", f"{field.name}.sizes", found, f"{expected} dimensions", why, remedy)
+        yield Problem("dims.support", f"{field.name}.sizes", found, expected, why, remedy)
         return
     run = run_of(own_terms, count)
     if run is not None and (width := known.evaluate(run[0])) not in (None, run[1]):
@@ -156,8 +158,8 @@ def _size_problems(
         yield Problem("dims.equal", f"{field.name}.sizes", plural(count, "dimension"), expected, (pattern, known.why(run[0].symbol or "")))
         return
     wanted = [known.evaluate(term) for term in terms]
-    remedy = None
-    if None not in wanted and is_permutation(tensor.sizes, wanted):  # type: ignore[arg-type]
+    remedy = desc.size_remedy(field, known)
+    if remedy is None and None not in wanted and is_permutation(tensor.sizes, wanted):  # type: ignore[arg-type]
         remedy = f"the sizes are right in another order: {wanted}"
     for axis, (term, value, size) in enumerate(zip(terms, wanted, tensor.sizes, strict=True)):
         path = f"{field.name}.sizes[{axis}]"

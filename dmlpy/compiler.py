@@ -8,6 +8,7 @@ from dmlpy.checking import LATEST, check, parse_level
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
+from dmlpy.devices.owned import with_owned_inputs
 from dmlpy.enums import FeatureLevel, HResult
 from dmlpy.problems import CompileError, DescError, Problem
 from dmlpy.structs import brief
@@ -42,4 +43,4 @@ def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel) -> Compile
             "operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", ("it is described and checked only",)
         )
         raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
-    return CompiledOperator(desc, device, level, plan)
+    return CompiledOperator(desc, device, level, with_owned_inputs(plan, desc, device))

@@ -39,6 +39,7 @@ class In:
         constant: whether it usually stays the same from dispatch to dispatch, so that `prepare` packs it once.
         at_most: the symbol that no value in it may exceed.
         null_when_fused: whether it is null while the operator is part of another struct (activations).
+        required: whether the C struct must have it though a desc may be built without it, so that `with_outputs` can describe it.
         if_half: what to do where a size is half of what it should be.
         reserve: whether a forward operator leaves it for its gradient, so that it belongs to one configuration.
     """
@@ -53,6 +54,7 @@ class In:
         constant: bool = False,
         at_most: str | None = None,
         null_when_fused: bool = False,
+        required: bool = False,
         if_half: str | None = None,
         reserve: bool = False,
     ) -> None:
@@ -62,6 +64,7 @@ class In:
         self.constant = constant
         self.at_most = at_most
         self.null_when_fused = null_when_fused
+        self.required = required or null_when_fused
         self.if_half = if_half
         self.reserve = reserve
 
@@ -184,7 +187,7 @@ class OperatorDesc(Struct):
         for name, info in cls.model_fields.items():
             marker = next((item for item in info.metadata if isinstance(item, In)), None)
             if marker is not None:
-                fields.append(TensorField(name, marker, type(None) in get_args(info.annotation) and not marker.null_when_fused))
+                fields.append(TensorField(name, marker, type(None) in get_args(info.annotation) and not marker.required))
         return tuple(fields)
 
     @classmethod
@@ -281,6 +284,10 @@ class OperatorDesc(Struct):
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         """The size pattern of a tensor in this desc: the field's own, unless an attribute or another tensor changes it."""
         return field.marker.terms
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        """What to change where a tensor's sizes are not those of its pattern, if an attribute makes up the pattern."""
+        return None
 
     def with_outputs(self, *names: str) -> Self:
         """A copy that describes these outputs, packed, with the sizes and type that the inputs determine.
@@ -474,3 +481,13 @@ def operator_class(type_name: Any) -> type[OperatorDesc]:
     expected = f"an operator that dmlpy describes ({len(OPERATORS)} so far)"
     why = ("DirectML's other operators are not built yet: dmlpy explain lists those that are",)
     raise DescError("operator", [Problem("operator.unknown", "type", brief(type_name), expected, why, remedy)])
+
+
+class SomeOutputDesc(OperatorDesc):
+    """An operator whose outputs are all optional."""
+
+    @rule("at least one output is described")
+    def some_output(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        names = [field.name for field in self.outputs()]
+        if not any(getattr(self, name) is not None for name in names):
+            yield Breach(names[0], "missing like every other output", f"at least one of {', '.join(names)}", remedy="use with_outputs(...)")

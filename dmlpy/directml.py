@@ -35,6 +35,10 @@ from dmlpy.operators.activation import ActivationSoftsignDesc as DML_ACTIVATION_
 from dmlpy.operators.activation import ActivationSwishDesc as DML_ACTIVATION_SWISH_OPERATOR_DESC
 from dmlpy.operators.activation import ActivationTanhDesc as DML_ACTIVATION_TANH_OPERATOR_DESC
 from dmlpy.operators.activation import ActivationThresholdedReluDesc as DML_ACTIVATION_THRESHOLDED_RELU_OPERATOR_DESC
+from dmlpy.operators.normalization.batch import BatchNormalizationDesc as DML_BATCH_NORMALIZATION_OPERATOR_DESC
+from dmlpy.operators.normalization.batch import BatchNormalizationGradDesc as DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC
+from dmlpy.operators.normalization.batch import BatchNormalizationTrainingDesc as DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC
+from dmlpy.operators.normalization.batch import BatchNormalizationTrainingGradDesc as DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC
 from dmlpy.operators.recurrent.layer import GRUDesc as DML_GRU_OPERATOR_DESC
 from dmlpy.operators.recurrent.layer import LSTMDesc as DML_LSTM_OPERATOR_DESC
 from dmlpy.operators.recurrent.layer import RNNDesc as DML_RNN_OPERATOR_DESC
@@ -105,6 +109,10 @@ __all__ = [
     "DML_ACTIVATION_SWISH_OPERATOR_DESC",
     "DML_ACTIVATION_TANH_OPERATOR_DESC",
     "DML_ACTIVATION_THRESHOLDED_RELU_OPERATOR_DESC",
+    "DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC",
+    "DML_BATCH_NORMALIZATION_OPERATOR_DESC",
+    "DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC",
+    "DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC",
     "DML_BUFFER_TENSOR_DESC",
     "DML_FEATURE_LEVEL",
     "DML_FEATURE_LEVEL_1_0",

@@ -180,6 +180,15 @@ class RnnDirection(CudnnEnum):
         return 2 if self is RnnDirection.BIDIRECTIONAL else 1
 
 
+class DataFormat(DmlEnum):
+    """The order of a tensor's sizes, as TensorFlow names it: N batch, D depth, H height, W width, C channels."""
+
+    NHWC = 0
+    NCHW = 1
+    NDHWC = 2
+    NCDHW = 3
+
+
 class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
     """DML_FEATURE_LEVEL: what a version of DirectML offers; each level contains all lower ones. `str()` gives `5_0`."""
 

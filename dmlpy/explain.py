@@ -11,6 +11,7 @@ from dmlpy.checking import LATEST, parse_level
 from dmlpy.descs import OPERATORS, OperatorDesc
 from dmlpy.enums import DmlEnum, FeatureLevel
 from dmlpy.naming import c_member, did_you_mean
+from dmlpy.operators.activation import ActivationDesc
 from dmlpy.problems import DescError, Problem
 from dmlpy.render import Table
 from dmlpy.sizes import show
@@ -157,7 +158,8 @@ def _fields(kind: type[OperatorDesc], row: Since, texts: dict[str, str]) -> Iter
             yield FieldExplanation(name, c_member(name), side, not field.optional, show(field.marker.terms), shown, text or note)
         else:
             form = _form(kind, info.annotation)
-            yield FieldExplanation(name, c_member(name), "attribute", True, form, "", text or _default(info.default))
+            required = type(None) not in get_args(info.annotation)
+            yield FieldExplanation(name, c_member(name), "attribute", required, form, "", text or _default(info.default))
 
 
 def _form(kind: type[OperatorDesc], annotation: Any) -> str:
@@ -172,6 +174,8 @@ def _form(kind: type[OperatorDesc], annotation: Any) -> str:
     if get_origin(annotation) is tuple:
         roles = getattr(kind, "activation_roles", ())
         return f"activations: {', '.join(roles)} of each direction" if roles else "integers"
+    if ActivationDesc in get_args(annotation):
+        return "an activation"
     names = [getattr(item, "__name__", str(item)) for item in get_args(annotation) or (annotation,)]
     return " | ".join(names)
 

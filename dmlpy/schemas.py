@@ -136,11 +136,11 @@ def _members(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bo
         if name in tensors:
             if fused:
                 continue
-            optional = NoneType in get_args(info.annotation)
+            optional = tensors[name].optional
             form: dict[str, Any] = _tensor(definitions)
             form = {"anyOf": [form, {"type": "null"}]} if optional else form
         else:
-            optional, form = False, _attribute(info.annotation, definitions)
+            optional, form = NoneType in get_args(info.annotation), _attribute(info.annotation, definitions)
         if name in counted:
             properties[counted[name]] = {**_UINT32, "description": f"The length of {c_member(name)}."}
         properties[c_member(name)] = {**form, **({"description": told[name]} if name in told else {})}
@@ -165,6 +165,8 @@ def _attribute(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             return {"type": "array", "items": _UINT32}
         if inner is ActivationDesc:
             return {"type": "array", "items": _activation(definitions)}
+    if ActivationDesc in get_args(annotation):
+        return {"anyOf": [_activation(definitions), {"type": "null"}]}
     raise TypeError(f"no JSON Schema for a member of type {annotation}")
 
 

@@ -6,6 +6,7 @@ CUDA threads' execution.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -68,8 +69,31 @@ def kernel_text(source: str, entry: str) -> str:
     return f"{over_cpu_machine(source)}\nCUDA_ON_CPU_ENTRY({entry})\n"
 
 
-def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = ()) -> Path:
-    """The file that g++ makes of the C++ `text` and the file of its main function, from the cache if it was made before."""
+@functools.cache
+def precompiled_header(flags: tuple[str, ...]) -> Path:
+    """A folder where g++ finds cuda_on_cpu.h as it read it once: a quarter of the time that a kernel takes.
+
+    Nothing else depends on it: what is not there g++ reads anew.
+    """
+    key = hashlib.sha256("\0".join([compiler_version(), *flags]).encode()).hexdigest()
+    folder = cache_directory() / f"headers-{key[:16]}"
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=folder.parent) as workplace:
+            made = Path(workplace) / "headers"
+            made.mkdir()
+            header = HERE / "cuda_on_cpu.h"
+            command = ["g++", *flags, "-x", "c++-header", str(header), "-o", str(made / f"{header.name}.gch")]
+            subprocess.run(command, capture_output=True, check=False)
+            with contextlib.suppress(OSError):  # another process was faster
+                made.rename(folder)
+    return folder
+
+
+def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = (), *, precompiled: bool = False) -> Path:
+    """The file that g++ makes of the C++ `text` and the file of its main function, from the cache if it was made before.
+
+    `precompiled` pays where many programs have the same flags: their header is read once.
+    """
     key = hashlib.sha256("\0".join([compiler_version(), *flags, *(path.name for path in main), text]).encode()).hexdigest()
     target = cache_directory() / key
     if target.exists():
@@ -78,7 +102,8 @@ def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = ()) 
         source = Path(workplace) / "kernel.cpp"
         source.write_text(text)
         made = Path(workplace) / "made"
-        command = ["g++", *flags, f"-I{HERE}", str(source), *map(str, main), "-o", str(made)]
+        headers = [precompiled_header(tuple(flags)), HERE] if precompiled else [HERE]
+        command = ["g++", *flags, *(f"-I{folder}" for folder in headers), str(source), *map(str, main), "-o", str(made)]
         outcome = subprocess.run(command, capture_output=True, text=True, check=False)
         if outcome.returncode:
             raise DeviceError(f"g++ refuses the kernel:\n{outcome.stderr}")
@@ -88,7 +113,7 @@ def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = ()) 
 
 def compile_shared(source: str, entry: str) -> Path:
     """A shared object that runs the kernel `entry` of an expanded source in this process."""
-    return compile_program(kernel_text(source, entry), (*FLAGS, "-shared", "-fPIC"))
+    return compile_program(kernel_text(source, entry), (*FLAGS, "-shared", "-fPIC"), precompiled=True)
 
 
 def compile_sanitized(source: str, entry: str, sanitize: str) -> Path:

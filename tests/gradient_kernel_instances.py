@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.devices.cuda.kernels import Kernel
-from dmlpy.devices.cuda.recurrent.common import ATTRIBUTES
 from dmlpy.devices.cuda.recurrent.gradient import SLICES
 from dmlpy.devices.cuda.recurrent.gradient_kernels import FIND_UNMASKED, gradient_kernel, operand_kernel, walk_kernel
 

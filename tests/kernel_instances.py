@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import Kernel
-from dmlpy.devices.cuda.recurrent.common import ATTRIBUTES, copy_kernel, pack_bias_kernel, scale_kernel
+from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, project_kernel, step_kernel, walk_kernel
-from dmlpy.operators.activation import ActivationDesc
+from tests.activation_kernel_instances import activation_instances
 from tests.block_cell_kernel_instances import block_cell_instances
 from tests.cudnn_kernel_instances import cudnn_instances
 from tests.gradient_kernel_instances import gradient_instances
+from tests.groups_kernel_instances import groups_instances
+from tests.normalization_kernel_instances import normalization_instances
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
 FLOAT: np.dtype[Any] = np.dtype(np.float32)
@@ -25,18 +28,16 @@ CELLS = {"Rnn": 1, "Gru<false>": 2, "Gru<true>": 2} | dict.fromkeys(LSTMS, 3)
 DEFAULTS = {1: "Activations<Tanh>", 2: "Activations<Sigmoid, Tanh>", 3: "Activations<Sigmoid, Tanh, Tanh>"}
 
 
-def functor(activation: type[ActivationDesc]) -> str:
-    """The C++ name of an activation's functor."""
-    return activation.__name__.removeprefix("Activation").removesuffix("Desc")
-
-
 def instances() -> Iterator[Kernel]:
     """All of them."""
     yield from layer_instances()
     yield from pack_instances()
     yield from block_cell_instances()
+    yield from activation_instances()
     yield from cudnn_instances()
     yield from gradient_instances()
+    yield from groups_instances()
+    yield from normalization_instances()
 
 
 def pack_instances() -> Iterator[Kernel]:

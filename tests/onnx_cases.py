@@ -96,4 +96,4 @@ def load(entry: dict[str, Any]) -> OnnxCase:
 def entries() -> list[dict[str, Any]]:
     """The index of these cases."""
     found: list[dict[str, Any]] = json.loads((FOLDER / "index.json").read_text())
-    return [entry for entry in found if entry["case"].startswith("onnx_")]
+    return [entry for entry in found if entry["case"].startswith(tuple(f"onnx_{cell}_" for cell in DESCS))]

@@ -1,4 +1,4 @@
-"""Valid descs of dmlpy's own recurrent operators, with every tensor that they can have together."""
+"""Valid descs of dmlpy's own operators, with every tensor that they can have together."""
 
 from __future__ import annotations
 
@@ -85,6 +85,13 @@ def block_cell_gradient(**members: Any) -> dml.GRUBlockCellGradDesc:
     return dml.GRUBlockCellGradDesc(**given | {"d_h": step.h} | members).with_outputs()
 
 
+def batch_norm(**members: Any) -> dml.FusedBatchNormV3Desc:
+    """A training step whose running statistics are averages."""
+    given: dict[str, Any] = {"x": tensor(2, 3, 4, 5), "exponential_avg_factor": 0.25}
+    given |= {name: tensor(5) for name in ("scale", "offset", "mean", "variance")}
+    return dml.FusedBatchNormV3Desc(**given | members).with_outputs()
+
+
 def own_desc(type_name: str) -> OperatorDesc:
     """A valid desc of one of dmlpy's own operators."""
     name = OPERATORS[type_name].short_name()
@@ -96,6 +103,8 @@ def own_desc(type_name: str) -> OperatorDesc:
     given: dict[str, OperatorDesc] = {
         "CUDNN_RNN_V3": network(),
         "CUDNN_RNN_BACKPROP_V3": network().gradient(),
+        "FUSED_BATCH_NORM_V3": batch_norm(),
+        "FUSED_BATCH_NORM_GRAD_V3": batch_norm().gradient(),
         "GRU_BLOCK_CELL": block_cell(),
         "GRU_BLOCK_CELL_GRAD": block_cell_gradient(),
     }

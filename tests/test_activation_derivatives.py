@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cuda.recurrent.common import ATTRIBUTES
-from dmlpy.devices.numpy.activation import evaluate
-from dmlpy.devices.numpy.activation_gradient import Derivative, keeps_value
+from dmlpy.devices.cuda.functors import ATTRIBUTES
+from dmlpy.devices.numpy.activation.derivatives import Derivative, keeps_value
+from dmlpy.devices.numpy.activation.formulas import evaluate
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from tests import plain_recurrent

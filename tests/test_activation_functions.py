@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, localcontext
 from functools import cache
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.numpy.activation import Activation, evaluate
+from dmlpy.devices.numpy.activation.formulas import Activation, evaluate
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from tests import plain_recurrent
@@ -44,15 +45,38 @@ LIMITS: list[tuple[ActivationDesc, list[float]]] = [
 ]
 ALL = [desc for desc, _ in LIMITS]
 KINDS = {type(desc) for desc in ALL}
-CANCELLING = (descs.ActivationLinearDesc, descs.ActivationHardSigmoidDesc)
+
+# The same of the functions that no operator fuses.
+LIMITS_ALONE: list[tuple[ActivationDesc, list[float]]] = [
+    (descs.ActivationSwishDesc(sigmoid_input_scale=1.0), [0, 0, INF, 0, NAN, M, 0]),
+    (descs.ActivationSwishDesc(sigmoid_input_scale=-0.5), [0, 0, 0, -INF, NAN, 0, -M]),
+    (descs.ActivationHardSwishDesc(alpha=0.25, beta=0.5), [0, 0, INF, 0, NAN, M, 0]),
+    (descs.ActivationHardSwishDesc(alpha=-0.25, beta=0.5), [0, 0, 0, -INF, NAN, 0, -M]),
+]
+ALONE = [desc for desc, _ in LIMITS_ALONE]
+CANCELLING = (descs.ActivationLinearDesc, descs.ActivationHardSigmoidDesc, descs.ActivationHardSwishDesc)
 
 
 def label(desc: ActivationDesc) -> str:
     return type(desc).__name__.removeprefix("Activation").removesuffix("Desc")
 
 
+def definition(desc: ActivationDesc, x: float) -> float:
+    """One value of an activation of one argument. NaN stays NaN, except where a comparison with it decides that the value is 0."""
+    if math.isnan(x) and not isinstance(desc, descs.ActivationThresholdedReluDesc | descs.ActivationShrinkDesc):
+        return x
+    if isinstance(desc, descs.ActivationSwishDesc):
+        exponent = -desc.sigmoid_input_scale * x
+        gate = 1.0 / (1.0 + math.exp(exponent)) if exponent < 709.0 else 0.0
+    elif isinstance(desc, descs.ActivationHardSwishDesc):
+        gate = max(0.0, min(desc.alpha * x + desc.beta, 1.0))
+    else:
+        return plain_recurrent.activate(desc, x)
+    return 0.0 if gate == 0.0 else gate * x
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("desc", "values"), LIMITS, ids=[label(desc) for desc in ALL])
+@pytest.mark.parametrize(("desc", "values"), LIMITS + LIMITS_ALONE, ids=[label(desc) for desc in ALL + ALONE])
 def test_limits(desc: ActivationDesc, values: list[float], dtype: Any) -> None:
     at = np.array([0.0, -0.0, INF, -INF, NAN, M, -M], dtype)
     found = evaluate(desc, at)
@@ -61,13 +85,13 @@ def test_limits(desc: ActivationDesc, values: list[float], dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("desc", [desc for desc in ALL if label(desc) != "Gelu"], ids=label)
+@pytest.mark.parametrize("desc", [desc for desc in ALL + ALONE if label(desc) != "Gelu"], ids=label)
 def test_values_match_the_definition(desc: ActivationDesc, dtype: Any) -> None:
     rng = np.random.default_rng(3)
     near, wide = rng.normal(0.0, 1.0, 2000), rng.uniform(-43.0, 43.0, 2000)
     tiny = rng.normal(0.0, 1.0, 200) * 10.0 ** rng.uniform(-30.0, -3.0, 200)
     x = np.concatenate([near, wide, tiny]).astype(dtype)
-    expected = np.array([plain_recurrent.activate(desc, float(value)) for value in x])
+    expected = np.array([definition(desc, float(value)) for value in x])
     allowed = 1e-14 if dtype == np.float64 else 1e-6
     absolute = allowed if isinstance(desc, CANCELLING) else float(np.finfo(dtype).tiny)
     np.testing.assert_allclose(evaluate(desc, x), expected, rtol=allowed, atol=absolute)
@@ -124,7 +148,7 @@ def test_gelu_keeps_its_digits(dtype: Any) -> None:
     np.testing.assert_allclose(evaluate(descs.ActivationGeluDesc(), x), expected, rtol=2e-15 if dtype == np.float64 else 1e-6)
 
 
-@pytest.mark.parametrize("desc", ALL, ids=label)
+@pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_in_place_is_the_same_and_inputs_are_left_alone(desc: ActivationDesc, dtype: Any) -> None:
     rng = np.random.default_rng(5)
@@ -141,7 +165,7 @@ def test_in_place_is_the_same_and_inputs_are_left_alone(desc: ActivationDesc, dt
     np.testing.assert_array_equal(evaluate(desc, kept[:, None].repeat(2, 1).T), np.stack([out, out]))
 
 
-@pytest.mark.parametrize("desc", ALL, ids=label)
+@pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_arrays_may_have_any_strides(desc: ActivationDesc, dtype: Any) -> None:
     # As the gradient computes values again, in place too. `numpy.negative` in place is wrong for some of these strides.

@@ -9,12 +9,11 @@ import pytest
 
 from dmlpy.arrays import view
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.functors import ATTRIBUTES, ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.recurrent.common import ATTRIBUTES
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc
-from tests import plain_recurrent
-from tests.test_activation_functions import ALL, CANCELLING, LIMITS, label
+from tests.test_activation_functions import ALL, ALONE, CANCELLING, LIMITS, LIMITS_ALONE, definition, label
 
 INF, NAN = float("inf"), float("nan")
 LARGEST = float(np.finfo(np.float32).max)
@@ -27,7 +26,8 @@ APPLY = struct(
     ("derivative", np.int32),
     ("count", np.int32),
 )
-NAMES = [activation.__name__.removeprefix("Activation").removesuffix("Desc") for activation in ATTRIBUTES]
+KINDS = [kind for kind in ELEMENT_WISE if len(kind.inputs()) == 1]
+NAMES = [functor(kind) for kind in KINDS]
 SOURCE = (
     sources.read("recurrent/layer.cu")
     + """
@@ -40,12 +40,21 @@ struct ApplyParameters {
     int count;
 };
 
+template <class Functor, class = void>
+constexpr bool has_derivative = false;
+template <class Functor>
+constexpr bool has_derivative<Functor, decltype(void(Functor{}.derivative(0.0f)))> = true;
+
 template <class Functor>
 __device__ void apply_to_all(ApplyParameters const& parameters) {
     Functor const functor = with_attributes<Functor>(parameters.attributes);
     for (int i = 0; i < parameters.count; ++i) {
         float const x = parameters.x[i];
-        parameters.y[i] = parameters.derivative ? functor.derivative(x) : functor(x);
+        if (!parameters.derivative) {
+            parameters.y[i] = functor(x);
+        } else if constexpr (has_derivative<Functor>) {
+            parameters.y[i] = functor.derivative(x);
+        }
     }
 }
 
@@ -71,8 +80,8 @@ def apply(seam: Seam, desc: ActivationDesc, x: np.ndarray[Any, Any], *, derivati
     given, found = seam.to_device(0, x, 0), seam.to_device(0, np.full_like(x, NAN), 0)
     argument = np.zeros(1, APPLY)
     argument["x"], argument["y"], argument["count"] = view(given).pointer, view(found).pointer, x.size
-    argument["functor"], argument["derivative"] = list(ATTRIBUTES).index(type(desc)), derivative
-    for index, name in enumerate(ATTRIBUTES[type(desc)]):
+    argument["functor"], argument["derivative"] = KINDS.index(type(desc)), derivative
+    for index, name in enumerate(ELEMENT_WISE[type(desc)]):
         argument["attributes"][0, index] = getattr(desc, name)
     seam.launch(seam.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument, 0)
     result: np.ndarray[Any, Any] = seam.to_host(found, 0)
@@ -81,23 +90,24 @@ def apply(seam: Seam, desc: ActivationDesc, x: np.ndarray[Any, Any], *, derivati
 
 def test_every_activation_is_here() -> None:
     assert set(ATTRIBUTES) == {type(desc) for desc in ALL}
+    assert set(KINDS) == {type(desc) for desc in ALL + ALONE}
 
 
-@pytest.mark.parametrize(("desc", "values"), LIMITS, ids=[label(desc) for desc in ALL])
+@pytest.mark.parametrize(("desc", "values"), LIMITS + LIMITS_ALONE, ids=[label(desc) for desc in ALL + ALONE])
 def test_limits(seam: Seam, desc: ActivationDesc, values: list[float]) -> None:
     found = apply(seam, desc, np.array([0.0, -0.0, INF, -INF, NAN, LARGEST, -LARGEST], np.float32))
     np.testing.assert_allclose(found, np.array(values, np.float32), rtol=2e-7)
 
 
-@pytest.mark.parametrize("desc", ALL, ids=label)
+@pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
 def test_accuracy(seam: Seam, desc: ActivationDesc) -> None:
     """Within 4 units in the last place, times what the function itself makes of a last place of x: |x| for e^x, x^2 for erfc."""
     rng = np.random.default_rng(1)
     small = rng.uniform(-1.0, 1.0, 2000) * 10.0 ** rng.uniform(-6, 0, 2000)
     x = np.concatenate([small, rng.uniform(-8.0, 8.0, 2000), np.linspace(-0.6, 0.6, 500)]).astype(np.float32)
     # The kernels get attributes as float32: so does the definition.
-    rounded = desc.model_copy(update={name: float(np.float32(getattr(desc, name))) for name in ATTRIBUTES[type(desc)]})
-    expected = np.array([plain_recurrent.activate(rounded, float(value)) for value in x])
+    rounded = desc.model_copy(update={name: float(np.float32(getattr(desc, name))) for name in ELEMENT_WISE[type(desc)]})
+    expected = np.array([definition(rounded, float(value)) for value in x])
     unit = np.spacing(np.abs(expected).astype(np.float32)).astype(np.float64)
     if isinstance(desc, CANCELLING):
         unit = np.maximum(unit, np.spacing(np.float32(1.0)))

@@ -34,19 +34,22 @@ def c_type(annotation: Any) -> tuple[str, str | None]:
     kind = kinds[0] if kinds else annotation
     if issubclass(kind, DmlEnum):
         return "UINT", next(name for name, ours in OURS.items() if ours is kind)
+    if issubclass(kind, OperatorDesc):
+        return "OPERATOR_DESC", None
     return {dml.TensorDesc: ("TENSOR_DESC", None), float: ("FLOAT", None), bool: ("UINT", "BOOL"), int: ("UINT", None)}[kind]
 
 
 def members(kind: type[OperatorDesc]) -> Iterator[dict[str, Any]]:
     """A class's members as the catalogue describes fields, count fields included."""
     counted = {counted: spelling for spelling, counted in kind.c_counts.items()}
-    outputs = {field.name for field in kind.outputs()}
+    tensors = {field.name: field for field in kind.tensor_fields()}
     for name, info in kind.model_fields.items():
         if name in counted:
             yield {"name": counted[name], "kind": "attribute", "type": "UINT", "optional": False, "count_of": c_member(name)}
         type_name, enum = c_type(info.annotation)
-        role = "attribute" if type_name != "TENSOR_DESC" else "output" if name in outputs else "input"
-        member = {"name": c_member(name), "kind": role, "type": type_name, "optional": NoneType in get_args(info.annotation)}
+        role = "attribute" if name not in tensors else "output" if tensors[name].marker.output else "input"
+        optional = tensors[name].optional if name in tensors else NoneType in get_args(info.annotation)
+        member = {"name": c_member(name), "kind": role, "type": type_name, "optional": optional}
         yield member | ({"enum": enum} if enum else {})
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.recurrent.common import ATTRIBUTES
+from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
 from tests.cpu_compiler import dtype_layout, struct_layouts
-from tests.kernel_instances import functor, instances
+from tests.kernel_instances import instances
 from tests.tools import require
 
 FILES = sorted({kernel.file for kernel in instances()})
@@ -24,7 +24,7 @@ def test_parameters(file: str) -> None:
 def test_activation_attributes() -> None:
     """Members are the attributes in order, floats without gaps; a functor without attributes is empty, so of size 1."""
     require("g++")
-    attributes = {functor(activation): names for activation, names in ATTRIBUTES.items()}
+    attributes = {functor(activation): names for activation, names in ELEMENT_WISE.items()}
     expected = {
         name: {member: 4 * place for place, member in enumerate(members)} | {"": max(1, 4 * len(members))}
         for name, members in attributes.items()

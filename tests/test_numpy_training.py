@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.devices.numpy.activation_gradient import keeps_value
+from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.devices.numpy.recurrent.cells import packed_gates
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan, reference
 from dmlpy.devices.numpy.recurrent.reserve import Reserve

@@ -11,6 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices import DEVICE_KINDS
 from dmlpy.devices.numpy.recurrent.layer import reference
+from tests.devices import DeviceOfNothing
 from tests.tolerance import assert_close
 
 T, B, I, H = 7, 3, 4, 5  # noqa: E741  (the field's letters)
@@ -456,7 +457,7 @@ def test_operators_without_a_plan_say_so() -> None:
     desc = dml.ActivationTanhDesc(input_tensor=tensor(2, 3), output_tensor=tensor(2, 3))
     assert dml.check(desc) == []
     with pytest.raises(dml.CompileError, match="runs on numpy") as error:
-        dml.compile(desc, "numpy")
+        dml.compile(desc, DeviceOfNothing())
     assert error.value.hresult == dml.HResult.E_NOTIMPL
 
 

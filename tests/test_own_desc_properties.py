@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.descs import OPERATORS, OperatorDesc
+from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from tests.own_descs import GATES, OWN, ROLES
@@ -22,6 +23,13 @@ Symbols = dict[str, int]
 # What the descs are to find, written down once more and apart from them.
 OF_STATE = re.compile(r"(recurrence|hidden_init|state_dropout|output_sequence|output_single)(_gradient)?_tensor")
 TRANSPOSED = re.compile(r"(input|output)(_[hc])?(_backprop)?")
+ORDERS = {
+    "NHWC": "batch height width channels",
+    "NCHW": "batch channels height width",
+    "NDHWC": "batch depth height width channels",
+    "NCDHW": "batch channels depth height width",
+}
+VARIANCES = ("variance", "reserve_space_2")
 FLAGS = ("use_clip_threshold", "couple_input_forget", "linear_before_reset")
 
 
@@ -96,6 +104,17 @@ def networks(draw: st.DrawFn, kind: type[Any]) -> tuple[Members, Symbols, dict[s
 
 
 @st.composite
+def normalizations(draw: st.DrawFn, kind: type[Any]) -> tuple[Members, Symbols, dict[str, str]]:
+    """The same for the normalization of images or volumes or its gradient."""
+    order = draw(st.sampled_from(sorted(ORDERS)))
+    symbols = {name: draw(st.integers(1, 5)) for name in ORDERS["NDHWC"].split()}
+    attributes = {"data_format": order, "epsilon": draw(st.floats(2**-10, 1, width=32)), "is_training": draw(st.booleans())}
+    if "exponential_avg_factor" in kind.model_fields:
+        attributes["exponential_avg_factor"] = draw(st.sampled_from([0.25, 1.0]))
+    return attributes, symbols, {field.name: ORDERS[order] for field in kind.tensor_fields() if len(field.marker.terms) > 1}
+
+
+@st.composite
 def valid(draw: st.DrawFn) -> tuple[Any, dict[str, list[tuple[int, str | None]]]]:
     """A desc with any of its optional tensors, and for each tensor the factor and symbol of each axis."""
     kind: Any = OPERATORS[draw(st.sampled_from(OWN))]
@@ -103,6 +122,8 @@ def valid(draw: st.DrawFn) -> tuple[Any, dict[str, list[tuple[int, str | None]]]
         attributes, symbols, patterns = draw(layers(kind))
     elif issubclass(kind, CudnnRNNDesc):
         attributes, symbols, patterns = draw(networks(kind))
+    elif issubclass(kind, FusedBatchNormDesc):
+        attributes, symbols, patterns = draw(normalizations(kind))
     else:
         symbols = {name: draw(st.integers(1, 5)) for name in ("batch_size", "input_size", "cell_size")}
         attributes, patterns = {}, {}
@@ -113,6 +134,8 @@ def valid(draw: st.DrawFn) -> tuple[Any, dict[str, list[tuple[int, str | None]]]
     required = {field.name for field in kind.tensor_fields() if not field.optional} | {draw(st.sampled_from(results))}
     if issubclass(kind, CudnnRNNDesc) and "input_c" in possible:
         required.add("input_c")
+    if not attributes.get("is_training", True) or attributes.get("exponential_avg_factor", 1) != 1:
+        required |= possible & {"mean", "variance"}
     # A projection is what the sizes were drawn for; the gradient of peepholes needs these.
     required |= possible & {"projection_tensor"}
     present = {name for name in sorted(possible) if name in required or draw(st.booleans())}
@@ -146,7 +169,8 @@ def inputs_of(desc: Any) -> dict[str, Any]:
         if field.marker.reserve:
             found[field.name] = np.zeros(tensor.sizes, dtype)
         elif dtype.kind == "f":
-            found[field.name] = rng.uniform(-0.5, 0.5, tensor.sizes).astype(dtype)
+            least = 0.0 if field.name in VARIANCES else -0.5
+            found[field.name] = rng.uniform(least, 0.5, tensor.sizes).astype(dtype)
         else:
             most = desc.sizes()[field.marker.at_most] if field.marker.at_most else 1
             found[field.name] = rng.integers(0, most, tensor.sizes, dtype, endpoint=True)

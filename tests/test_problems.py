@@ -16,6 +16,8 @@ import dmlpy as dml
 from dmlpy.descs import OPERATORS
 from dmlpy.operators.recurrent.params import ParamsLayout
 from dmlpy.problems import DmlError, Problem, lay_out
+from tests.devices import DeviceOfNothing
+from tests.own_descs import batch_norm as own_batch_norm
 from tests.own_descs import network, training
 from tests.test_json import rnn
 from tests.wrong_descs import in_python, valid
@@ -230,6 +232,21 @@ def softmax(*sizes: int) -> dml.ActivationSoftmaxDesc:
     return dml.ActivationSoftmaxDesc(input_tensor=tensor(*sizes), output_tensor=tensor(*sizes))
 
 
+def fused_relu() -> dml.BatchNormalizationTrainingDesc:
+    x, statistic = tensor(2, 3), tensor(1, 3)
+    relu = dml.ActivationReluDesc()
+    return dml.BatchNormalizationTrainingDesc(input_tensor=x, scale_tensor=statistic, bias_tensor=statistic, fused_activation=relu)
+
+
+def batch_norm(kind: Any, *, statistic: tuple[int, ...] = (1, 3, 1, 1), level: str = "6_4", **members: Any) -> list[Problem]:
+    """The problems of a normalization of [2, 3, 4, 5] whose first statistic has these sizes."""
+    names = [field.name for field in kind.inputs() if not field.optional]
+    whole = tensor(2, 3, 4, 5)
+    given = {name: whole if "input" in name else tensor(1, 3, 1, 1) for name in names}
+    given[kind.statistics[0]] = tensor(*statistic)
+    return dml.check(kind(**given | members).with_outputs(), level)
+
+
 def unary(kind: Any, first: dml.TensorDesc, second: dml.TensorDesc, **more: Any) -> Any:
     return dml.check(kind(input_tensor=first, output_tensor=second, **more))
 
@@ -276,6 +293,9 @@ CODES: dict[str, Callable[[], Any]] = {
     "flag.output": lambda: tensor(1, flags="OWNED_BY_DML").problems(output=True),
     "flag.owned": lambda: dml.check(bad_lstm()),
     "gradient_of_absent": lambda: dml.check(training("LSTM").gradient().replace(peephole_tensor=None)),
+    "fused_activation_kind": lambda: batch_norm(dml.BatchNormalizationTrainingDesc, fused_activation=dml.ActivationSwishDesc()),
+    "given_statistics": lambda: dml.check(own_batch_norm(mean=None)),
+    "gradient.activation": lambda: fused_relu().gradient(),
     "hazard.in_place": in_place,
     "hazard.outputs": shared_outputs,
     "hazard.persistent": persistent_over_input,
@@ -284,7 +304,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "layer_output_limit": lambda: dml.check(network(input=tensor(2**31, 3, 11))),
     "level.operator": lambda: dml.check(bad_lstm(), "1_0"),
     "num_proj_range": lambda: ParamsLayout("gru", 1, 4, 3, bidirectional=False, num_proj=2),
-    "operator.not_built": lambda: dml.compile(softmax(2, 3), "numpy"),
+    "operator.not_built": lambda: dml.compile(rnn(), DeviceOfNothing()),
     "operator.unknown": lambda: dml.OperatorDesc.from_dict({"Type": "RNN2"}),
     "reserve.foreign": foreign_reserve,
     "reserve.missing": lambda: training("RNN").replace(reserve_tensor=None).gradient(),
@@ -298,6 +318,8 @@ CODES: dict[str, Callable[[], Any]] = {
     "size.unknown": lambda: rnn(input_tensor=tensor(0, 0, 0, 0), output_single_tensor=None).with_outputs(),
     "skip_input_sizes": lambda: ParamsLayout("lstm", 1, 4, 3, bidirectional=False, skip_input=True),
     "softplus_steepness": lambda: unary(dml.ActivationSoftplusDesc, tensor(2), tensor(2), steepness=0),
+    "spatial_statistics": lambda: batch_norm(dml.BatchNormalizationDesc, spatial=False, level="3_1"),
+    "statistics_sizes": lambda: batch_norm(dml.BatchNormalizationDesc, statistic=(1, 1, 1, 3)),
     "some_output": lambda: dml.check(rnn(output_single_tensor=None)),
     "strict.alignment": lambda: tensor(1, guaranteed_base_offset_alignment=8).problems(output=False, strict=True),
     "strict.size": lambda: tensor(1, total_tensor_size_in_bytes=6).problems(output=False, strict=True),
@@ -359,7 +381,8 @@ def codes_in(source: str) -> Iterator[str]:
 
 
 def test_every_code_of_the_source_is_in_the_table() -> None:
-    files = [path for path in SOURCE.rglob("*.py") if not {"cli.py", "dxdispatch", "cuda"} & {*path.relative_to(SOURCE).parts}]
+    elsewhere = {"cli.py", "dxdispatch", "cuda", "keras"}
+    files = [path for path in SOURCE.rglob("*.py") if not elsewhere & {*path.relative_to(SOURCE).parts}]
     emitted = {code for path in files for code in codes_in(path.read_text(encoding="utf-8"))}
     rules = {name for kind in OPERATORS.values() for name in kind.rules()}
     assert emitted | rules == set(CODES)

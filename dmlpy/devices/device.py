@@ -83,6 +83,10 @@ class Device(ABC):
         """Bytes of the device's memory; waits for the work on the stream."""
 
     @abstractmethod
+    def copy(self, destination: int, source: int, size: int, stream: int) -> None:
+        """Copies bytes within the device's memory, in the order of the stream."""
+
+    @abstractmethod
     def view(self, value: Any) -> ArrayView:
         """A user's array as memory. Raises TypeError if it is none."""
 

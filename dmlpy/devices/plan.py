@@ -16,6 +16,16 @@ Pointers = Mapping[str, int]
 """Address of each bound tensor, by field name; a tensor that is absent has no entry."""
 
 
+def in_order(work: Sequence[Launch]) -> Launch:
+    """All of the work, one after the other."""
+
+    def launch(stream: int) -> None:
+        for part in work:
+            part(stream)
+
+    return launch
+
+
 class Layout:
     """Named packed arrays one after the other in one block of memory.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Annotated, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -73,7 +73,8 @@ def _examine_in_parts(
     """
     named = {name: value for spelling, value in members.items() if (name := kind.member_named(spelling)) is not None}
     for problem in problems:
-        if problem.code == "field.unknown" and problem.path in members and (name := nearest(problem.path, kind.model_fields)):
+        misspelt = problem.code == "field.unknown" and problem.path in members and kind.unused_remedy(problem.path) is None
+        if misspelt and (name := nearest(problem.path, kind.model_fields)):
             named.setdefault(name, members[problem.path])
     read, unreadable = _read_members(kind, named)
     for problem in problems:
@@ -143,7 +144,9 @@ def _stand_ins(kind: type[OperatorDesc], unreadable: Iterable[str], number: int)
         if name in kind.attribute_names():
             annotation = kind.model_fields[name].annotation
             values: Sequence[Any] = ((),)
-            if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
+            if NoneType in get_args(annotation):
+                values = (None,)
+            elif isinstance(annotation, type) and issubclass(annotation, DmlEnum):
                 values = tuple(annotation)
             elif annotation is bool:
                 values = (False, True)

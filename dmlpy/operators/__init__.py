@@ -1,5 +1,5 @@
 """The operators' structs, by family. Importing this package registers them all."""
 
-from dmlpy.operators import activation, recurrent
+from dmlpy.operators import activation, normalization, recurrent
 
-__all__ = ["activation", "recurrent"]
+__all__ = ["activation", "normalization", "recurrent"]

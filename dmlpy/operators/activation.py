@@ -42,7 +42,7 @@ class ActivationIdentityDesc(ElementWiseActivationDesc, dml="ACTIVATION_IDENTITY
 
 
 class ActivationReluDesc(ElementWiseActivationDesc, dml="ACTIVATION_RELU"):
-    """y = max(0, x)."""
+    """y = max(0, x); integers too."""
 
     support = INTEGERS_FROM_5_1
 
@@ -160,7 +160,11 @@ class ActivationSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTPLUS
 
 
 class ActivationShrinkDesc(ElementWiseActivationDesc, dml="ACTIVATION_SHRINK"):
-    """y = x - bias where x > threshold, x + bias where x < -threshold, else 0."""
+    """y = x - bias where x > threshold, x + bias where x < -threshold, else 0.
+
+    Integers are computed as 64-bit floats, the result rounded toward zero and held within the type's range; one that a NaN as bias
+    makes no number is the smallest of the type.
+    """
 
     support = (
         Since("2_0", dims=(4, 5), T=FLOATS),
@@ -191,7 +195,11 @@ class ActivationHardSwishDesc(ElementWiseActivationDesc, dml="ACTIVATION_HARD_SW
 
 
 class ActivationParameterizedReluDesc(ActivationDesc, dml="ACTIVATION_PARAMETERIZED_RELU"):
-    """y = x where x >= 0, else slope * x, with a slope for each element."""
+    """y = x where x >= 0, else slope * x, with a slope for each element; a shared slope has strides of 0.
+
+    Integers are multiplied modulo two to the number of their bits. In place the output has the memory of either input; DirectML's page
+    names input_tensor only.
+    """
 
     fusable = False
     in_place = True
@@ -256,7 +264,9 @@ class AxesActivationDesc(ElementWiseActivationDesc):
 
     @rule("each axis is one of the tensor's dimensions")
     def axes_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        count = len(self.input_tensor.sizes) if self.input_tensor is not None else 8
+        if self.input_tensor is None:
+            return  # that is a problem of its own
+        count = len(self.input_tensor.sizes)
         for index, axis in enumerate(self.axes):
             if not 0 <= axis < count:
                 yield Breach(f"axes[{index}]", str(axis), f"0 to {count - 1}", (f"input_tensor has {count} dimensions",))
@@ -274,26 +284,42 @@ class ActivationHardmax1Desc(AxesActivationDesc, dml="ACTIVATION_HARDMAX1"):
     """1 at the first largest value of each group, 0 elsewhere."""
 
 
+def _as_activation(value: Any, path: str = "") -> ActivationDesc:
+    """An activation desc of any of its forms.
+
+    Raises:
+        DescError: the struct that a mapping holds is wrong; places begin with `path`.
+        ValueError: it is no activation.
+    """
+    try:
+        desc = ActivationDesc.from_dict(value) if isinstance(value, Mapping) else value
+    except DescError as error:
+        raise DescError(error.subject, [problem.under(path) for problem in error.problems] if path else error.problems) from None
+    if isinstance(desc, type) and issubclass(desc, ActivationDesc):
+        raise ValueError(f"{'activation descs' if path else 'an activation desc'}: call the class, {desc.__name__}()")
+    if not isinstance(desc, ActivationDesc):
+        one = 'an activation desc, like ActivationReluDesc() or {"Type": "DML_OPERATOR_ACTIVATION_RELU"}'
+        raise ValueError(f"a sequence of activation descs (found {brief(value)})" if path else one)
+    return desc
+
+
 def _as_activations(value: Any) -> tuple[ActivationDesc, ...]:
     if isinstance(value, ActivationDesc | OperatorDesc | str | Mapping) or not isinstance(value, Iterable):
         raise ValueError("a sequence of activation descs")
-    items: list[ActivationDesc] = []
-    for index, item in enumerate(value):
-        try:
-            desc = OperatorDesc.from_dict(item) if isinstance(item, Mapping) else item
-        except DescError as error:
-            raise DescError(error.subject, [problem.under(f"[{index}]") for problem in error.problems]) from None
-        if isinstance(desc, type) and issubclass(desc, ActivationDesc):
-            raise ValueError(f"activation descs: call the class, {desc.__name__}()")
-        if not isinstance(desc, ActivationDesc):
-            raise ValueError(f"a sequence of activation descs (found {brief(item)})")
-        items.append(desc)
-    return tuple(items)
+    return tuple(_as_activation(item, f"[{index}]") for index, item in enumerate(value))
+
+
+def unfusable(path: str, activation: ActivationDesc | None, why: str) -> Iterable[Breach]:
+    """The breach of an operator that fuses the activation at `path`, if DirectML does not fuse it."""
+    if activation is not None and not activation.fusable:
+        yield Breach(path, activation.type_name, "an element-wise activation that DirectML fuses", (why,))
 
 
 if TYPE_CHECKING:
     from dmlpy.structs import Member
 
     Activations = Member[tuple[ActivationDesc, ...], Iterable[ActivationDesc]]
+    FusedActivation = Member[ActivationDesc | None, ActivationDesc | None]
 else:
     Activations = Annotated[tuple[ActivationDesc, ...], BeforeValidator(_as_activations)]
+    FusedActivation = Annotated[ActivationDesc | None, BeforeValidator(lambda value: None if value is None else _as_activation(value))]

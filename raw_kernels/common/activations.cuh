@@ -1,11 +1,13 @@
 // The activation functions of DirectML, one functor each, named after its operator.
 //
-// A functor's members are its operator's attributes, in the order of the C struct. Arithmetic is float. A NaN comes out as a NaN
-// unless the operator's formula says otherwise (ThresholdedRelu, Shrink: a comparison with NaN is false, the result 0).
+// A functor's members are its operator's attributes, in the order of the C struct. Arithmetic is float; Relu and Shrink take other numbers
+// too. A NaN comes out as a NaN unless the operator's formula says otherwise (ThresholdedRelu, Shrink, ReluGrad: a comparison with NaN is
+// false, the result 0).
 //
 // derivative(kept) takes what a training pass keeps: the function's value where keeps_value is true, because the derivative follows from
 // it exactly, else the argument. A comment says which derivative is taken where it is one-sided; at an infinity it is the limit. NaN
-// stays NaN, except where the derivative is a constant (Identity, Linear) and in ThresholdedRelu and Shrink, as above.
+// stays NaN, except where the derivative is a constant (Identity, Linear) and in ThresholdedRelu and Shrink, as above. The functors at the
+// end, which no operator fuses, have none.
 #pragma once
 
 /// 1 / (1 + e^-x), within 4 ulp for |x| <= 4; further out the error in e^-x grows with |x|, the absolute one does not.
@@ -33,7 +35,10 @@ __device__ inline float hyperbolic_tangent(float x) {
 /// max(0, x)
 struct Relu {
     static constexpr bool keeps_value = true;
-    __device__ float operator()(float x) const { return x < 0.0f ? 0.0f : x; }
+    template <class Number>
+    __device__ Number operator()(Number x) const {
+        return x < Number(0) ? Number(0) : x;
+    }
     // 0 at 0; what is not above 0 is 0 or NaN itself
     __device__ float derivative(float kept) const { return kept > 0.0f ? 1.0f : kept; }
 };
@@ -193,9 +198,54 @@ struct Shrink {
     float bias;
     float threshold;
     static constexpr bool keeps_value = false;
-    __device__ float operator()(float x) const { return x > threshold ? x - bias : x < -threshold ? x + bias : 0.0f; }
+    template <class Number>
+    __device__ Number operator()(Number x) const {
+        return x > threshold ? x - bias : x < -threshold ? x + bias : Number(0);
+    }
     // 0 at both thresholds
     __device__ float derivative(float kept) const { return kept > threshold || kept < -threshold ? 1.0f : 0.0f; }
+};
+
+/// gate x, and 0 where the gate is closed, also to an infinity
+__device__ inline float gated(float gate, float x) {
+    return gate == 0.0f ? 0.0f : gate * x;
+}
+
+/// x / (1 + e^(-sigmoid_input_scale x)); e to a negative power keeps the small results
+struct Swish {
+    float sigmoid_input_scale;
+    __device__ float operator()(float x) const {
+        float const log2_e = 1.44269504f;
+        float const exponent = sigmoid_input_scale * x;
+        float const power = machine::exp2_approx(-log2_e * fabsf(exponent));
+        float const larger = machine::reciprocal_approx(1.0f + power);
+        return gated(exponent < 0.0f ? power * larger : larger, x);
+    }
+};
+
+/// x max(0, min(alpha x + beta, 1))
+struct HardSwish {
+    float alpha;
+    float beta;
+    __device__ float operator()(float x) const { return gated(HardSigmoid{alpha, beta}(x), x); }
+};
+
+/// x where x >= 0, else slope x, which wraps around in integers
+struct ParameterizedRelu {
+    __device__ float operator()(float x, float slope) const { return x >= 0.0f ? x : slope * x; }
+    template <class Integer>
+    __device__ Integer operator()(Integer x, Integer slope) const {
+        // unsigned numbers may wrap around, signed ones may not
+        return x >= 0 ? x : static_cast<Integer>(static_cast<unsigned>(slope) * static_cast<unsigned>(x));
+    }
+};
+
+/// dy where x > 0, else 0
+struct ReluGrad {
+    template <class Number>
+    __device__ Number operator()(Number x, Number dy) const {
+        return x > Number(0) ? dy : Number(0);
+    }
 };
 
 /// The functor with its attributes, which a launch passes as numbers; a functor ignores those that it does not have.

@@ -1,11 +1,14 @@
 // Types, and questions to them, that need no header of the C++ library.
 #pragma once
 
-/// Four values that travel together.
-template <class T>
-struct alignas(4 * sizeof(T)) Quad {
-    T values[4];
+/// Values that travel together: one access of up to 16 bytes where they lie at a multiple of their size.
+template <class T, int count>
+struct alignas(count * sizeof(T)) Pack {
+    T values[count];
 };
+
+template <class T>
+using Quad = Pack<T, 4>;
 
 template <class A, class B>
 inline constexpr bool is_same = false;

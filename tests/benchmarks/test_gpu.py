@@ -3,7 +3,7 @@ packed before, and forward with backward (all gradients) as training does it.
 
     pytest tests/benchmarks/test_gpu.py -m gpu --benchmark-only
 
-A round is `REPEATS` passes, timed by the GPU's own clock. `extra_info["us_per_step"]` is the median; `torch_us_per_step` PyTorch's.
+`extra_info["us"]` is the median of microseconds a step, `torch_us` PyTorch's.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import dmlpy as dml
+from tests.benchmarks.on_gpu import ROUNDS, milliseconds, torch_on_gpu
 
 pytestmark = pytest.mark.gpu
 
-REPEATS, ROUNDS = 10, 15
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -78,18 +78,6 @@ def training_of(cell: str, steps: int, batch: int, hidden: int, dtype: Any) -> t
     return forward, dml.compile(gradient, device).bind(given | upstream | reserve, gradients)
 
 
-def torch_on_gpu() -> Any:
-    """PyTorch with TF32 off, or None where it has no GPU."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    if not torch.cuda.is_available():
-        return None
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    return torch
-
-
 def torch_training(cell: str, steps: int, batch: int, hidden: int, dtype: Any) -> Callable[[], object] | None:
     """PyTorch's forward and backward pass of the same sizes on its current stream, or None."""
     torch = torch_on_gpu()
@@ -119,16 +107,6 @@ def torch_layer(cell: str, steps: int, batch: int, hidden: int, dtype: Any) -> C
     return run
 
 
-def milliseconds(run: Callable[[], object]) -> float:
-    """Of one run of `REPEATS`, by events on the default stream."""
-    device = dml.device("cuda")
-    stop = device.start_timer(device.current_stream())
-    for _ in range(REPEATS):
-        run()
-    assert stop is not None
-    return stop() / REPEATS
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("cell", list(GATES))
 @pytest.mark.parametrize(("steps", "batch", "hidden"), [(100, 1, 64), (100, 64, 64), (100, 16, 256), (50, 64, 512), (100, 64, 1024)])
@@ -137,11 +115,11 @@ def test_forward(benchmark: BenchmarkFixture, cell: str, steps: int, batch: int,
     found: list[float] = []
     benchmark.pedantic(lambda: found.append(milliseconds(dispatch)), rounds=ROUNDS, warmup_rounds=3)
     benchmark.extra_info["plan"] = dispatch.operator.plan.splitlines()[0]
-    benchmark.extra_info["us_per_step"] = 1e3 * statistics.median(found[3:]) / steps
+    benchmark.extra_info["us"] = 1e3 * statistics.median(found[3:]) / steps
     theirs = torch_layer(cell, steps, batch, hidden, dtype)
     if theirs is not None:
         times = [milliseconds(theirs) for _ in range(ROUNDS + 3)][3:]
-        benchmark.extra_info["torch_us_per_step"] = 1e3 * statistics.median(times) / steps
+        benchmark.extra_info["torch_us"] = 1e3 * statistics.median(times) / steps
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
@@ -157,8 +135,8 @@ def test_training(benchmark: BenchmarkFixture, cell: str, steps: int, batch: int
     found: list[float] = []
     benchmark.pedantic(lambda: found.append(milliseconds(both)), rounds=ROUNDS, warmup_rounds=3)
     benchmark.extra_info["plan"] = backward.operator.plan
-    benchmark.extra_info["us_per_step"] = 1e3 * statistics.median(found[3:]) / steps
+    benchmark.extra_info["us"] = 1e3 * statistics.median(found[3:]) / steps
     theirs = torch_training(cell, steps, batch, hidden, dtype)
     if theirs is not None:
         times = [milliseconds(theirs) for _ in range(ROUNDS + 3)][3:]
-        benchmark.extra_info["torch_us_per_step"] = 1e3 * statistics.median(times) / steps
+        benchmark.extra_info["torch_us"] = 1e3 * statistics.median(times) / steps

@@ -11,7 +11,9 @@ import numpy as np
 from dmlpy import arrays
 from dmlpy.arrays import ArrayView
 from dmlpy.descs import OperatorDesc
+from dmlpy.devices.cuda.activation.plan import activation_plan
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.normalization.plan import normalization_plan
 from dmlpy.devices.cuda.recurrent.block_cell import block_cell_plan
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.cuda.recurrent.gradient import gradient_plan
@@ -19,6 +21,9 @@ from dmlpy.devices.cuda.recurrent.layer import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.device import Device, Memory, show_bytes
 from dmlpy.devices.plan import Launch, Plan
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.normalization.batch import NormalizationDesc
+from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -48,6 +53,10 @@ class CudaDevice(Device):
         self.library = KernelLibrary(seam, ordinal)
 
     def plan(self, desc: OperatorDesc) -> Plan | None:
+        if isinstance(desc, ActivationDesc):
+            return activation_plan(desc, self.library)
+        if isinstance(desc, NormalizationDesc | FusedBatchNormDesc):
+            return normalization_plan(desc.geometry, self.library)
         if isinstance(desc, CudnnRNNDesc):
             return NetworkPlan(desc, self.library)
         if isinstance(desc, GRUBlockDesc):
@@ -57,7 +66,7 @@ class CudaDevice(Device):
         return recurrent_plan(desc, self.library) if isinstance(desc, RecurrentDesc) else None
 
     def runs(self, kind: type[OperatorDesc]) -> bool:
-        return issubclass(kind, RecurrentDesc | GRUBlockDesc | CudnnRNNDesc)
+        return issubclass(kind, RecurrentDesc | CudnnRNNDesc | GRUBlockDesc | ActivationDesc | NormalizationDesc | FusedBatchNormDesc)
 
     def describe(self) -> dict[str, str]:
         limits = self.limits
@@ -96,6 +105,10 @@ class CudaDevice(Device):
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         with self.seam.use(self.ordinal):
             return self.seam.read(pointer, size, stream)
+
+    def copy(self, destination: int, source: int, size: int, stream: int) -> None:
+        with self.seam.use(self.ordinal):
+            self.seam.copy(destination, source, size, stream)
 
     def view(self, value: Any) -> ArrayView:
         try:

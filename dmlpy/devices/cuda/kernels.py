@@ -40,6 +40,10 @@ def strided(desc: TensorDesc | None, pointer: int | None) -> tuple[int, tuple[in
     return pointer, desc.element_strides
 
 
+ALIGNMENT = 256
+"""Bytes that each array of scratch and packed constants begins at a multiple of, as cudaMalloc's blocks do."""
+
+
 def scalar_type(data_type: np.dtype[Any]) -> str:
     """A floating element type as the kernels spell it."""
     return {"float32": "float", "float16": "machine::half"}[data_type.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 from collections.abc import Callable
 from functools import cache
@@ -13,12 +14,17 @@ from dmlpy import arrays
 from dmlpy.arrays import ArrayView, array_at
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices.device import Device, Memory
+from dmlpy.devices.numpy.activation.plan import activation_plan
+from dmlpy.devices.numpy.normalization.plan import normalization_plan
 from dmlpy.devices.numpy.recurrent.block_cell import block_cell_plan
 from dmlpy.devices.numpy.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.enums import HResult
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.normalization.batch import NormalizationDesc
+from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -36,6 +42,10 @@ class NumpyDevice(Device):
     memory_kind = "cpu"
 
     def plan(self, desc: OperatorDesc) -> Plan | None:
+        if isinstance(desc, ActivationDesc):
+            return activation_plan(desc)
+        if isinstance(desc, NormalizationDesc | FusedBatchNormDesc):
+            return normalization_plan(desc.geometry)
         if isinstance(desc, GRUBlockDesc):
             return block_cell_plan(desc)
         if isinstance(desc, CudnnRNNDesc):
@@ -45,7 +55,7 @@ class NumpyDevice(Device):
         return RecurrentPlan(desc) if isinstance(desc, RecurrentDesc) else None
 
     def runs(self, kind: type[OperatorDesc]) -> bool:
-        return issubclass(kind, RecurrentDesc | CudnnRNNDesc | GRUBlockDesc)
+        return issubclass(kind, RecurrentDesc | CudnnRNNDesc | GRUBlockDesc | ActivationDesc | NormalizationDesc | FusedBatchNormDesc)
 
     def describe(self) -> dict[str, str]:
         return {"name": "NumPy on the CPU", "NumPy": np.__version__, "processor": platform.processor() or platform.machine()}
@@ -83,6 +93,9 @@ class NumpyDevice(Device):
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         return array_at(pointer, (size,), np.uint8, (1,)).tobytes()
+
+    def copy(self, destination: int, source: int, size: int, stream: int) -> None:
+        ctypes.memmove(destination, source, size)
 
     def view(self, value: Any) -> ArrayView:
         return arrays.view(value)

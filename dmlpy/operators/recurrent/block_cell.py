@@ -10,8 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.descs import In, Out, derived
-from dmlpy.operators.recurrent.layer import SomeOutputDesc
+from dmlpy.descs import In, Out, SomeOutputDesc, derived
 from dmlpy.sizes import Sizes
 from dmlpy.support import FLOATS, Since
 from dmlpy.tensors import TensorDesc

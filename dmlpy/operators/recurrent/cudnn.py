@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dmlpy.descs import Breach, In, Out, TensorField, derived, rule, size
+from dmlpy.descs import Breach, In, Out, SomeOutputDesc, TensorField, derived, rule, size
 from dmlpy.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
-from dmlpy.operators.recurrent.layer import SomeOutputDesc
 from dmlpy.operators.recurrent.params import ParamsLayout
 from dmlpy.problems import DescError
 from dmlpy.sizes import Sizes, Term, UnboundSymbolError

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import Breach, In, OperatorDesc, Out, rule, size
+from dmlpy.descs import Breach, In, Out, SomeOutputDesc, rule, size
 from dmlpy.enums import FeatureLevel, RecurrentDirection
 from dmlpy.gates import Cell
 from dmlpy.naming import plural
-from dmlpy.operators.activation import ActivationDesc, Activations
+from dmlpy.operators.activation import ActivationDesc, Activations, unfusable
 from dmlpy.sizes import Sizes
 from dmlpy.structs import Bool, Float, Spelled, default
 from dmlpy.support import FLOATS, UINT32, Since
@@ -84,16 +84,6 @@ class RecurrentCell:
     def kept(self) -> int:
         """Values for each unit and step that training keeps: one for each gate, and a product that the reset gate multiplies."""
         return self.gates + self.resets_last
-
-
-class SomeOutputDesc(OperatorDesc):
-    """An operator whose outputs are all optional."""
-
-    @rule("at least one output is described")
-    def some_output(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        names = [field.name for field in self.outputs()]
-        if not any(getattr(self, name) is not None for name in names):
-            yield Breach(names[0], "missing like every other output", f"at least one of {', '.join(names)}", remedy="use with_outputs(...)")
 
 
 class RecurrentDesc(SomeOutputDesc):
@@ -168,13 +158,9 @@ class RecurrentDesc(SomeOutputDesc):
     @rule("activations are element-wise functions that can be fused")
     def activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         for index, activation in enumerate(self.activation_descs):
-            if not activation.fusable:
-                yield Breach(
-                    f"activation_descs[{index}]",
-                    activation.type_name,
-                    "an element-wise activation that DirectML fuses",
-                    ("a cell applies it to single elements, without tensors of its own",),
-                )
+            yield from unfusable(
+                f"activation_descs[{index}]", activation, "a cell applies it to single elements, without tensors of its own"
+            )
 
 
 class ClippedDesc(RecurrentDesc):

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import ALIGNMENT, FLOAT, MOST_ROWS, copy, copy_kernel, gemm, in_order, row_stride
+from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
+from dmlpy.devices.cuda.recurrent.common import FLOAT, MOST_ROWS, copy, copy_kernel, gemm, row_stride
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockDesc
 from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch
 from dmlpy.enums import RecurrentDirection
-from dmlpy.operators import activation as activations
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc
 
 FLOAT = np.dtype(np.float32)
-
-ATTRIBUTES: Mapping[type[ActivationDesc], tuple[str, ...]] = {
-    activations.ActivationReluDesc: (),
-    activations.ActivationLeakyReluDesc: ("alpha",),
-    activations.ActivationThresholdedReluDesc: ("alpha",),
-    activations.ActivationEluDesc: ("alpha",),
-    activations.ActivationCeluDesc: ("alpha",),
-    activations.ActivationScaledEluDesc: ("alpha", "gamma"),
-    activations.ActivationTanhDesc: (),
-    activations.ActivationScaledTanhDesc: ("alpha", "beta"),
-    activations.ActivationSigmoidDesc: (),
-    activations.ActivationHardSigmoidDesc: ("alpha", "beta"),
-    activations.ActivationLinearDesc: ("alpha", "beta"),
-    activations.ActivationIdentityDesc: (),
-    activations.ActivationSoftplusDesc: ("steepness",),
-    activations.ActivationParametricSoftplusDesc: ("alpha", "beta"),
-    activations.ActivationSoftsignDesc: (),
-    activations.ActivationGeluDesc: (),
-    activations.ActivationShrinkDesc: ("bias", "threshold"),
-}
-"""The attributes of each functor of raw_kernels/common/activations.cuh, in the order of its members."""
 
 COPY = struct(("source", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)))
 SCALE = struct(("source", STRIDED), ("factor", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)))
@@ -63,8 +42,6 @@ LAYER = (
 )
 """The fields of `Layer` of raw_kernels/common/layer.cuh, which each `Sequence` begins with."""
 
-ALIGNMENT = 256
-"""Bytes that each array of scratch and packed constants begins at a multiple of, as cudaMalloc's blocks do."""
 MOST_ROWS = 2**31 - 1
 """Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
 
@@ -108,8 +85,7 @@ def cell_type(cell: RecurrentCell) -> str:
 
 def activations_type(descs: Iterable[ActivationDesc]) -> str:
     """One direction's activations, as C++ spells them: `Activations<Sigmoid, Tanh>`."""
-    functors = (type(desc).__name__.removeprefix("Activation").removesuffix("Desc") for desc in descs)
-    return f"Activations<{', '.join(functors)}>"
+    return f"Activations<{', '.join(functor(type(desc)) for desc in descs)}>"
 
 
 def fill_layer(sequence: Struct, desc: RecurrentDesc) -> None:
@@ -159,16 +135,6 @@ def row_stride(tensor: TensorDesc) -> int | None:
     if rows == 1:
         return columns
     return stride if columns <= stride <= MOST_ROWS else None
-
-
-def in_order(work: Sequence[Launch]) -> Launch:
-    """All of the work, one after the other."""
-
-    def launch(stream: int) -> None:
-        for part in work:
-            part(stream)
-
-    return launch
 
 
 def copy(library: KernelLibrary, tensor: TensorDesc, pointer: int, destination: int, data_type: np.dtype[Any]) -> Launch:

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import ALIGNMENT, in_order
+from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.gradient import gradient_plan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, recurrent_plan
-from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.stack import GateMove, Layer, Mask, Place, stack_of

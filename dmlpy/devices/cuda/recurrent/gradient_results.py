@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, Struct, strided
+from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, KernelLibrary, Struct, strided
 from dmlpy.devices.cuda.recurrent.common import (
-    ALIGNMENT,
     FLOAT,
     activations_type,
     backward_walks,
@@ -26,7 +25,6 @@ from dmlpy.devices.cuda.recurrent.common import (
     copy_kernel,
     fill_layer,
     gemm,
-    in_order,
     row_stride,
     storage_type,
 )
@@ -44,7 +42,7 @@ from dmlpy.devices.cuda.recurrent.gradient_kernels import (
 )
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 # blocks of matrices

@@ -11,9 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
+from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.common import (
-    ALIGNMENT,
     FLOAT,
     LAYER,
     PACK_BIAS,
@@ -24,7 +23,6 @@ from dmlpy.devices.cuda.recurrent.common import (
     copy_kernel,
     fill_layer,
     gemm,
-    in_order,
     pack_bias_kernel,
     row_stride,
     scale,
@@ -34,7 +32,7 @@ from dmlpy.devices.cuda.recurrent.common import (
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, choose_walk
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.tensors import packed_strides

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.devices.numpy.activation import logistic
+from dmlpy.devices.numpy.activation.formulas import logistic
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockDesc
 from dmlpy.tensors import packed_strides

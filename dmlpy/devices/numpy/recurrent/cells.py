@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.numpy.activation import Activation
+from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.operators.recurrent.layer import RecurrentCell
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.numpy.activation import Activation, ElementWise
-from dmlpy.devices.numpy.activation_gradient import Derivative, keeps_value
+from dmlpy.devices.numpy.activation.derivatives import Derivative, keeps_value
+from dmlpy.devices.numpy.activation.formulas import Activation, ElementWise
 from dmlpy.devices.numpy.recurrent.cells import packed_gates
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.devices.numpy.activation import Activation
-from dmlpy.devices.numpy.activation_gradient import keeps_value
+from dmlpy.devices.numpy.activation.derivatives import keeps_value
+from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, CellArrays, Step, cell_step, packed_gates
 from dmlpy.devices.numpy.recurrent.reserve import Reserve
 from dmlpy.devices.numpy.recurrent.steps import Record, Selection

@@ -16,7 +16,7 @@ argument x. Where a derivative is one-sided, or a function jumps, one value is t
 At an infinity the derivative is its limit. NaN stays NaN, except where the derivative is a constant (IDENTITY, LINEAR) and where the
 function itself makes NaN 0 (THRESHOLDED_RELU, SHRINK).
 
-The formulas take what those of `dmlpy.devices.numpy.activation` take, with the kept array for `x`, which they leave as it is; `out`
+The formulas take what those of `formulas` take, with the kept array for `x`, which they leave as it is; `out`
 shares no memory with it. Callers suppress floating-point warnings here too.
 """
 
@@ -26,7 +26,7 @@ from math import pi, sqrt
 
 import numpy as np
 
-from dmlpy.devices.numpy.activation import NORMAL_TAIL_WORK, Array, ElementWise, logistic, normal_tail
+from dmlpy.devices.numpy.activation.formulas import NORMAL_TAIL_WORK, Array, ElementWise, logistic, normal_tail
 from dmlpy.operators.activation import (
     ActivationCeluDesc,
     ActivationDesc,

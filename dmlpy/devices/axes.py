@@ -1,0 +1,85 @@
+"""The axes that tensors of the same sizes share, in the order of memory and merged where all tensors allow it.
+
+Plans that walk over elements ask here, so that every layout of the same memory (NCHW or NHWC, packed or a slice) is one and the same walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis.
+
+    Attributes:
+        size: entries along it.
+        strides: elements from one entry to the next, for each tensor; 0 repeats an entry.
+        reduced: whether entries along it belong to one group: their sums, maximum or statistics are taken together.
+    """
+
+    size: int
+    strides: tuple[int, ...]
+    reduced: bool = False
+
+
+def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]], reduced: Collection[int] = ()) -> tuple[Axis, ...]:
+    """The axes of tensors that share their sizes, outermost first, without those of size 1; empty for a single element.
+
+    The order is that of the first tensor's memory; axes along which that one repeats are placed by the next one. Neighbours of a kind
+    become one axis if each tensor walks through both as through one.
+
+    Args:
+        sizes: entries along each dimension.
+        strides: for each tensor, elements from one entry to the next along each dimension.
+        reduced: the dimensions that a group runs over.
+    """
+    axes = [Axis(size, tuple(own[at] for own in strides), at in reduced) for at, size in enumerate(sizes) if size > 1]
+    axes.sort(key=lambda axis: next((stride for stride in axis.strides if stride), 0), reverse=True)
+    found: list[Axis] = []
+    for axis in axes:
+        outer = found[-1] if found else None
+        through = [axis.size * stride for stride in axis.strides]
+        if outer is not None and outer.reduced == axis.reduced and list(outer.strides) == through:
+            found[-1] = Axis(outer.size * axis.size, axis.strides, axis.reduced)
+        else:
+            found.append(axis)
+    return tuple(found)
+
+
+def element_count(axes: Iterable[Axis]) -> int:
+    """Entries of all axes together."""
+    return prod(axis.size for axis in axes)
+
+
+def repeated(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a tensor that repeats along its dimensions of size 1."""
+    return tuple(0 if size == 1 else stride for size, stride in zip(sizes, strides, strict=True))
+
+
+def vector_width(axes: Sequence[Axis], widest: int) -> int:
+    """How many neighbours along the innermost axis one access may take, as far as sizes and strides allow: a power of two up to `widest`.
+
+    Each tensor's elements have to lie side by side along that axis or repeat; addresses, which have to be multiples of the access's size
+    where they lie side by side, are the caller's to check.
+    """
+    if not axes or any(stride not in (0, 1) for stride in axes[-1].strides):
+        return 1
+    side_by_side = [at for at, stride in enumerate(axes[-1].strides) if stride == 1]
+    steps = [axes[-1].size, *(axis.strides[at] for axis in axes[:-1] for at in side_by_side)]
+    width = widest
+    while any(step % width for step in steps):
+        width //= 2
+    return width
+
+
+def numbers_in_group(sizes: Sequence[int], reduced: Collection[int]) -> tuple[int, ...]:
+    """The strides of a tensor that holds each entry's number in its group: row-major over the reduced dimensions, in the order given."""
+    strides = [0] * len(sizes)
+    count = 1
+    for at in sorted(set(reduced), reverse=True):
+        strides[at] = count
+        count *= sizes[at]
+    return tuple(strides)

@@ -1,0 +1,1 @@
+"""The activation operators on CUDA."""

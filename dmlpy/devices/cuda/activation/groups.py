@@ -1,0 +1,166 @@
+"""SOFTMAX, LOG_SOFTMAX and HARDMAX on CUDA: one launch of the kernel of raw_kernels/activation/groups.cu.
+
+Threads read and write 16 bytes at a time where layouts and addresses allow it, else element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dmlpy.devices.axes import Axis, element_count, merged, numbers_in_group, vector_width
+from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type, struct
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
+
+GroupsDesc = RowActivationDesc | AxesActivationDesc
+
+TENSORS = 3
+"""That the axes have strides of: the input, the output, and the numbers of entries in their group."""
+
+PARAMETERS = struct(
+    ("input", np.uint64),
+    ("output", np.uint64),
+    ("groups", axes_type(TENSORS)),
+    ("entries", axes_type(TENSORS)),
+    ("group_count", np.uint32),
+    ("entry_count", np.uint32),
+    ("number_step", np.uint32),
+    ("team_size", np.int32),
+)
+
+FUNCTIONS = ("Softmax", "LogSoftmax", "Hardmax")
+
+_USUAL_THREADS, _MOST_THREADS = 256, 512
+"""Of a block; more of them where there are few groups."""
+_BATCH = 4
+"""Packs that a thread has on their way at a time: a team in which it has fewer is large enough."""
+_LINE_BYTES = 128
+"""What neighbouring threads read together."""
+_RESIDENT_THREADS = 2048
+"""Of a multiprocessor."""
+
+
+def groups_kernel(data_type: np.dtype[np.generic], function: str, width: int, across: bool) -> Kernel:
+    """The kernel for tensors of an element type; `width` elements to an access, `across` groups or along their entries."""
+    scalar = scalar_type(data_type)
+    entry = f"groups<{scalar}, {function}, {width}, {str(across).lower()}>"
+    return Kernel("activation/groups.cu", entry, PARAMETERS, f"GroupsParameters<{scalar}>")
+
+
+class Walk:
+    """How one launch goes through the groups with accesses of some width.
+
+    Attributes:
+        kernel: the instance.
+        threads: of a block.
+        team_size: threads that share a group, or as many groups as an access is wide.
+        blocks: of the grid.
+
+    Args:
+        axes: what `merged` gives for the input, the output and the numbers.
+        width: elements of an access, side by side along the innermost axis.
+    """
+
+    def __init__(self, axes: Sequence[Axis], data_type: np.dtype[np.generic], function: str, width: int, multiprocessors: int) -> None:
+        across = bool(axes) and not axes[-1].reduced
+        number_step = axes[-1].strides[2] if axes else 0
+        if width > 1:
+            inner = axes[-1]
+            packs = replace(inner, size=inner.size // width, strides=tuple(width * stride for stride in inner.strides))
+            axes = [*axes[:-1], packs]
+        groups, entries = ([axis for axis in axes if axis.reduced == reduced] for reduced in (False, True))
+        group_count, entry_count = element_count(groups), element_count(entries)
+
+        few = group_count < 8 * multiprocessors and entry_count > _BATCH * _USUAL_THREADS
+        self.threads = most = _MOST_THREADS if few else _USUAL_THREADS
+        if across:
+            # neighbouring teams share lines; of teams that fill the device by themselves each is one thread
+            neighbours = min(_power_of_two(group_count), _LINE_BYTES // (width * data_type.itemsize))
+            most = min(most // neighbours, _power_of_two(-(-multiprocessors * _RESIDENT_THREADS // group_count)))
+        self.team_size = min(most, _power_of_two(-(-entry_count // _BATCH)))
+        most_blocks = 16 * multiprocessors * _USUAL_THREADS // self.threads
+        self.blocks = min(-(-group_count * self.team_size // self.threads), most_blocks)
+
+        self.kernel = groups_kernel(data_type, function, width, across)
+        self._argument: Struct = np.zeros(1, PARAMETERS)
+        self._argument["groups"], self._argument["entries"] = axes_value(groups, TENSORS), axes_value(entries, TENSORS)
+        self._argument["group_count"], self._argument["entry_count"] = group_count, entry_count
+        self._argument["number_step"], self._argument["team_size"] = number_step, self.team_size
+
+    def launch(self, library: KernelLibrary, x: int, y: int) -> Launch:
+        """A launch over tensors at these addresses."""
+        argument = self._argument.copy()
+        argument["input"], argument["output"] = x, y
+        return library.launch(self.kernel, (self.blocks,), self.threads, argument)
+
+
+class GroupsPlan(PlanWithoutConstants):
+    """One launch.
+
+    Args:
+        desc: a checked desc.
+        library: the device's kernels.
+
+    Raises:
+        DeviceError: the kernel cannot be compiled.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, desc: GroupsDesc, library: KernelLibrary) -> None:
+        tensors = desc.tensors()
+        x, y = tensors["input_tensor"], tensors["output_tensor"]
+        function = type(desc).__name__.removeprefix("Activation").removesuffix("Desc").removesuffix("1")
+        reduced = set(desc.axes) if isinstance(desc, AxesActivationDesc) else {x.dimension_count - 1}
+        numbers = numbers_in_group(x.sizes, reduced if function == "Hardmax" else ())
+        axes = merged(x.sizes, (x.element_strides, y.element_strides, numbers), reduced)
+        of_memory = [Axis(axis.size, axis.strides[:2], axis.reduced) for axis in axes]
+
+        self._library, self._type = library, x.data_type.numpy
+        self._groups = element_count(axis for axis in axes if not axis.reduced)
+        self._entries = element_count(axis for axis in axes if axis.reduced)
+        side_by_side = bool(axes) and of_memory[-1].strides == (1, 1)
+        self._width = vector_width(of_memory, VECTOR_BYTES // self._type.itemsize) if side_by_side else 1
+        self._walks = {width: Walk(axes, self._type, function, width, library.limits.multiprocessors) for width in {self._width, 1}}
+        library.function(self._walk.kernel)
+
+    @property
+    def _walk(self) -> Walk:
+        """The walk over tensors at any multiple of its accesses."""
+        return self._walks[self._width]
+
+    def kernels(self) -> list[Kernel]:
+        """Every kernel that a launch of this plan may be of: for addresses that are aligned to its accesses, and for others."""
+        return [self._walks[width].kernel for width in sorted(self._walks, reverse=True)]
+
+    def describe(self) -> str:
+        walk = self._walk
+        return (
+            f"CUDA, {self._library.limits.name}, {self._type} storage, float32 arithmetic\n"
+            f"{self._groups} groups of {self._entries} entries, accesses of {self._width * self._type.itemsize} bytes; "
+            f"{walk.blocks} blocks of {walk.threads} threads, {walk.team_size} to a team\n"
+            f"kernels: {walk.kernel.entry}"
+        )
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        x, y = tensors["input_tensor"], tensors["output_tensor"]
+        aligned = (x | y) % (self._width * self._type.itemsize) == 0
+        return self._walks[self._width if aligned else 1].launch(self._library, x, y)
+
+
+def _power_of_two(count: int) -> int:
+    """The smallest one that is no less."""
+    return 1 << (count - 1).bit_length()
+
+
+def groups_plan(desc: GroupsDesc, library: KernelLibrary) -> GroupsPlan:
+    """The plan for a checked desc.
+
+    Raises:
+        DeviceError: as for `GroupsPlan`.
+    """
+    return GroupsPlan(desc, library)

@@ -1,0 +1,50 @@
+"""The functors of raw_kernels/common/activations.cuh: their names and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dmlpy.operators import activation as activations
+from dmlpy.operators.activation import ActivationDesc
+
+ATTRIBUTES: Mapping[type[ActivationDesc], tuple[str, ...]] = {
+    activations.ActivationReluDesc: (),
+    activations.ActivationLeakyReluDesc: ("alpha",),
+    activations.ActivationThresholdedReluDesc: ("alpha",),
+    activations.ActivationEluDesc: ("alpha",),
+    activations.ActivationCeluDesc: ("alpha",),
+    activations.ActivationScaledEluDesc: ("alpha", "gamma"),
+    activations.ActivationTanhDesc: (),
+    activations.ActivationScaledTanhDesc: ("alpha", "beta"),
+    activations.ActivationSigmoidDesc: (),
+    activations.ActivationHardSigmoidDesc: ("alpha", "beta"),
+    activations.ActivationLinearDesc: ("alpha", "beta"),
+    activations.ActivationIdentityDesc: (),
+    activations.ActivationSoftplusDesc: ("steepness",),
+    activations.ActivationParametricSoftplusDesc: ("alpha", "beta"),
+    activations.ActivationSoftsignDesc: (),
+    activations.ActivationGeluDesc: (),
+    activations.ActivationShrinkDesc: ("bias", "threshold"),
+}
+"""The functors of the activations that DirectML fuses into other operators: the attributes of each, in the order of its members."""
+
+ELEMENT_WISE: Mapping[type[ActivationDesc], tuple[str, ...]] = {
+    **ATTRIBUTES,
+    activations.ActivationSwishDesc: ("sigmoid_input_scale",),
+    activations.ActivationHardSwishDesc: ("alpha", "beta"),
+    activations.ActivationParameterizedReluDesc: (),
+    activations.ActivationReluGradDesc: (),
+}
+"""The same of all functors, also those that stand alone."""
+
+
+def functor(kind: type[ActivationDesc]) -> str:
+    """The C++ name of an activation's functor: `HardSigmoid`."""
+    return kind.__name__.removeprefix("Activation").removesuffix("Desc")
+
+
+def attribute_values(desc: ActivationDesc) -> tuple[float, float]:
+    """The attributes as a launch passes them; zero for those that the functor does not have."""
+    values = [float(getattr(desc, name)) for name in ELEMENT_WISE[type(desc)]]
+    first, second = (*values, 0.0, 0.0)[:2]
+    return first, second

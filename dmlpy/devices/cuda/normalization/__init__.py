@@ -1,0 +1,1 @@
+"""Batch normalization on CUDA."""

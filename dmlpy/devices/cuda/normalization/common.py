@@ -1,0 +1,145 @@
+"""What the plans of batch normalization and of its gradient share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dmlpy.devices.axes import Axis, merged, vector_width
+from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type
+from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, Struct, struct
+from dmlpy.devices.cuda.normalization.division import PART_BYTES, SPLITS, Division, of_tensors, teams_type
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
+from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+_BYTE: np.dtype[Any] = np.dtype(np.uint8)
+
+
+def parameters_type(
+    data: tuple[str, ...], statistics: tuple[str, ...], numbers: tuple[str, ...], *others: tuple[Any, ...]
+) -> np.dtype[Any]:
+    """A struct of parameters.
+
+    Args:
+        data: the roles of tensors of the input's sizes.
+        statistics: the roles of tensors with one entry for each group.
+        numbers: what else the struct's `statistics` has, float32.
+        others: what else the struct has.
+    """
+    of_statistics = struct(
+        *((role, np.uint64) for role in statistics),
+        ("outer", axes_type(len(statistics))),
+        ("strides", np.int64, (len(statistics),)),
+        *((name, np.float32) for name in numbers),
+    )
+    addresses = ((role, np.uint64) for role in data)
+    return struct(*addresses, ("teams", teams_type(len(data))), ("statistics", of_statistics), ("splits", SPLITS), *others)
+
+
+class NormalizationPlan(PlanWithoutConstants):
+    """Where operands lie, how groups are divided, and launches that share one struct of parameters.
+
+    Where vectors are possible they need addresses at multiples of their size: a launch over others takes single entries.
+
+    Args:
+        geometry: of a checked desc.
+        library: the device's kernels.
+        used: the roles of tensors of the input's sizes that are read or written.
+        reduces: whether sums over groups are taken.
+
+    Raises:
+        DeviceError: there are more groups, or entries of a group, than kernels count, or a kernel cannot be compiled.
+    """
+
+    data: ClassVar[tuple[str, ...]]
+    """The roles of tensors of the input's sizes, in the order of the kernels."""
+    statistics: ClassVar[tuple[str, ...]]
+    """The roles of tensors with one entry for each group, in the order of the kernels."""
+    scratch: ClassVar[Mapping[str, int]]
+    """The arrays beside the partial sums if groups are split: bytes for each group, by the field of their address."""
+
+    def __init__(self, geometry: NormalizationGeometry, library: KernelLibrary, used: Collection[str], reduces: bool) -> None:
+        self._geometry = geometry
+        self._library = library
+        self._reduces = reduces
+        self._operands = {role: own for role, own in geometry.operands.items() if role in used or role in self.statistics}
+        self.type = geometry.operands["x"].data_type.numpy
+        self.statistic_type = geometry.operands["scale"].data_type.numpy
+        nowhere = (0,) * len(geometry.sizes)
+        strides = [self._operands[role].strides if role in self._operands else nowhere for role in (*self.data, *self.statistics)]
+        axes = merged(geometry.sizes, strides, geometry.reduced) or (Axis(1, (0,) * len(strides), reduced=True),)
+        width = vector_width(of_tensors(axes, slice(0, len(self.data))), VECTOR_BYTES // self.type.itemsize)
+        divisions = [
+            Division(axes, len(self.data), entries, self.type.itemsize, library.limits.multiprocessors, reduces) for entries in (width, 1)
+        ]
+        self._by_vectors, self._by_entries = divisions
+        # a tensor that repeats one element along vectors has it anywhere
+        self._side_by_side = [role for at, role in enumerate(self.data) if role in self._operands and axes[-1].strides[at]]
+        self.temporary_size = max(self._scratch(division).size for division in divisions)
+        for name in self.names(self._by_vectors):
+            library.function(self.kernel(name, self._by_vectors))
+
+    @abstractmethod
+    def names(self, division: Division) -> list[str]:
+        """The kernels of a launch, in order."""
+
+    @abstractmethod
+    def kernel(self, name: str, division: Division) -> Kernel:
+        """One of them."""
+
+    @abstractmethod
+    def fill(self, argument: Struct, division: Division) -> None:
+        """Sets the fields that are neither addresses nor described by the division."""
+
+    def describe(self) -> str:
+        division, other = self._by_vectors, self._by_entries
+        data = f"{self.type} data, {self.statistic_type} statistics, float32 arithmetic"
+        lines = [f"CUDA, {self._library.limits.name}, {data}", division.describe(), f"kernels: {self._entries(division)}"]
+        if division.width > 1:
+            size = division.width * self.type.itemsize
+            lines.append(f"unless each of {', '.join(self._side_by_side)} is at a multiple of {size} bytes: {other.describe()}")
+        return "\n".join(lines)
+
+    def _entries(self, division: Division) -> str:
+        return ", ".join(self.kernel(name, division).entry for name in self.names(division))
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        addresses = {role: tensors[operand.name] for role, operand in self._operands.items()}
+        size = self._by_vectors.width * self.type.itemsize
+        aligned = all(addresses[role] % size == 0 for role in self._side_by_side)
+        division = self._by_vectors if aligned else self._by_entries
+        argument = self._argument(division, addresses | self._scratch(division).pointers(temporary))
+        return in_order([self._launch(name, division, argument) for name in self.names(division)])
+
+    def _scratch(self, division: Division) -> Layout:
+        """What a launch leaves for the next one."""
+        if division.splits == 1 or not self._reduces:
+            return Layout([], ALIGNMENT)
+        sizes = {"partials": division.splits * division.groups * PART_BYTES}
+        sizes |= {name: division.groups * size for name, size in self.scratch.items()}
+        return Layout([(name, (size,), _BYTE) for name, size in sizes.items()], ALIGNMENT)
+
+    def _argument(self, division: Division, addresses: Mapping[str, int]) -> Struct:
+        kernel = self.kernel(self.names(division)[0], division)
+        argument: Struct = np.zeros(1, kernel.parameters)
+        for role in (*self.data, *self.scratch):
+            argument[role] = addresses.get(role, 0)
+        for role in self.statistics:
+            argument["statistics"][role] = addresses.get(role, 0)
+        argument["teams"] = division.teams()
+        argument["statistics"]["outer"], argument["statistics"]["strides"] = division.statistics()
+        argument["splits"] = division.merging().splits(division, addresses.get("partials", 0))
+        argument["side_by_side"] = division.side_by_side
+        self.fill(argument, division)
+        return argument
+
+    def _launch(self, name: str, division: Division, argument: Struct) -> Launch:
+        kernel = self.kernel(name, division)
+        if name == "combine":
+            merging = division.merging()
+            return self._library.launch(kernel, (merging.blocks,), merging.threads, argument, merging.shared_bytes)
+        shared_bytes = division.shared_bytes if kernel.dynamic_shared else 0
+        return self._library.launch(kernel, division.grid, division.threads, argument, shared_bytes)

@@ -1,0 +1,233 @@
+"""How a grid divides groups of entries, for every layout: `Teams` and `Splits` of raw_kernels/common/teams.cuh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.axes import Axis, element_count
+from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.kernels import struct
+from dmlpy.problems import DeviceError
+
+Value = np.ndarray[Any, Any]
+"""One element of a struct, or of a field of one."""
+
+FEW_THREADS = 256
+"""Threads of a block where there are blocks enough: at least two of them fit a multiprocessor, within groups four."""
+
+MOST_THREADS = 512
+"""`most_team_threads`: those of a block where all of them run at the same time anyway, one on a multiprocessor, within groups two."""
+
+LANES = 32
+"""The most lanes of a team: a warp then reads up to 512 contiguous bytes."""
+
+BLOCKS_WITHIN, BLOCKS_ACROSS = 4, 6
+"""Blocks for each multiprocessor that groups are split into. Four run on one at a time within groups, across them two or three: no last
+few run alone."""
+
+FREE_BLOCKS = 16
+"""The same where blocks need nothing of each other."""
+
+UNROLLED = 4
+"""Vectors that a thread has on the way at a time: `unrolled` of raw_kernels/normalization."""
+
+LINE_BYTES = 128
+"""Of the cache."""
+
+MERGING_LANES = 4
+"""Groups of a block that merges splits."""
+
+LEAST_VECTORS = 8
+"""Vectors for each thread of a split, at least: with fewer, launches cost more than splits gain."""
+
+MOST_VECTORS = 1024
+"""Vectors for each thread of a split, at most: so long sums keep float32's digits."""
+
+NUMBERS = 2**31
+"""What kernels count stays below this."""
+
+PART_BYTES = 12
+"""Bytes of what a thread has of a group: three floats."""
+
+TEAM_SIZE = struct(("lanes_log2", np.int32), ("slots_log2", np.int32))
+
+SPLITS = struct(("partials", np.uint64), ("splits", np.uint32), ("groups", np.uint32), ("size", TEAM_SIZE))
+"""`Splits<Part>`."""
+
+
+@cache
+def teams_type(tensors: int) -> np.dtype[Any]:
+    """`Teams<tensors>`."""
+    counts = ("vectors", "split_vectors", "row_vectors", "step_rows", "step_columns", "columns", "tiles", "teams")
+    return struct(
+        ("outer", axes_type(tensors)),
+        ("rows", axes_type(tensors)),
+        ("vector_strides", np.int64, (tensors,)),
+        *((name, np.uint32) for name in counts),
+        ("size", TEAM_SIZE),
+    )
+
+
+class Division:
+    """How a grid divides an operator's groups, for one width of vectors.
+
+    Attributes:
+        width: entries of a vector.
+        across: whether a vector's entries are of different groups: the innermost axis counts groups.
+        vectors: of a group; across groups its entries.
+        entries: of a group.
+        groups: how many.
+        side_by_side: groups along the innermost axis; 1 unless `across`.
+        lanes: threads of a team side by side, on different groups.
+        slots: threads of a team on the same groups.
+        threads: of a block.
+        splits: parts of each group, taken by different blocks.
+        grid: blocks of teams, and splits.
+
+    Args:
+        axes: the axes of data and statistics, as `merged` gives them; at least one.
+        tensors: how many of the axes' tensors are data, the first ones; the others are statistics.
+        width: entries of a vector.
+        item_size: bytes of an entry.
+        multiprocessors: of the device.
+        reduces: whether a group's threads need each other's sums; else any split will do.
+
+    Raises:
+        DeviceError: there are more groups, or entries of a group, than kernels count.
+    """
+
+    def __init__(self, axes: Sequence[Axis], tensors: int, width: int, item_size: int, multiprocessors: int, reduces: bool) -> None:
+        inner = axes[-1]
+        self.width = width
+        self.across = not inner.reduced
+        self._tensors = tensors
+        self._inner = inner
+        self._outer = [axis for axis in axes[:-1] if not axis.reduced]
+        self._rows = [axis for axis in axes[:-1] if axis.reduced]
+        self._columns, self._row_vectors = (inner.size // width, 1) if self.across else (1, inner.size // width)
+        self.vectors = element_count(self._rows) * self._row_vectors
+        self.entries = self.vectors * (1 if self.across else width)
+        self.side_by_side = inner.size if self.across else 1
+        self.groups = element_count(self._outer) * self.side_by_side
+        for count, what in ((self.entries, "entries of a group"), (self.groups, "groups")):
+            if count >= NUMBERS:
+                raise DeviceError(f"{count} {what}: at most {NUMBERS - 1}")
+        self.lanes, self.splits = self._lanes_and_splits(width * item_size, multiprocessors, reduces)
+        teams = self._teams(self.lanes)
+        alone = teams <= multiprocessors * (1 if self.across else 2)
+        self.threads = MOST_THREADS if reduces and self.splits == 1 and alone else FEW_THREADS
+        # a few vectors for each thread, but first of all neighbours for a whole warp
+        few = power_of_two(-(-self.vectors // self.splits) // UNROLLED)
+        self.slots = min(self.threads // self.lanes, max(few, min(LANES // self.lanes, power_of_two(self.vectors))))
+        size = self.lanes * self.slots
+        self._block_teams = max(1, min(FEW_THREADS // size, power_of_two(teams // multiprocessors)))
+        self.threads = size * self._block_teams
+        self._split_vectors = -(-self.vectors // (self.splits * self.slots)) * self.slots
+        self.splits = -(-self.vectors // self._split_vectors)
+        self.grid = (-(-teams // self._block_teams), self.splits)
+
+    def _lanes_and_splits(self, vector_bytes: int, multiprocessors: int, reduces: bool) -> tuple[int, int]:
+        all_columns = min(LANES, power_of_two(self._columns))
+        # parts of lines are read well enough where there is little to read, or lanes would be without columns
+        narrower = [1 << power for power in reversed(range(all_columns.bit_length()))]
+        parts = [lanes for lanes in narrower if lanes == all_columns or lanes * vector_bytes >= LINE_BYTES // 2]
+        widest = max(parts, key=lambda lanes: (min(self._columns / (lanes * -(-self._columns // lanes)), 0.75), lanes))
+        if not reduces:
+            return widest, self._splits(widest, FREE_BLOCKS * multiprocessors)
+        parts = [lanes for lanes in parts if lanes <= widest]
+        enough, blocks = 3 * multiprocessors // 4, multiprocessors * (BLOCKS_ACROSS if self.across else BLOCKS_WITHIN)
+        for lanes in parts:
+            if self._teams(lanes) >= enough and (lanes == widest or lanes * vector_bytes >= LINE_BYTES):
+                return lanes, self._least_splits(lanes)
+        lanes = next((lanes for lanes in parts if self._teams(lanes) >= enough), parts[-1])
+        if self._splits(lanes, blocks) == 1:
+            return lanes, 1
+        return widest, max(self._splits(widest, blocks), self._least_splits(widest))
+
+    def _teams(self, lanes: int) -> int:
+        """Teams of so many lanes."""
+        return element_count(self._outer) * -(-self._columns // lanes)
+
+    def _splits(self, lanes: int, blocks: int) -> int:
+        """Splits for that many blocks in all, fewer where threads would not have enough to do."""
+        return max(1, min(blocks // self._teams(lanes), self.vectors * lanes // (LEAST_VECTORS * FEW_THREADS)))
+
+    def _least_splits(self, lanes: int) -> int:
+        """Splits that leave no thread too many terms to add up one after the other."""
+        return -(-self.vectors * lanes // (MOST_VECTORS * FEW_THREADS))
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory for a block's parts of sums."""
+        return self.threads * (self.width if self.across else 1) * PART_BYTES
+
+    def teams(self) -> Value:
+        """The value of a `Teams` field."""
+        value = np.zeros((), teams_type(self._tensors))
+        value["outer"] = axes_value(of_tensors(self._outer, slice(0, self._tensors)), self._tensors)
+        value["rows"] = axes_value(of_tensors(self._rows, slice(0, self._tensors)), self._tensors)
+        # a vector reaches over `width` elements, or over a single one that repeats
+        value["vector_strides"] = [self.width * stride for stride in self._inner.strides[: self._tensors]]
+        value["vectors"], value["split_vectors"], value["row_vectors"] = self.vectors, self._split_vectors, self._row_vectors
+        value["step_rows"], value["step_columns"] = divmod(self.slots, self._row_vectors)
+        value["columns"], value["tiles"] = self._columns, -(-self._columns // self.lanes)
+        value["teams"] = self._teams(self.lanes)
+        value["size"] = (self.lanes.bit_length() - 1, self.slots.bit_length() - 1)
+        return value
+
+    def statistics(self) -> tuple[Value, tuple[int, ...]]:
+        """The outer axes of statistics, and their strides along the innermost axis."""
+        count = len(self._inner.strides) - self._tensors
+        strides = self._inner.strides[self._tensors :] if self.across else (0,) * count
+        return axes_value(of_tensors(self._outer, slice(self._tensors, None)), count), strides
+
+    def merging(self) -> MergingDivision:
+        """How another grid merges the splits."""
+        lanes = min(MERGING_LANES, power_of_two(self.groups))
+        slots = min(MOST_THREADS // lanes, power_of_two(self.splits))
+        return MergingDivision(lanes, slots, -(-self.groups // lanes))
+
+    def describe(self) -> str:
+        """For people."""
+        where = "across groups" if self.across else "within a group"
+        owned = self.lanes * (self.width if self.across else 1)
+        teams = f"{self._teams(self.lanes)} teams of {self.lanes} x {self.slots} threads, each on {owned} groups at a time"
+        splits = f"each group in {self.splits} splits, to share the work out to more blocks" if self.splits > 1 else "no group is split"
+        return f"{self.groups} groups of {self.entries} entries; vectors of {self.width} {where}; {teams}; {splits}"
+
+
+@dataclass(frozen=True)
+class MergingDivision:
+    """How a grid merges splits: a block has `lanes` groups, each of them `slots` threads."""
+
+    lanes: int
+    slots: int
+    blocks: int
+
+    @property
+    def threads(self) -> int:
+        return self.lanes * self.slots
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory for a block's parts of sums."""
+        return self.threads * PART_BYTES
+
+    def splits(self, division: Division, partials: int) -> tuple[Any, ...]:
+        """The value of a `SPLITS` field."""
+        return partials, division.splits, division.groups, (self.lanes.bit_length() - 1, self.slots.bit_length() - 1)
+
+
+def power_of_two(number: int) -> int:
+    """The smallest one that is at least this number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def of_tensors(axes: Sequence[Axis], tensors: slice) -> list[Axis]:
+    """The axes as some of the tensors have them."""
+    return [Axis(axis.size, axis.strides[tensors], axis.reduced) for axis in axes]

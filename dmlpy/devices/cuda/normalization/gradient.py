@@ -1,0 +1,71 @@
+"""The gradients of batch normalization over raw_kernels/normalization/gradient.cu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type
+from dmlpy.devices.cuda.normalization.common import NormalizationPlan, parameters_type
+from dmlpy.devices.cuda.normalization.division import Division
+from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+DATA = ("x", "dy", "dx")
+STATISTICS = ("mean", "variance", "scale", "d_scale", "d_bias")
+PARAMETERS = parameters_type(
+    DATA,
+    STATISTICS,
+    ("epsilon", "entries"),
+    ("slopes", np.uint64),
+    ("side_by_side", np.uint32),
+    ("centres_anew", np.int32),
+)
+
+
+def gradient_kernel(
+    name: str, data_type: np.dtype[Any], statistic_type: np.dtype[Any], width: int = 1, across: bool = False, training: bool = True
+) -> Kernel:
+    """An instance of `differentiate`, `gather`, `combine` or `apply`; of `combine` only the types count."""
+    types = f"{scalar_type(data_type)}, {scalar_type(statistic_type)}"
+    flags = "" if name == "combine" else f", {width}, {str(across).lower()}, {str(training).lower()}"
+    return Kernel(
+        "normalization/gradient.cu", f"{name}<{types}{flags}>", PARAMETERS, f"GradientParameters<{types}>", dynamic_shared=name != "apply"
+    )
+
+
+class GradientPlan(NormalizationPlan):
+    """The gradients: one launch, or up to three where groups are few and large. Only what the described outputs need is computed."""
+
+    data = DATA
+    statistics = STATISTICS
+    scratch = {"slopes": 12}
+
+    def __init__(self, geometry: NormalizationGeometry, library: KernelLibrary) -> None:
+        wanted = geometry.operands.keys() & {"dx", "d_scale", "d_bias"}
+        centred = "d_scale" in wanted or (geometry.training and "dx" in wanted)
+        used = {"dy", *(["x"] if centred else []), *(["dx"] if "dx" in wanted else [])}
+        super().__init__(geometry, library, used, reduces=centred or "d_bias" in wanted)
+
+    def names(self, division: Division) -> list[str]:
+        if not self._reduces:
+            return ["apply"]
+        if division.splits == 1:
+            return ["differentiate"]
+        return ["gather", "combine", *(["apply"] if self._geometry.training and "dx" in self._operands else [])]
+
+    def kernel(self, name: str, division: Division) -> Kernel:
+        return gradient_kernel(name, self.type, self.statistic_type, division.width, division.across, self._geometry.training)
+
+    def fill(self, argument: Struct, division: Division) -> None:
+        argument["statistics"]["epsilon"], argument["statistics"]["entries"] = self._geometry.epsilon, division.entries
+        argument["centres_anew"] = self._geometry.centres_anew
+
+
+def gradient_plan(geometry: NormalizationGeometry, library: KernelLibrary) -> GradientPlan:
+    """The plan for a checked desc's geometry.
+
+    Raises:
+        DeviceError: as for `NormalizationPlan`.
+    """
+    return GradientPlan(geometry, library)

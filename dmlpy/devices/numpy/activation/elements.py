@@ -1,0 +1,236 @@
+"""The element-wise activation operators in NumPy, in blocks of elements that fit a cache.
+
+A formula reads and writes flat rows of one type, float32 as the device or float64 as the tests' reference. Integers keep their own type,
+but for SHRINK, which computes them in float64; so does FLOAT16 where nothing is rounded. Where a block of a tensor is such a row already,
+the formula works on the tensor's own memory; elsewhere the block is copied to a row or from one, and so converted and rounded once.
+Values do not depend on the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dmlpy.arrays import array_at
+from dmlpy.devices.axes import Axis, element_count, merged
+from dmlpy.devices.numpy.activation.formulas import Activation, parameterized_relu, relu_gradient, relu_of_halves
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.operators.activation import (
+    ActivationDesc,
+    ActivationIdentityDesc,
+    ActivationParameterizedReluDesc,
+    ActivationReluDesc,
+    ActivationReluGradDesc,
+    ActivationShrinkDesc,
+)
+from dmlpy.tensors import packed_strides
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = Mapping[str, Array]
+
+BLOCK = 1 << 15
+"""Elements of a block, at most: its rows stay in a core's cache from one call of NumPy's to the next."""
+
+_ALIGNMENT = 64
+
+
+class ElementsPlan(PlanWithoutConstants):
+    """An element-wise activation on the host.
+
+    Args:
+        desc: a checked desc.
+        compute: type of the arithmetic on floating-point tensors, float32 or float64.
+    """
+
+    def __init__(self, desc: ActivationDesc, compute: DTypeLike = np.float32) -> None:
+        self._tensors = desc.tensors()
+        self._storage = next(iter(self._tensors.values())).data_type.numpy
+        self._type, self._formula, work_rows = _formula(desc, self._storage, np.dtype(compute))
+        self._walk = _Walk.of({name: (tensor.sizes, tensor.element_strides) for name, tensor in self._tensors.items()})
+        self._staged = [name for name in self._tensors if self._storage != self._type or not self._walk.is_flat(name)]
+        count = prod(self._walk.block)
+        rows = [(name, (count,), self._type) for name in self._staged]
+        work: list[tuple[str, Sequence[int], np.dtype[Any]]] = [
+            ("work", (work_rows, count), self._type),
+            ("mask", (count,), np.dtype(np.bool_)),
+        ]
+        self._scratch = Layout([*rows, *work], _ALIGNMENT)
+        self.temporary_size = self._scratch.size
+
+    def describe(self) -> str:
+        count, block = element_count(self._walk.axes), prod(self._walk.block)
+        return "\n".join(
+            [
+                f"NumPy, {self._type} arithmetic; {count} elements in blocks of {block}",
+                *(f"{name}: through packed {self._type} rows, block by block" for name in self._staged),
+            ]
+        )
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        arrays = {}
+        for name, pointer in tensors.items():
+            tensor = self._tensors[name]
+            arrays[name] = array_at(pointer, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
+        return self.bind_arrays(arrays, temporary)
+
+    def bind_arrays(self, arrays: Arrays, temporary: int) -> Launch:
+        """Like `bind`, over arrays of the described sizes and strides, whose types may differ from the desc's."""
+        rows = self._scratch.arrays.items()
+        scratch = {name: array_at(temporary + at, sizes, dtype, packed_strides(sizes)) for name, (at, sizes, dtype) in rows}
+        work, mask, formula = scratch["work"], scratch["mask"], self._formula
+        operands = [_Operand(self._walk.view(name, arrays[name]), scratch.get(name)) for name in self._tensors]
+        *inputs, output = operands
+
+        def launch(stream: int) -> None:
+            with np.errstate(all="ignore"):
+                for place in self._walk.places():
+                    block = output.view[place]
+                    target = output.row_of(block)
+                    formula(*(operand.read(place) for operand in inputs), target, work[:, : target.size], mask[: target.size])
+                    if output.row is not None:
+                        block[...] = target.reshape(block.shape)
+
+        return launch
+
+
+class _Walk:
+    """Blocks of the tensors' shared axes, in the order of the output's memory: each whole along some inner axes, and a piece of the next.
+
+    Attributes:
+        axes: outermost first; the output's strides before those of the inputs.
+        block: entries of the largest block along the axes that it spans, the last ones.
+    """
+
+    def __init__(self, axes: tuple[Axis, ...], names: Sequence[str]) -> None:
+        self.axes = axes
+        self._names = list(names)
+        sizes = [axis.size for axis in axes]
+        whole = len(sizes)
+        while whole > 0 and prod(sizes[whole - 1 :]) <= BLOCK:
+            whole -= 1
+        self.block = sizes[whole:]
+        self._outer = sizes[:whole]
+        if self._outer:
+            size = self._outer.pop()
+            most = max(1, BLOCK // prod(self.block))
+            pieces = -(-size // most)
+            piece = -(-size // pieces)
+            self._pieces = [slice(at, at + piece) for at in range(0, size, piece)]
+            self.block.insert(0, piece)
+        else:
+            self._pieces = [slice(None)]
+
+    @classmethod
+    def of(cls, layouts: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> _Walk:
+        """The walk over tensors of the same sizes, the last of which is the output: the sizes and strides of each."""
+        *inputs, output = layouts
+        sizes, strides = layouts[output]
+        names = [output, *inputs]
+        axes = merged(sizes, [strides, *(layouts[name][1] for name in inputs)])
+        return cls(axes or (Axis(1, (0,) * len(names)),), names)
+
+    def _strides(self, name: str) -> list[int]:
+        at = self._names.index(name)
+        return [axis.strides[at] for axis in self.axes]
+
+    def is_flat(self, name: str) -> bool:
+        """Whether the elements of a block lie side by side in this tensor."""
+        spanned = self._strides(name)[-len(self.block) :]
+        needed = packed_strides(self.block)
+        return all(size == 1 or own == packed for size, own, packed in zip(self.block, spanned, needed, strict=True))
+
+    def view(self, name: str, array: Array) -> Array:
+        """A tensor's array, seen along the axes."""
+        strides = [stride * array.itemsize for stride in self._strides(name)]
+        return np.lib.stride_tricks.as_strided(array, [axis.size for axis in self.axes], strides)
+
+    def places(self) -> Iterator[tuple[int | slice, ...]]:
+        """The index of each block."""
+        for outer in product(*map(range, self._outer)):
+            for piece in self._pieces:
+                yield (*outer, piece)
+
+
+class _Operand:
+    """A tensor along the walk's axes; `row` is what its blocks are copied to or from, None where a block is a row itself."""
+
+    def __init__(self, view: Array, row: Array | None) -> None:
+        self.view = view
+        self.row = row
+
+    def row_of(self, block: Array) -> Array:
+        """The row for a block of the tensor: the block itself, or scratch, without the values."""
+        return block.reshape(-1) if self.row is None else self.row[: block.size]
+
+    def read(self, place: tuple[int | slice, ...]) -> Array:
+        """The row of the block at a place, with its values."""
+        block = self.view[place]
+        row = self.row_of(block)
+        if self.row is not None:
+            row.reshape(block.shape)[...] = block
+        return row
+
+
+def _formula(desc: ActivationDesc, storage: np.dtype[Any], compute: np.dtype[Any]) -> tuple[np.dtype[Any], Callable[..., None], int]:
+    """The type that an activation is computed in, what computes `(*inputs, out, work, mask)`, and the rows of `work` that it needs."""
+    whole = storage.kind in "iu"
+    unrounded = compute == np.float32 and isinstance(desc, ActivationIdentityDesc | ActivationReluDesc | ActivationReluGradDesc)
+    dtype = storage if whole or unrounded else compute
+    zero = np.array(0, dtype)
+    if isinstance(desc, ActivationReluGradDesc):
+        return dtype, lambda x, gradient, out, work, mask: relu_gradient(x, gradient, out, work[0], mask, zero), 1
+    if isinstance(desc, ActivationReluDesc) and dtype == np.float16:
+        return dtype, lambda x, out, work, mask: relu_of_halves(x, out, work[0], mask), 1
+    if isinstance(desc, ActivationParameterizedReluDesc):
+        return dtype, lambda x, slope, out, work, mask: parameterized_relu(x, slope, out, work[0], mask, zero), 1
+    if whole and isinstance(desc, ActivationShrinkDesc):
+        return _integer_shrink(desc, storage)
+    activation = Activation.of(desc, dtype)
+    constants = activation.constants
+    return dtype, lambda x, out, work, mask: activation.formula(x, out, work, mask, *constants), activation.work
+
+
+def _integer_shrink(desc: ActivationShrinkDesc, storage: np.dtype[Any]) -> tuple[np.dtype[Any], Callable[..., None], int]:
+    """SHRINK of integers, in float64: rounded toward zero by the conversion, and held within the type's range."""
+    # The attributes are 32-bit floats in the operator's struct; what is between two of them would decide some integers otherwise.
+    with np.errstate(over="ignore"):
+        bias, threshold = float(np.float32(desc.bias)), float(np.float32(desc.threshold))
+    activation = Activation.of(desc.replace(bias=bias, threshold=threshold), np.dtype(np.float64))
+    range_of = np.iinfo(storage)
+    smallest, largest = np.array(range_of.min, np.float64), np.array(range_of.max, np.float64)
+
+    def shrink(x: Array, out: Array, work: Array, mask: Array) -> None:
+        activation.formula(x, out, work, mask, *activation.constants)
+        np.fmax(out, smallest, out)  # of a NaN, which only an attribute brings, the smallest too
+        np.minimum(out, largest, out=out)
+
+    return np.dtype(np.float64), shrink, activation.work
+
+
+def elements_plan(desc: ActivationDesc, compute: DTypeLike = np.float32) -> ElementsPlan:
+    """The plan for a checked desc; `compute` is float32 or float64."""
+    return ElementsPlan(desc, compute)
+
+
+def reference(desc: ActivationDesc, arrays: Arrays) -> Array:
+    """The output, computed in float64 and unrounded; of integers, in their own type.
+
+    Args:
+        desc: a checked desc.
+        arrays: every input, by field name and of its described sizes.
+    """
+    output = desc.outputs()[0].name
+    packed = {name: tensor.replace(strides=None) for name, tensor in desc.tensors().items()}
+    plan = elements_plan(desc.replace(**packed), np.float64)
+    storage = packed[output].data_type.numpy
+    dtype = np.dtype(np.float64) if storage.kind == "f" else storage
+    given = {name: np.ascontiguousarray(array, dtype) for name, array in arrays.items()}
+    result = np.empty(packed[output].sizes, dtype)
+    scratch = np.empty(plan.temporary_size, np.uint8)
+    plan.bind_arrays({**given, output: result}, scratch.ctypes.data)(0)
+    return result

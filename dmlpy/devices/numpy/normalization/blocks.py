@@ -1,0 +1,147 @@
+"""How a launch walks over tensors: in blocks that stay in a core's second-level cache while several calls work on them.
+
+The axes are those of `dmlpy.devices.axes.merged`, so a walk follows the first tensor's memory whatever the layout is called. A block is a
+range of each axis. Its view has the sizes (rows, fold, inner ...): the outermost axis that it takes more than one entry of is split in two,
+and the axes outside that one are gone. All blocks of a range have the same groups; each leaves its sums in a row of its own, so their
+order, and with it every bit of the results, depends on the sizes and strides alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, product
+from math import ceil, prod
+from typing import Any
+
+from dmlpy.devices.axes import Axis
+
+BLOCK = 1 << 18
+"""Entries of a block at most: 1 MiB of float32, a common second-level cache."""
+TILE = 1 << 13
+"""Entries of a block's row, at most, where a group has entries in several rows; a ufunc takes so many at once without a buffer."""
+LONGEST = 1 << 13
+"""Entries of a single dot product at most. BLAS starts threads of its own for more than 10,000."""
+SHORT = 1 << 7
+"""Entries of an innermost axis that are too few for a call of a ufunc's or BLAS's inner loop."""
+
+Index = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the tensors.
+
+    Attributes:
+        entries: index of its entries in a tensor whose dimensions are the walk's axes.
+        groups: index of its groups in a statistic, which has size 1 along reduced axes; gives as many dimensions as `shape` has.
+        row: which of the blocks with these groups it is.
+        shape: rows, fold, and the entries along each axis further in.
+    """
+
+    entries: Index
+    groups: Index
+    row: int
+    shape: tuple[int, ...]
+
+
+class Walk:
+    """The blocks of some axes.
+
+    Attributes:
+        axes: outermost first.
+        statistics: sizes of a statistic: an axis' size, or 1 where it is reduced.
+        group_size: entries of a group.
+        expands: whether statistics are to be repeated in memory along all but a block's rows, because the innermost axis is too short to
+            repeat them by strides.
+
+    Args:
+        axes: of all tensors; none for a single entry.
+        largest: entries of a block at most.
+    """
+
+    def __init__(self, axes: Sequence[Axis], largest: int = BLOCK) -> None:
+        self.axes = tuple(axes) or (Axis(1, (), reduced=False),)
+        self.statistics = tuple(1 if axis.reduced else axis.size for axis in self.axes)
+        self.group_size = prod(axis.size for axis in self.axes if axis.reduced)
+        extents = self._extents(largest)
+        last = len(extents) - 1
+        self._outer = next((at for at, extent in enumerate(extents) if extent > 1), last)
+        reduced, inner = self.axes[self._outer].reduced, prod(extents[self._outer + 1 :])
+        self.expands = reduced and self._outer < last and extents[last] < SHORT
+        self._fold = 1
+        if self.expands:
+            self._fold = min(extents[self._outer], max(1, TILE // inner))
+        elif reduced and self._outer == last:
+            self._fold = extents[last] if extents[last] <= LONGEST else TILE
+        extents[self._outer] -= extents[self._outer] % self._fold
+        self._block = tuple(extents)
+
+    def _extents(self, largest: int) -> list[int]:
+        """How many entries a block takes along each axis."""
+        extents, inside, reduced_inside = [1] * len(self.axes), 1, 1
+        for at in reversed(range(len(self.axes))):
+            axis, limited = self.axes[at], True
+            if axis.reduced and at == len(self.axes) - 1 > 0:
+                room = LONGEST
+            elif not axis.reduced and reduced_inside < SHORT and any(outer.reduced for outer in self.axes[:at]):
+                room = TILE // inside  # leaves room for rows: a block has as many sums as groups
+            else:
+                room, limited = largest // inside, False
+            extents[at] = ceil(axis.size / ceil(axis.size / max(room, 1)))
+            inside *= extents[at]
+            reduced_inside *= extents[at] if axis.reduced else 1
+            if extents[at] < axis.size and not limited:
+                break
+        return extents
+
+    @cached_property
+    def ranges(self) -> tuple[tuple[Block, ...], ...]:
+        """The blocks, those with the same groups together."""
+        parts = [self._parts(at) for at in range(len(self.axes))]
+        kept = [[slice(None)] if axis.reduced else own for axis, own in zip(self.axes, parts, strict=True)]
+        reduced = [own if axis.reduced else [slice(None)] for axis, own in zip(self.axes, parts, strict=True)]
+        return tuple(
+            tuple(self._block_of(row, groups, entries) for row, entries in enumerate(product(*reduced))) for groups in product(*kept)
+        )
+
+    @cached_property
+    def block_count(self) -> int:
+        return sum(len(blocks) for blocks in self.ranges)
+
+    @cached_property
+    def rows(self) -> int:
+        """Blocks with the same groups."""
+        return len(self.ranges[0])
+
+    @cached_property
+    def largest(self) -> tuple[int, ...]:
+        """The shape that all blocks have but those at an end of an axis."""
+        return self.ranges[0][0].shape
+
+    @cached_property
+    def inner_reduced(self) -> tuple[int, ...]:
+        """The dimensions of a block, but the rows, that groups run over."""
+        return tuple(1 + at for at, axis in enumerate(self.axes[self._outer :]) if axis.reduced)
+
+    def _parts(self, at: int) -> list[slice]:
+        """An axis in ranges of the block's extent; in the folded one what is left of the last fold is a range of its own."""
+        size, extent = self.axes[at].size, self._block[at]
+        edges = [*range(0, size, extent), size]
+        if at == self._outer and edges[-2] < (whole := size - size % self._fold) < size:
+            edges.insert(-1, whole)
+        return [slice(start, stop) for start, stop in pairwise(edges)]
+
+    def _block_of(self, row: int, groups: Sequence[slice], entries: Sequence[slice]) -> Block:
+        outer = self._outer
+        along = [part if axis.reduced else own for axis, own, part in zip(self.axes, groups, entries, strict=True)]
+        first = along[outer].stop - along[outer].start
+        fold = min(first, self._fold) if self.axes[outer].reduced else first
+        own = [slice(0, 1) if axis.reduced else part for axis, part in zip(self.axes, groups, strict=True)]
+        return Block(
+            entries=(*(part.start for part in along[:outer]), *along[outer:]),
+            groups=(*(part.start for part in own[:outer]), None, *own[outer:]),
+            row=row,
+            shape=(first // fold, fold, *(part.stop - part.start for part in along[outer + 1 :])),
+        )

@@ -1,0 +1,235 @@
+"""What the plans of batch normalization share: tensors as a walk sees them, scratch, and the sums of each group."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dmlpy.arrays import array_at
+from dmlpy.devices.axes import merged
+from dmlpy.devices.numpy.normalization import blocks
+from dmlpy.devices.numpy.normalization.blocks import Block, Walk
+from dmlpy.devices.numpy.normalization.threads import available_threads, share
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.operators.normalization.geometry import NormalizationGeometry
+from dmlpy.tensors import packed_strides
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = Mapping[str, Array]
+
+_ALIGNMENT = 64
+_ENTRIES_OF_A_THREAD = 1 << 18
+"""So many entries are worth waking another thread."""
+
+_FEW_THREADS, _LARGEST_SCRATCH = 3, 0.1
+"""More than a few threads share the work only while the scratch of all of them is at most that part of the input."""
+
+_PIECES = 8
+"""The pieces of a row that are added up in the same place. Of `TILE` entries, the sums of one fit in the first-level cache."""
+
+LARGEST_SHARE = 16.0
+"""Sums of squares are taken as they come while they are at most so many times what is left of them about the mean: of the digits, less than
+two bits are lost then. A group whose mean is larger, beside its deviation, is centred first."""
+
+FOLDED_SHARE = 4.0
+"""An offset is folded into the centre while the mean's square is at most so many times the variance: rounding that centre then costs a
+result, in units of the scale, no more than its own rounding does."""
+
+TENSORS = ("x", "dy", "add", "y", "dx")
+"""The roles of the input's sizes; all others are statistics."""
+
+
+class NormalizationPlan(PlanWithoutConstants):
+    """An operator of batch normalization on the host.
+
+    Args:
+        geometry: a checked desc's.
+        compute: type of all arithmetic on the input's entries, float32 or float64; statistics are computed in float64.
+    """
+
+    def __init__(self, geometry: NormalizationGeometry, compute: DTypeLike = np.float32) -> None:
+        self._geometry = geometry
+        self._compute = np.dtype(compute)
+        operands = geometry.operands
+        self._roles = sorted(operands, key=lambda role: TENSORS.index(role) if role in TENSORS else len(TENSORS))
+        self._axes = merged(geometry.sizes, [operands[role].strides for role in self._roles], geometry.reduced)
+        arrays = len(self._copied()) + sum(prod(rows) for rows, _ in self._work_arrays().values())
+        self._walk = walk = Walk(self._axes, blocks.BLOCK if arrays <= 1 else blocks.BLOCK // 4)  # so that all of them stay in the cache
+        partial = [("sums", (len(self._sums()), walk.rows, *walk.statistics), np.dtype(np.float64))] if self._sums() else []
+        statistics = [(name, walk.statistics, dtype) for name, dtype in self._statistics().items()]
+        self._shared = Layout([*partial, *statistics], _ALIGNMENT)
+        self._own = Layout(self._thread_scratch(), _ALIGNMENT)
+        entries = prod(geometry.sizes)
+        size = entries * operands[self._roles[0]].data_type.numpy.itemsize
+        affordable = max(_FEW_THREADS, int(_LARGEST_SCRATCH * size / max(1, self._own.size)))
+        self._threads = max(1, min(available_threads(), entries // _ENTRIES_OF_A_THREAD, walk.block_count, affordable))
+        self.temporary_size = self._shared.size + self._threads * self._own.size
+
+    @abstractmethod
+    def _sums(self) -> tuple[str, ...]:
+        """What is summed over each group, for people."""
+
+    @abstractmethod
+    def _statistics(self) -> dict[str, np.dtype[Any]]:
+        """The arrays with an entry for each group that a launch leaves from one walk to the next."""
+
+    @abstractmethod
+    def _work_arrays(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Each thread's arrays that hold a block's entries, beside copies of tensors: the sizes before the entries, and the type."""
+
+    @abstractmethod
+    def _coefficients(self) -> tuple[str, ...]:
+        """Which of the statistics blocks are computed with."""
+
+    @abstractmethod
+    def _work(self, launch: NormalizationLaunch) -> Callable[[], None]:
+        """A dispatch."""
+
+    def _is_direct(self, role: str) -> bool:
+        """Whether calls can work on the tensor's elements where they are, at full speed."""
+        operand = self._geometry.operands[role]
+        stride = self._axes[-1].strides[self._roles.index(role)] if self._axes else 1
+        return operand.data_type.numpy == self._compute and stride == 1
+
+    def _copied(self) -> list[str]:
+        """The inputs that are copied block by block."""
+        return [role for role in ("x", "dy", "add") if role in self._roles and not self._is_direct(role)]
+
+    def _thread_scratch(self) -> Iterable[tuple[str, Sequence[int], np.dtype[Any]]]:
+        walk, compute = self._walk, self._compute
+        entries = prod(walk.largest)
+        yield from ((role, (entries,), compute) for role in self._copied())
+        yield from ((name, (*rows, entries), dtype) for name, (rows, dtype) in self._work_arrays().items())
+        if self._sums():
+            yield "apart", (max(prod(walk.largest[1:]), prod(walk.largest[:-1])),), compute
+        if walk.expands:
+            yield from ((f"expanded {name}", walk.largest[1:], compute) for name in self._coefficients())
+
+    def _describe_walk(self) -> str:
+        walk, groups = self._walk, prod(self._walk.statistics)
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        axes = " ".join(f"{axis.size}{'*' * axis.reduced}" for axis in walk.axes)
+        return (
+            f"NumPy, {self._compute} arithmetic on {threads}; {groups} group{'s' * (groups > 1)} of {walk.group_size}\n"
+            f"axes as {self._geometry.operands[self._roles[0]].name} lies in memory: {axes} (* within groups); "
+            f"{walk.block_count} block{'s' * (walk.block_count > 1)} of {' x '.join(map(str, walk.largest))}"
+        )
+
+    def _describe_copies(self) -> list[str]:
+        names = {role: self._geometry.operands[role] for role in self._roles if role in TENSORS and not self._is_direct(role)}
+        return [
+            f"{operand.name}: {'to' if role in ('y', 'dx') else 'from'} {operand.data_type}, block by block"
+            for role, operand in names.items()
+        ]
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        work = self._work(NormalizationLaunch(self, tensors, temporary))
+        return lambda stream: work()
+
+
+class NormalizationLaunch:
+    """A plan's tensors and scratch in memory.
+
+    Attributes:
+        tensors: by role, in the walk's dimensions.
+        statistics: the scratch's arrays with an entry for each group.
+        own: each thread's arrays.
+    """
+
+    def __init__(self, plan: NormalizationPlan, pointers: Pointers, temporary: int) -> None:
+        self._plan, self.walk = plan, plan._walk
+        self.tensors: dict[str, Array] = {}
+        for at, role in enumerate(plan._roles):
+            operand = plan._geometry.operands[role]
+            strides = [axis.strides[at] if axis.strides else 0 for axis in self.walk.axes]
+            sizes = [axis.size for axis in self.walk.axes] if role in TENSORS else self.walk.statistics
+            self.tensors[role] = array_at(pointers[operand.name], sizes, operand.data_type.numpy, strides)
+        self.statistics = _arrays(plan._shared, temporary)
+        first = temporary + plan._shared.size
+        self.own = [_arrays(plan._own, first + thread * plan._own.size) for thread in range(plan._threads)]
+        self._expanded: list[dict[str, tuple[Any, int]]] = [{} for _ in self.own]
+        self.direct = {role for role in plan._roles if role in TENSORS and plan._is_direct(role)}
+        self._dots = self.walk.axes[-1].reduced and not self.walk.expands
+        self._ones = np.ones(self.walk.largest[-1], plan._compute)
+        letters = "abcdefghij"[: len(self.walk.largest)]
+        self._one, self._two = f"{letters}->{letters[1:]}", f"{letters},{letters}->{letters[1:]}"
+
+    def share(self, work: Callable[[Block, int], None], blocks: Iterable[Block]) -> None:
+        """Calls `work(block, thread)` for all blocks, on the plan's threads."""
+        for expanded in self._expanded:
+            expanded.clear()
+        share(work, blocks, self._plan._threads)
+
+    @property
+    def every_block(self) -> Iterable[Block]:
+        return (block for blocks in self.walk.ranges for block in blocks)
+
+    def view(self, role: str, block: Block) -> Array:
+        """A tensor's entries of a block, where they are."""
+        return self.tensors[role][block.entries].reshape(block.shape)
+
+    def scratch(self, name: str, block: Block, thread: int) -> Array:
+        """A thread's array of a block's shape."""
+        return self.own[thread][name][: prod(block.shape)].reshape(block.shape)
+
+    def read(self, role: str, block: Block, thread: int) -> Array:
+        """A tensor's entries of a block in the compute type: where they are, or copied."""
+        entries = self.view(role, block)
+        if role in self.direct:
+            return entries
+        copied = self.scratch(role, block, thread)
+        np.copyto(copied, entries)
+        return copied
+
+    def coefficient(self, name: str, block: Block, thread: int) -> Array:
+        """A statistic's entries of a block's groups, to be broadcast over the block."""
+        own = self.statistics[name][block.groups]
+        if not self.walk.expands:
+            return own
+        expanded = self.own[thread][f"expanded {name}"].reshape(-1)[: prod(block.shape[1:])].reshape(block.shape[1:])
+        holds = block.groups, block.shape[1]
+        if self._expanded[thread].get(name) != holds:
+            np.copyto(expanded, own[0])
+            self._expanded[thread][name] = holds
+        return expanded
+
+    def add_up(self, at: int, block: Block, thread: int, first: Array, second: Array | None = None) -> None:
+        """Sums `first`, or `first * second`, over the block's entries of each group: the sum `at` of the block's row."""
+        own, shape = self.statistics["sums"][at, block.row][block.groups], block.shape
+        if self._dots:
+            apart = self.own[thread]["apart"][: prod(shape[:-1])].reshape(shape[:-1])
+            np.vecdot(first, self._ones[: shape[-1]] if second is None else second, out=apart)
+            np.add.reduce(apart, axis=(0, *self.walk.inner_reduced[:-1]), dtype=np.float64, out=own[..., 0], keepdims=True)
+            return
+        operands = [first] if second is None else [first, second]
+        if all(operand.flags.c_contiguous for operand in operands):
+            # As rows of one axis, which einsum does not find out by itself, and shorter ones, whose sums stay in the first-level cache.
+            pieces = gcd(shape[1], _PIECES) if self.walk.expands else 1
+            shape = (shape[0] * pieces, shape[1] // pieces, *shape[2:])
+            apart = self.own[thread]["apart"][: prod(shape[1:])]
+            flat = [operand.reshape(shape[0], -1) for operand in operands]
+            np.einsum("ab->b" if second is None else "ab,ab->b", *flat, out=apart)
+        else:
+            apart = self.own[thread]["apart"][: prod(shape[1:])]
+            np.einsum(self._one if second is None else self._two, *operands, out=apart.reshape(shape[1:]))
+        inner = tuple(at - 1 for at in self.walk.inner_reduced)
+        np.add.reduce(apart.reshape(shape[1:]), axis=inner, dtype=np.float64, out=own[0], keepdims=True)
+
+    def total(self, block: Block) -> Array:
+        """Each sum over all entries of a block's groups, in float64."""
+        sums: Array = np.add.reduce(self.statistics["sums"][:, :, *block.groups], axis=1)
+        return sums
+
+
+def as_float64(array: Array) -> Array:
+    return array.astype(np.float64)
+
+
+def _arrays(layout: Layout, pointer: int) -> dict[str, Array]:
+    places = layout.arrays.items()
+    return {name: array_at(pointer + offset, sizes, dtype, packed_strides(sizes)) for name, (offset, sizes, dtype) in places}

@@ -1,0 +1,320 @@
+"""Batch normalization, with given statistics and with the batch's own, and the gradients of both.
+
+The input has 1 to 8 dimensions of any meaning. A statistic (mean, variance, scale, bias) has as many, each of them 1 or the input's: it
+repeats along those of size 1. Entries of the input that share an entry of the statistics are a group, of n entries: for the usual sizes
+[N, C, H, W] and [1, C, 1, 1] a channel, n = N H W. A layout (NCHW, NHWC, a slice of something larger) is a matter of strides alone.
+
+Sums, statistics and arithmetic are float32, for FLOAT16 too. What is not a number stays so: a NaN or an infinity among a group's
+entries makes the group's mean, variance and results NaN. A variance that overflows is infinite, and the result the bias; entries so
+large that their sums or differences overflow may make the group NaN. In a group of one entry, or of equal ones, the variance is exactly
+0: the result is the bias, or NaN if epsilon is 0 too, as 0 / 0 is. A negative variance + epsilon gives NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import Breach, In, OperatorDesc, Out, rule
+from dmlpy.enums import FeatureLevel
+from dmlpy.naming import plural
+from dmlpy.operators.activation import FusedActivation, unfusable
+from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
+from dmlpy.problems import DescError, Problem
+from dmlpy.sizes import Sizes
+from dmlpy.structs import Bool, Float, default
+from dmlpy.support import FLOATS, Since
+from dmlpy.tensors import TensorDesc
+
+
+class NormalizationDesc(OperatorDesc):
+    """What the operators of batch normalization share."""
+
+    statistics: ClassVar[tuple[str, ...]] = ()
+    """The tensors that may repeat along dimensions of the input."""
+
+    roles: ClassVar[Mapping[str, str]] = {}
+    """What each tensor is to a device: see `NormalizationGeometry`."""
+
+    training: ClassVar[bool] = False
+    """Whether the statistics are the batch's own."""
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def input_tensor(self) -> TensorDesc: ...
+        @property
+        def epsilon(self) -> float: ...
+
+    @cached_property
+    def geometry(self) -> NormalizationGeometry:
+        """A valid desc as devices see it."""
+        sizes, tensors = self.input_tensor.sizes, self.tensors()
+        statistics = [tensors[name].sizes for name in self.statistics]
+        return NormalizationGeometry(
+            sizes=sizes,
+            reduced=tuple(axis for axis in range(len(sizes)) if all(own[axis] == 1 for own in statistics)),
+            operands={role: operand(name, tensors[name], len(sizes)) for role, name in self.roles.items() if name in tensors},
+            training=self.training,
+            epsilon=self.epsilon,
+            activation=getattr(self, "fused_activation", None),
+            centres_anew=self.training,
+        )
+
+    @rule("each size of a statistic is 1, where it repeats, or the input's")
+    def statistics_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        reported: set[str | None] = set()
+        for name in self.statistics:
+            desc: TensorDesc | None = getattr(self, name)
+            run = next(field.marker.terms[-1].symbol for field in self.tensor_fields() if field.name == name)
+            if desc is None or run in reported:
+                continue
+            dims, expected = known[f"len({run})"], known["len(sizes)"]
+            if list(desc.sizes) != [known[f"{run}[{axis}]"] for axis in range(dims)]:
+                continue  # another tensor says otherwise, and this one is told so
+            reported.add(run)
+            remedy = self._fitting(desc.sizes, known)
+            if dims != expected:
+                wanted = f"{plural(expected, 'dimension')}, {'with ones where it repeats' if dims < expected else 'like the input'}"
+                yield Breach(f"{name}.sizes", f"{list(desc.sizes)}", wanted, (known.why("len(sizes)"),), remedy)
+                continue
+            for axis, size in enumerate(desc.sizes):
+                of_input = known[f"sizes[{axis}]"]
+                if size not in (1, of_input):
+                    wanted = "1" if of_input == 1 else f"1 or sizes[{axis}] = {of_input}"
+                    yield Breach(f"{name}.sizes[{axis}]", str(size), wanted, (known.why(f"sizes[{axis}]"),), remedy)
+
+    @staticmethod
+    def _fitting(own: Sequence[int], known: Sizes) -> str | None:
+        """A remedy where a statistic's one size is that of a dimension of the input elsewhere: the classic mistake about layouts.
+
+        Not where only the first dimension has it, which is the batch: a statistic of each sample is hardly what is meant.
+        """
+        of_input = [known[f"sizes[{axis}]"] for axis in range(known["len(sizes)"])]
+        long = [size for size in own if size != 1]
+        if len(long) == 1 and of_input.count(long[0]) == 1 and (axis := of_input.index(long[0])) > 0:
+            fitting = [size if index == axis else 1 for index, size in enumerate(of_input)]
+            return f"sizes {fitting} are statistics over all dimensions but {axis}; sizes name dimensions, strides alone tell a layout"
+        return None
+
+
+class BatchNormalizationDesc(NormalizationDesc, dml="BATCH_NORMALIZATION"):
+    """DML_BATCH_NORMALIZATION_OPERATOR_DESC: normalizes with given statistics.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        mean_tensor: the mean of each group; each size 1 or the input's. The four statistics may have sizes of their own.
+        variance_tensor: the variance of each group.
+        scale_tensor: what the normalized input is multiplied by.
+        bias_tensor: what is added then.
+        output_tensor: y, the input's sizes.
+        spatial: without effect from feature level 4_0 on; before, False forbids a mean and a variance that repeat along height and width.
+        epsilon: what is added to the variance; 1e-05 in Python if left out.
+        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
+    """
+
+    formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
+    support = (Since("1_0", dims=4, T=FLOATS), Since("3_1", dims=(1, 8), T=FLOATS))
+    statistics = ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
+    roles = {
+        "x": "input_tensor",
+        "mean": "mean_tensor",
+        "variance": "variance_tensor",
+        "scale": "scale_tensor",
+        "bias": "bias_tensor",
+        "y": "output_tensor",
+    }
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    mean_tensor: Annotated[TensorDesc, In("*mean_sizes")]
+    variance_tensor: Annotated[TensorDesc, In("*variance_sizes")]
+    scale_tensor: Annotated[TensorDesc, In("*scale_sizes")]
+    bias_tensor: Annotated[TensorDesc, In("*bias_sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    spatial: Bool = default(True)
+    epsilon: Float = default(1e-5)
+    fused_activation: FusedActivation = default(None)
+
+    @rule("before feature level 4_0 mean and variance repeat along height and width only if spatial")
+    def spatial_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        dims = known["len(sizes)"]
+        for name in () if self.spatial or level >= FeatureLevel.FL_4_0 else ("mean_tensor", "variance_tensor"):
+            sizes = getattr(self, name).sizes
+            for axis in range(max(dims - 2, 0), dims) if len(sizes) == dims else ():
+                of_input = known[f"sizes[{axis}]"]
+                if sizes[axis] == 1 != of_input:
+                    why = (f"spatial is False, and the last two dimensions are height and width at feature level {level}",)
+                    remedy = "spatial=True; feature level 4_0 ignores the member"
+                    yield Breach(f"{name}.sizes[{axis}]", "1", f"sizes[{axis}] = {of_input}", why, remedy)
+
+    @rule("a fused activation is an element-wise function that can be fused")
+    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        yield from unfusable("fused_activation", self.fused_activation, _WHY_ELEMENTS)
+
+    def gradient(self) -> BatchNormalizationGradDesc:
+        """The operator of the gradients of input, scale and bias, mean and variance being constants.
+
+        Raises:
+            DescError: there is a fused activation, of which DirectML has no gradient.
+        """
+        _refuse_activation(self)
+        names = ("input_tensor", "mean_tensor", "variance_tensor", "scale_tensor", "epsilon")
+        members = {name: getattr(self, name) for name in names}
+        return BatchNormalizationGradDesc(input_gradient_tensor=_packed(self.input_tensor), **members).with_outputs()
+
+
+class BatchNormalizationTrainingDesc(NormalizationDesc, dml="BATCH_NORMALIZATION_TRAINING"):
+    """DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC: normalizes with the batch's own statistics.
+
+    They are taken over exactly the dimensions in which scale has size 1, n entries at a time; the variance divides by n.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        scale_tensor: what the normalized input is multiplied by; each size 1 or the input's.
+        bias_tensor: what is added then, scale's sizes.
+        fused_add_tensor: what is added too, the input's sizes; absent, nothing.
+        output_tensor: y, the input's sizes.
+        output_mean_tensor: the mean of each group, scale's sizes.
+        output_variance_tensor: the variance of each group, scale's sizes.
+        epsilon: what is added to the variance; 1e-05 in Python if left out.
+        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
+    """
+
+    formula = """\
+mean = sum(x) / n, variance = sum((x - mean)^2) / n
+y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias + fused_add)"""
+    support = (Since("4_1", dims=(1, 8), T=FLOATS),)
+    statistics = ("scale_tensor", "bias_tensor", "output_mean_tensor", "output_variance_tensor")
+    training = True
+    roles = {
+        "x": "input_tensor",
+        "scale": "scale_tensor",
+        "bias": "bias_tensor",
+        "add": "fused_add_tensor",
+        "y": "output_tensor",
+        "batch_mean": "output_mean_tensor",
+        "batch_variance": "output_variance_tensor",
+    }
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    scale_tensor: Annotated[TensorDesc, In("*statistics")]
+    bias_tensor: Annotated[TensorDesc, In("*statistics")]
+    fused_add_tensor: Annotated[TensorDesc | None, In("*sizes")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    output_mean_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
+    output_variance_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
+    epsilon: Float = default(1e-5)
+    fused_activation: FusedActivation = default(None)
+
+    @rule("a fused activation is an element-wise function that can be fused")
+    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        yield from unfusable("fused_activation", self.fused_activation, _WHY_ELEMENTS)
+
+    def gradient(self) -> BatchNormalizationTrainingGradDesc:
+        """The operator of the gradients of input, scale and bias. The gradient of fused_add is the upstream gradient itself.
+
+        Raises:
+            DescError: there is a fused activation, of which DirectML has no gradient.
+        """
+        _refuse_activation(self)
+        return BatchNormalizationTrainingGradDesc(
+            input_tensor=self.input_tensor,
+            input_gradient_tensor=_packed(self.input_tensor),
+            mean_tensor=self.output_mean_tensor or _packed(self.scale_tensor),
+            variance_tensor=self.output_variance_tensor or _packed(self.scale_tensor),
+            scale_tensor=self.scale_tensor,
+            epsilon=self.epsilon,
+        ).with_outputs()
+
+
+class NormalizationGradDesc(NormalizationDesc):
+    """The gradients of batch normalization."""
+
+    statistics = ("mean_tensor", "variance_tensor", "scale_tensor", "output_scale_gradient_tensor", "output_bias_gradient_tensor")
+    roles = {
+        "x": "input_tensor",
+        "dy": "input_gradient_tensor",
+        "mean": "mean_tensor",
+        "variance": "variance_tensor",
+        "scale": "scale_tensor",
+        "dx": "output_gradient_tensor",
+        "d_scale": "output_scale_gradient_tensor",
+        "d_bias": "output_bias_gradient_tensor",
+    }
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    input_gradient_tensor: Annotated[TensorDesc, In("*sizes")]
+    mean_tensor: Annotated[TensorDesc, In("*statistics")]
+    variance_tensor: Annotated[TensorDesc, In("*statistics")]
+    scale_tensor: Annotated[TensorDesc, In("*statistics")]
+    output_gradient_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    output_scale_gradient_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
+    output_bias_gradient_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
+    epsilon: Float = default(1e-5)
+
+
+class BatchNormalizationGradDesc(NormalizationGradDesc, dml="BATCH_NORMALIZATION_GRAD"):
+    """DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC: the gradients where mean and variance are constants.
+
+    Sums are over exactly the dimensions in which mean has size 1.
+
+    Attributes:
+        input_tensor: x as the forward operator had it.
+        input_gradient_tensor: dy, the upstream gradient, the input's sizes; a broadcast one (strides of 0) is read in place.
+        mean_tensor: as the forward operator had it; each size 1 or the input's.
+        variance_tensor: as the forward operator had it, mean's sizes.
+        scale_tensor: as the forward operator had it, mean's sizes.
+        output_gradient_tensor: dx, the input's sizes.
+        output_scale_gradient_tensor: d_scale, mean's sizes.
+        output_bias_gradient_tensor: d_bias, mean's sizes.
+        epsilon: as the forward operator had it; 1e-05 in Python if left out.
+    """
+
+    formula = """\
+dx = dy * scale / sqrt(variance + epsilon)
+d_scale = sum(dy * (x - mean) / sqrt(variance + epsilon)), d_bias = sum(dy)"""
+    support = (Since("3_1", dims=(1, 8), T=FLOATS),)
+
+
+class BatchNormalizationTrainingGradDesc(NormalizationGradDesc, dml="BATCH_NORMALIZATION_TRAINING_GRAD"):
+    """DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC: the gradients where mean and variance follow from the batch.
+
+    Sums are over exactly the dimensions in which mean has size 1, n entries at a time.
+
+    The gradient of the input centres x by its own mean, as DirectML's page has it, that of the scale by mean_tensor: so a mean that was
+    rounded to FLOAT16 spoils the latter only; one that is no finite number makes dx NaN too. x - mean(x) stands for that in the
+    formula.
+
+    Attributes:
+        input_tensor: x as the forward operator had it.
+        input_gradient_tensor: dy, the upstream gradient, the input's sizes; a broadcast one (strides of 0) is read in place.
+        mean_tensor: what the forward operator gave; each size 1 or the input's.
+        variance_tensor: what the forward operator gave, mean's sizes.
+        scale_tensor: as the forward operator had it, mean's sizes.
+        output_gradient_tensor: dx, the input's sizes.
+        output_scale_gradient_tensor: d_scale, mean's sizes.
+        output_bias_gradient_tensor: d_bias, mean's sizes.
+        epsilon: as the forward operator had it; 1e-05 in Python if left out.
+    """
+
+    formula = """\
+centred = x - mean(x), mean(v) = sum(v) / n
+dx = scale / sqrt(variance + epsilon) * (dy - mean(dy) - centred * mean(dy * centred) / (variance + epsilon))
+d_scale = sum(dy * (x - mean) / sqrt(variance + epsilon)), d_bias = sum(dy)"""
+    training = True
+    support = (Since("4_1", dims=(1, 8), T=FLOATS),)
+
+
+_WHY_ELEMENTS = "it is applied to single elements, without tensors of its own"
+
+
+def _packed(desc: TensorDesc) -> TensorDesc:
+    return TensorDesc(data_type=desc.data_type, sizes=desc.sizes)
+
+
+def _refuse_activation(desc: BatchNormalizationDesc | BatchNormalizationTrainingDesc) -> None:
+    if (activation := desc.fused_activation) is not None:
+        remedy = "run the activation, and its gradient, as operators of their own"
+        problem = Problem("gradient.activation", "fused_activation", activation.type_name, "no fused activation", remedy=remedy)
+        raise DescError(f"{desc.c_name}.gradient", [problem])

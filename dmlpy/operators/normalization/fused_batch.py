@@ -1,0 +1,234 @@
+"""Batch normalization of images and volumes, as TensorFlow's FusedBatchNormV3 and FusedBatchNormGradV3 describe it.
+
+The input is FLOAT32 or FLOAT16, statistics are FLOAT32. `data_format` tells the order of sizes: which dimension holds the channels; memory
+has any layout, by strides. A group is a channel, of n entries. Its degenerate cases are those of `dmlpy.operators.normalization.batch`.
+
+Differences from TensorFlow: outputs that are not wanted may be absent; the placeholders `reserve_space_3` (of the forward operator) and
+`reserve_space_4`, `reserve_space_5` (of the gradient) do not exist; a variance reserve is the variance on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import Breach, In, Out, SomeOutputDesc, TensorField, rule
+from dmlpy.enums import DataFormat, FeatureLevel
+from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
+from dmlpy.sizes import Sizes, Term, parse
+from dmlpy.structs import Bool, Float, Spelled, default
+from dmlpy.support import FLOAT32, FLOATS, Since
+from dmlpy.tensors import TensorDesc
+
+_IMAGES = "batch height width channels"
+_VOLUMES = "batch depth height width channels"
+_ORDERS = {
+    DataFormat.NHWC: _IMAGES,
+    DataFormat.NCHW: "batch channels height width",
+    DataFormat.NDHWC: _VOLUMES,
+    DataFormat.NCDHW: "batch channels depth height width",
+}
+_NO_PLACEHOLDERS = {f"reserve_space_{number}": "TensorFlow's is an empty placeholder, and nothing is kept there" for number in (3, 4, 5)}
+
+
+class FusedBatchNormDesc(SomeOutputDesc):
+    """What FusedBatchNormV3 and its gradient share."""
+
+    support = (Since("1_0", dims=(1, 5), T=FLOATS),)
+    unused = _NO_PLACEHOLDERS
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in TensorFlow's order.
+        @property
+        def x(self) -> TensorDesc: ...
+        @property
+        def scale(self) -> TensorDesc: ...
+        @property
+        def data_format(self) -> DataFormat: ...
+        @property
+        def is_training(self) -> bool: ...
+        @property
+        def epsilon(self) -> float: ...
+
+    roles: ClassVar[Mapping[str, str]] = {}
+    """What each tensor is to a device: see `NormalizationGeometry`."""
+
+    @cached_property
+    def geometry(self) -> NormalizationGeometry:
+        """A valid desc as devices see it."""
+        sizes, tensors, channels = self.x.sizes, self.tensors(), self.channel_axis
+        operands = {
+            role: operand(name, tensors[name], len(sizes), channels if tensors[name].dimension_count == 1 else None)
+            for role, name in self.roles.items()
+            if name in tensors
+        }
+        return NormalizationGeometry(
+            sizes=sizes,
+            reduced=tuple(axis for axis in range(len(sizes)) if axis != channels),
+            operands=operands,
+            training=self.is_training,
+            epsilon=self.epsilon,
+            average_factor=getattr(self, "exponential_avg_factor", 1.0),
+        )
+
+    @property
+    def channel_axis(self) -> int:
+        """The dimension that holds the channels."""
+        return _ORDERS[self.data_format].split().index("channels")
+
+    def terms(self, field: TensorField) -> tuple[Term, ...]:
+        terms = super().terms(field)
+        return parse(_ORDERS[self.data_format]) if len(terms) > 1 else terms
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        tensor: TensorDesc = getattr(self, field.name)
+        if len(field.marker.terms) == 1 or "channels" not in known:
+            return None
+        places = {order: pattern.split().index("channels") for order, pattern in _ORDERS.items()}
+        fitting = [
+            f"{order} has the channels in dimension {axis}"
+            for order, axis in places.items()
+            if len(_ORDERS[order].split()) == len(tensor.sizes) and tensor.sizes[axis] == known["channels"]
+        ]
+        return f"data_format {' and '.join(fitting)}" if fitting and self._is_misread(tensor, known) else None
+
+    def _is_misread(self, tensor: TensorDesc, known: Sizes) -> bool:
+        """Whether another data_format would find the channels where they are."""
+        terms = _ORDERS[self.data_format].split()
+        return len(terms) != len(tensor.sizes) or tensor.sizes[self.channel_axis] != known["channels"]
+
+
+class FusedBatchNormV3Desc(FusedBatchNormDesc, own="FUSED_BATCH_NORM_V3"):
+    """DMLPY_FUSED_BATCH_NORM_V3_OPERATOR_DESC: normalizes each channel, with the batch's statistics or with given ones.
+
+    Sums are over the n entries of a channel.
+
+    Attributes:
+        x: input; [N, H, W, C], or the order that data_format tells.
+        scale: what the normalized input is multiplied by, [C], FLOAT32.
+        offset: what is added then, [C], FLOAT32.
+        mean: of inference, the mean; of training, the old running mean, not read if exponential_avg_factor is 1; [C], FLOAT32.
+        variance: the same of the variance, [C], FLOAT32.
+        y: output, x's sizes.
+        batch_mean: of training, the running mean; of inference, mean; [C], FLOAT32.
+        batch_variance: of training, the running variance, from the unbiased one of the batch; of inference, variance; [C], FLOAT32.
+        reserve_space_1: for the gradient: of training, the batch's mean; of inference, mean; [C], FLOAT32.
+        reserve_space_2: for the gradient: of training, the batch's biased variance; of inference, variance; [C], FLOAT32.
+        epsilon: what is added to the variance; 0.0001 in Python if left out.
+        exponential_avg_factor: f, the weight of this batch in the running statistics; 1 in Python if left out.
+        data_format: the order of x's sizes: NHWC, NCHW, NDHWC or NCDHW.
+        is_training: whether the statistics are the batch's own.
+    """
+
+    formula = """\
+training:  m = sum(x) / n, v = sum((x - m)^2) / n, v_unbiased = v * n / max(n - 1, 1)
+           batch_mean = (1 - f) * mean + f * m, batch_variance = (1 - f) * variance + f * v_unbiased
+inference: m = mean, v = variance
+y = scale * (x - m) / sqrt(v + epsilon) + offset"""
+
+    roles = {
+        "x": "x",
+        "scale": "scale",
+        "bias": "offset",
+        "mean": "mean",
+        "variance": "variance",
+        "y": "y",
+        "running_mean": "batch_mean",
+        "running_variance": "batch_variance",
+        "batch_mean": "reserve_space_1",
+        "batch_variance": "reserve_space_2",
+    }
+
+    x: Annotated[TensorDesc, In(_IMAGES)]
+    scale: Annotated[TensorDesc, In("channels", FLOAT32)]
+    offset: Annotated[TensorDesc, In("channels", FLOAT32)]
+    mean: Annotated[TensorDesc | None, In("channels", FLOAT32)] = None
+    variance: Annotated[TensorDesc | None, In("channels", FLOAT32)] = None
+    y: Annotated[TensorDesc | None, Out(_IMAGES)] = None
+    batch_mean: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    batch_variance: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    reserve_space_1: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    reserve_space_2: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    epsilon: Float = default(1e-4)
+    exponential_avg_factor: Float = default(1.0)
+    data_format: Spelled[DataFormat] = default(DataFormat.NHWC)
+    is_training: Bool = default(True)
+
+    @property
+    def reads_statistics(self) -> bool:
+        """Whether mean and variance are read."""
+        return not self.is_training or self.exponential_avg_factor != 1
+
+    @rule("mean and variance are described where they are read")
+    def given_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for name in ("mean", "variance") if self.reads_statistics else ():
+            if getattr(self, name) is None:
+                averages = f"exponential_avg_factor is {self.exponential_avg_factor:g}, and not 1"
+                why = averages if self.is_training else "is_training is False"
+                yield Breach(name, "missing", f"a tensor [channels = {known['channels']}] of FLOAT32", (why,))
+
+    def gradient(self, *outputs: str) -> FusedBatchNormGradV3Desc:
+        """The operator of the gradients, with these outputs; none means all.
+
+        The upstream gradient is packed; `replace` gives it other strides.
+        """
+        return FusedBatchNormGradV3Desc(
+            y_backprop=TensorDesc(data_type=self.x.data_type, sizes=self.x.sizes),
+            x=self.x,
+            scale=self.scale,
+            reserve_space_1=self.reserve_space_1 or TensorDesc(data_type="FLOAT32", sizes=self.scale.sizes),
+            reserve_space_2=self.reserve_space_2 or TensorDesc(data_type="FLOAT32", sizes=self.scale.sizes),
+            epsilon=self.epsilon,
+            data_format=self.data_format,
+            is_training=self.is_training,
+        ).with_outputs(*outputs)
+
+
+class FusedBatchNormGradV3Desc(FusedBatchNormDesc, own="FUSED_BATCH_NORM_GRAD_V3"):
+    """DMLPY_FUSED_BATCH_NORM_GRAD_V3_OPERATOR_DESC: the gradients of x, scale and offset.
+
+    Sums are over the n entries of a channel.
+
+    Attributes:
+        y_backprop: upstream gradient of y, x's sizes; a broadcast one (strides of 0) is read in place.
+        x: as the forward operator had it; [N, H, W, C], or the order that data_format tells.
+        scale: as the forward operator had it, [C], FLOAT32.
+        reserve_space_1: what the forward operator gave: m, [C], FLOAT32.
+        reserve_space_2: what the forward operator gave: v, [C], FLOAT32.
+        x_backprop: gradient of x, x's sizes.
+        scale_backprop: gradient of scale, [C], FLOAT32.
+        offset_backprop: gradient of offset, [C], FLOAT32.
+        epsilon: as the forward operator had it; 0.0001 in Python if left out.
+        data_format: the order of x's sizes: NHWC, NCHW, NDHWC or NCDHW.
+        is_training: whether the statistics were the batch's own; else they are constants.
+    """
+
+    formula = """\
+normalized = (x - m) / sqrt(v + epsilon)
+training:  x_backprop = scale / sqrt(v + epsilon) * (dy - sum(dy) / n - normalized * sum(dy * normalized) / n)
+inference: x_backprop = scale / sqrt(v + epsilon) * dy
+scale_backprop = sum(dy * normalized), offset_backprop = sum(dy)"""
+
+    roles = {
+        "dy": "y_backprop",
+        "x": "x",
+        "scale": "scale",
+        "mean": "reserve_space_1",
+        "variance": "reserve_space_2",
+        "dx": "x_backprop",
+        "d_scale": "scale_backprop",
+        "d_bias": "offset_backprop",
+    }
+
+    y_backprop: Annotated[TensorDesc, In(_IMAGES)]
+    x: Annotated[TensorDesc, In(_IMAGES)]
+    scale: Annotated[TensorDesc, In("channels", FLOAT32)]
+    reserve_space_1: Annotated[TensorDesc, In("channels", FLOAT32)]
+    reserve_space_2: Annotated[TensorDesc, In("channels", FLOAT32)]
+    x_backprop: Annotated[TensorDesc | None, Out(_IMAGES)] = None
+    scale_backprop: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    offset_backprop: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    epsilon: Float = default(1e-4)
+    data_format: Spelled[DataFormat] = default(DataFormat.NHWC)
+    is_training: Bool = default(True)

@@ -1,0 +1,212 @@
+// Threads that work on groups of entries, where tensors of the same sizes may lie in memory in any order.
+//
+// A vector is `width` neighbours along the innermost axis of memory. Either that axis is part of each group, and a vector lies within one
+// group; or it counts groups, `across` them, and a vector has one entry of each of `width` groups. The other axes are the rows, which a
+// group runs over, and the outer ones, which count groups.
+//
+//   NCHW, within groups   outer C, rows N, innermost H W: a group is rows of vectors
+//   NHWC, across groups   rows N H W, innermost C: a group is an entry of one vector in each row
+//
+// A team is `lanes` x `slots` threads of a block. Its lanes take neighbouring vectors across groups (within groups there is one lane),
+// its slots take the vectors of their groups in turn. A block is several teams; blockIdx.x counts blocks of teams, blockIdx.y splits: equal
+// parts of each group's vectors, of which a block takes one.
+#pragma once
+
+#include "common/axes.cuh"
+#include "common/types.cuh"
+
+/// Threads of a block, at most.
+inline constexpr int most_team_threads = 512;
+
+/// Blocks of so many threads that a multiprocessor shall have room for: across groups a thread needs more registers.
+template <bool across>
+inline constexpr int resident_blocks = across ? 1 : 2;
+
+/// How many threads a team has, as logarithms.
+struct TeamSize {
+    int lanes_log2;
+    int slots_log2;
+};
+
+/// How a grid divides the groups of tensors that share their sizes.
+template <int tensors>
+struct Teams {
+    Axes<tensors> outer;
+    Axes<tensors> rows;
+    long long vector_strides[tensors];  // from one vector to the next along the innermost axis, in elements; 0: it repeats one element
+    unsigned vectors;                   // of a group (of `width` groups, across), in numbers below 2^31
+    unsigned split_vectors;             // of which a split takes so many, the last one what is left
+    unsigned row_vectors;               // vectors of a row that are of one group: 1 across groups
+    unsigned step_rows;                 // slots = step_rows row_vectors + step_columns
+    unsigned step_columns;
+    unsigned columns;                   // vectors side by side that are of different groups: 1 within groups
+    unsigned tiles;                     // columns / lanes, rounded up
+    unsigned teams;                     // outer entries x tiles
+    TeamSize size;
+};
+
+/// The places so many strides further.
+template <int tensors>
+__device__ __forceinline__ Places<tensors> further(Places<tensors> places, long long const (&strides)[tensors], unsigned count) {
+#pragma unroll
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+        places.of[tensor] += count * strides[tensor];
+    }
+    return places;
+}
+
+/// A thread's place in its team.
+struct Member {
+    bool present;     // whether it has a group; it arrives at barriers in any case
+    unsigned outer;   // the entry of its groups on the outer axes
+    unsigned column;  // its vector across groups
+    unsigned slot;
+
+    template <int tensors>
+    __device__ Member(Teams<tensors> const& teams, unsigned block) {
+        unsigned const thread = threadIdx.x;
+        int const team_log2 = teams.size.lanes_log2 + teams.size.slots_log2;
+        unsigned const team = block * (blockDim.x >> team_log2) + (thread >> team_log2);
+        outer = team / teams.tiles;
+        column = ((team - outer * teams.tiles) << teams.size.lanes_log2) + (thread & ((1u << teams.size.lanes_log2) - 1));
+        slot = (thread >> teams.size.lanes_log2) & ((1u << teams.size.slots_log2) - 1);
+        present = team < teams.teams && column < teams.columns;
+        if (!present) {
+            outer = column = 0;  // so that its places are within the tensors
+        }
+    }
+
+    /// Whether it speaks for its lane.
+    __device__ bool leads() const { return present && slot == 0; }
+
+    /// The number of its group, of the first one across groups.
+    template <int width, bool across, int tensors>
+    __device__ unsigned group(Teams<tensors> const& teams) const {
+        return across ? (outer * teams.columns + column) * width : outer;
+    }
+
+    /// Where its first entry lies in each tensor.
+    template <int tensors>
+    __device__ Places<tensors> origin(Teams<tensors> const& teams) const {
+        return further(locate(teams.outer, outer), teams.vector_strides, column);
+    }
+};
+
+/// Hands the places of a thread's vectors in its split to `take`, `unrolled` at a time and the last ones one by one: take(places),
+/// an array of the places of so many vectors. Backwards it meets the end first, which the cache still holds after a sweep forwards.
+template <bool backward, int unrolled, int tensors, class Take>
+__device__ __forceinline__ void sweep(Teams<tensors> const& teams, Member const& member, unsigned split, Take const& take) {
+    unsigned const begin = split * teams.split_vectors + member.slot;
+    unsigned const end = min(teams.vectors, (split + 1) * teams.split_vectors);
+    unsigned left = member.present && begin < end ? ((end - begin - 1) >> teams.size.slots_log2) + 1 : 0;
+    unsigned const first = backward && left > 0 ? begin + ((left - 1) << teams.size.slots_log2) : begin;
+    Places<tensors> const origin = member.origin(teams);
+    unsigned const row_vectors = teams.row_vectors;
+    unsigned row = first / row_vectors;
+    unsigned column = first - row * row_vectors;
+    auto const next = [&] {
+        Places<tensors> const places = further(origin + locate(teams.rows, row), teams.vector_strides, column);
+        if constexpr (backward) {
+            // below zero the numbers wrap around, to where nothing is read any more
+            bool const wraps = column < teams.step_columns;
+            row -= teams.step_rows + wraps;
+            column += (wraps ? row_vectors : 0) - teams.step_columns;
+        } else {
+            row += teams.step_rows;
+            column += teams.step_columns;
+            if (column >= row_vectors) {
+                column -= row_vectors;
+                ++row;
+            }
+        }
+        return places;
+    };
+    for (; left >= unrolled; left -= unrolled) {
+        Places<tensors> places[unrolled];
+#pragma unroll
+        for (int vector = 0; vector < unrolled; ++vector) {
+            places[vector] = next();
+        }
+        take(places);
+    }
+    for (; left > 0; --left) {
+        Places<tensors> const places[1] = {next()};
+        take(places);
+    }
+}
+
+/// Merges what the slots of each team have, for each of `owned` groups, into what all of them get: by a fixed tree. All threads of a block
+/// have to call it, once: `shared`, which has room for `owned` parts of each thread, is read to the end.
+template <int owned, class Part>
+__device__ __forceinline__ void merge_team(TeamSize const& size, Part (&parts)[owned], Part* shared) {
+    unsigned const threads = blockDim.x;
+    unsigned const slot = (threadIdx.x >> size.lanes_log2) & ((1u << size.slots_log2) - 1);
+    Part* const own = shared + threadIdx.x;
+#pragma unroll
+    for (int number = 0; number < owned; ++number) {
+        own[number * threads] = parts[number];
+    }
+    for (unsigned half = (1u << size.slots_log2) >> 1; half > 0; half >>= 1) {
+        __syncthreads();
+        if (slot < half) {
+#pragma unroll
+            for (int number = 0; number < owned; ++number) {
+                parts[number].merge(own[number * threads + (half << size.lanes_log2)]);
+                own[number * threads] = parts[number];
+            }
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int number = 0; number < owned; ++number) {
+        parts[number] = shared[number * threads + threadIdx.x - (slot << size.lanes_log2)];
+    }
+}
+
+/// What splits have left of each group, for a kernel that merges them: a block is one team, whose lanes are neighbouring groups.
+template <class Part>
+struct Splits {
+    Part* partials;  // [splits][groups]
+    unsigned splits;
+    unsigned groups;
+    TeamSize size;
+};
+
+/// The number of this thread's group; beyond the last one there are none.
+template <class Part>
+__device__ unsigned group_of(Splits<Part> const& splits) {
+    return (blockIdx.x << splits.size.lanes_log2) + (threadIdx.x & ((1u << splits.size.lanes_log2) - 1));
+}
+
+/// Merges a group's splits in a fixed order, for all threads of its lane. All threads of a block have to call it.
+template <class Part>
+__device__ Part merge_splits(Splits<Part> const& splits, Part* shared) {
+    unsigned const group = group_of(splits);
+    Part merged[1] = {};
+    if (group < splits.groups) {
+#pragma unroll 4
+        for (unsigned split = threadIdx.x >> splits.size.lanes_log2; split < splits.splits; split += 1u << splits.size.slots_log2) {
+            merged[0].merge(splits.partials[static_cast<long long>(split) * splits.groups + group]);
+        }
+    }
+    merge_team(splits.size, merged, shared);
+    return merged[0];
+}
+
+/// One vector of a tensor; where neighbours repeat one element, that one again and again.
+template <int width, class T>
+__device__ __forceinline__ Pack<T, width> load_vector(T const* address, bool repeats) {
+    if constexpr (width == 1) {
+        return {*address};
+    } else {
+        if (!repeats) {
+            return *reinterpret_cast<Pack<T, width> const*>(address);
+        }
+        Pack<T, width> vector;
+#pragma unroll
+        for (int entry = 0; entry < width; ++entry) {
+            vector.values[entry] = *address;
+        }
+        return vector;
+    }
+}

@@ -1,0 +1,297 @@
+// Batch normalization with the statistics of the batch or with given ones.
+//
+//   mean = sum(x) / n, variance = sum((x - mean)^2) / n          n: entries of a group
+//   y = f((x - mean) * (scale / sqrt(variance + epsilon)) + bias + add)
+//   running = (1 - factor) * old + factor * batch                 of the variance the unbiased one, n / (n - 1)
+//
+// The mean is the sum of two floats, because one float of a large mean would shift y: x - high is exact near the mean, x - high - low is
+// what the formula wants. A mean of what is not finite is NaN.
+//
+//   training    `normalize`, where a team for each group fills the device: both sweeps over x, the second one backwards
+//               else `gather`, groups being split over blockIdx.y; `combine`; `apply`
+//   inference   `apply`
+//
+// T is the type of data, S that of statistics, F the activation's functor. See common/teams.cuh for teams, and for what a block and a
+// thread own. y overlaps nothing else.
+#include "common/machine.cuh"
+#include "common/activations.cuh"
+#include "common/moments.cuh"
+#include "common/teams.cuh"
+
+/// Vectors that a thread has on the way at a time, in the first sweep.
+inline constexpr int unrolled = 4;
+
+/// The same in the last sweep, which needs more registers for each, with a long function most of all.
+template <class F>
+inline constexpr int unrolled_last = is_same<F, Gelu> || is_same<F, ParametricSoftplus> ? 1 : 2;
+
+/// The statistics of a group as the last sweep takes them.
+struct Centre {
+    float high;  // the mean is high + low
+    float low;
+    float variance;
+};
+
+/// Tensors of one entry for each group, or repeating; outputs may be absent.
+template <class S>
+struct Statistics {
+    S const* mean;          // given, or in training the old running one, which is read if factor is not 1
+    S const* variance;
+    S const* scale;
+    S const* bias;
+    S* batch_mean;          // in inference copies of what is given
+    S* batch_variance;
+    S* running_mean;
+    S* running_variance;
+    Axes<8> outer;          // as those of the teams
+    long long strides[8];   // from one group to the next along the innermost axis; 0 if that is within groups
+    float epsilon;
+    float factor;
+    float entries;          // n
+    float unbiased;         // n / max(n - 1, 1)
+};
+
+/// The order of tensors in `Statistics`.
+enum Statistic { of_mean, of_variance, of_scale, of_bias, of_batch_mean, of_batch_variance, of_running_mean, of_running_variance };
+
+template <class T, class S>
+struct ForwardParameters {
+    T const* x;
+    T const* add;           // absent: 0
+    T* y;                   // absent: only statistics are wanted
+    Teams<3> teams;         // of x, add, y
+    Statistics<S> statistics;
+    Splits<Moments> splits;  // relative to `firsts`
+    float* firsts;          // [groups]: the first entry of each
+    Centre* centres;        // [groups]
+    unsigned side_by_side;  // groups along the innermost axis: 1 within groups
+    float attributes[2];
+};
+
+/// The entry of a group in a tensor, if it is there.
+template <class S>
+__device__ void store(S* tensor, long long place, float value) {
+    if (tensor != nullptr) {
+        tensor[place] = machine::from_float<S>(value);
+    }
+}
+
+/// Moments relative to `first` as a centre.
+__device__ inline Centre centre_of(Moments const& moments, float first, float entries) {
+    float const variance = moments.squares / entries;
+    float const high = first + moments.mean;
+    // what the rounding of that sum lost, exactly
+    float const added = high - first;
+    float const low = (first - (high - added)) + (moments.mean - added);
+    bool const finite = variance == variance;
+    return {finite ? high : variance, finite ? low : variance, variance};
+}
+
+/// Writes the outputs of training for a group.
+template <class S>
+__device__ void publish(Statistics<S> const& statistics, Places<8> const& places, Centre const& centre) {
+    store(statistics.batch_mean, places.of[of_batch_mean], centre.high);
+    store(statistics.batch_variance, places.of[of_batch_variance], centre.variance);
+    float const factor = statistics.factor;
+    bool const blends = factor != 1.0f;
+    if (statistics.running_mean != nullptr) {
+        float const old = blends ? (1.0f - factor) * machine::to_float(statistics.mean[places.of[of_mean]]) : 0.0f;
+        store(statistics.running_mean, places.of[of_running_mean], old + factor * centre.high);
+    }
+    if (statistics.running_variance != nullptr) {
+        float const old = blends ? (1.0f - factor) * machine::to_float(statistics.variance[places.of[of_variance]]) : 0.0f;
+        store(statistics.running_variance, places.of[of_running_variance], old + factor * (centre.variance * statistics.unbiased));
+    }
+}
+
+/// What the last sweep does to the entries of a thread's groups.
+template <int owned>
+struct Transform {
+    float high[owned];
+    float low[owned];
+    float factor[owned];
+    float bias[owned];
+
+    template <class S>
+    __device__ __forceinline__ void set(int number, Statistics<S> const& statistics, Places<8> const& places, Centre const& centre) {
+        high[number] = centre.high;
+        low[number] = centre.low;
+        float const deviation = sqrtf(centre.variance + statistics.epsilon);
+        factor[number] = machine::to_float(statistics.scale[places.of[of_scale]]) / deviation;
+        bias[number] = machine::to_float(statistics.bias[places.of[of_bias]]);
+    }
+
+    __device__ __forceinline__ float operator()(int number, float x) const {
+        return ((x - high[number]) - low[number]) * factor[number] + bias[number];
+    }
+};
+
+/// The last sweep: y of the thread's vectors, backwards.
+template <int width, bool across, class F, class T, class S, int owned>
+__device__ __forceinline__ void write(ForwardParameters<T, S> const& parameters, Member const& member, unsigned split,
+                                      Transform<owned> const& transform) {
+    long long const(&strides)[3] = parameters.teams.vector_strides;
+    F const activation = with_attributes<F>(parameters.attributes);
+    sweep<true, unrolled_last<F>>(parameters.teams, member, split, [&](auto const& places) {
+        constexpr int vectors = sizeof(places) / sizeof(places[0]);
+        Pack<T, width> x[vectors];
+        Pack<T, width> add[vectors] = {};
+#pragma unroll
+        for (int vector = 0; vector < vectors; ++vector) {
+            x[vector] = load_vector<width>(parameters.x + places[vector].of[0], strides[0] == 0);
+        }
+        if (parameters.add != nullptr) {
+#pragma unroll
+            for (int vector = 0; vector < vectors; ++vector) {
+                add[vector] = load_vector<width>(parameters.add + places[vector].of[1], strides[1] == 0);
+            }
+        }
+#pragma unroll
+        for (int vector = 0; vector < vectors; ++vector) {
+            Pack<T, width> y;
+#pragma unroll
+            for (int entry = 0; entry < width; ++entry) {
+                float const normalized = transform(across ? entry : 0, machine::to_float(x[vector].values[entry]));
+                y.values[entry] = machine::from_float<T>(activation(normalized + machine::to_float(add[vector].values[entry])));
+            }
+            *reinterpret_cast<Pack<T, width>*>(parameters.y + places[vector].of[2]) = y;
+        }
+    });
+}
+
+/// The first entry of each of a thread's groups.
+template <int width, bool across, class T, class S, int owned>
+__device__ __forceinline__ void read_firsts(ForwardParameters<T, S> const& parameters, Member const& member, float (&firsts)[owned]) {
+    T const* const origin = parameters.x + member.origin(parameters.teams).of[0];
+    Pack<T, owned> const first = load_vector<owned>(origin, across && parameters.teams.vector_strides[0] == 0);
+#pragma unroll
+    for (int number = 0; number < owned; ++number) {
+        firsts[number] = machine::to_float(first.values[number]);
+    }
+}
+
+/// The first sweep: moments of a team's part of its groups, relative to their first entries, for each of its threads.
+template <int width, bool across, class T, class S, int owned>
+__device__ __forceinline__ void take_moments(ForwardParameters<T, S> const& parameters, Member const& member, unsigned split,
+                                             float const (&firsts)[owned], Moments (&moments)[owned]) {
+    GrowingMoments<owned> growing;
+    sweep<false, unrolled>(parameters.teams, member, split, [&](auto const& places) {
+        constexpr int vectors = sizeof(places) / sizeof(places[0]);
+        constexpr int added = across ? vectors : vectors * width;
+        Pack<T, width> x[vectors];
+#pragma unroll
+        for (int vector = 0; vector < vectors; ++vector) {
+            x[vector] = load_vector<width>(parameters.x + places[vector].of[0], parameters.teams.vector_strides[0] == 0);
+        }
+        float const weight = growing.weight(added);
+#pragma unroll
+        for (int number = 0; number < owned; ++number) {
+            float values[added];
+#pragma unroll
+            for (int entry = 0; entry < added; ++entry) {
+                T const value = across ? x[entry].values[number] : x[entry / width].values[entry % width];
+                values[entry] = machine::to_float(value) - firsts[number];
+            }
+            growing.add(number, values, weight);
+        }
+        growing.count += added;
+    });
+#pragma unroll
+    for (int number = 0; number < owned; ++number) {
+        moments[number] = growing.of(number);
+    }
+    merge_team(parameters.teams.size, moments, machine::dynamic_shared<Moments>());
+}
+
+/// Training in one launch: a block is teams, and a team takes all of its groups.
+template <class T, class S, int width, bool across, class F>
+__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) normalize(ForwardParameters<T, S> parameters) {
+    constexpr int owned = across ? width : 1;
+    Member const member(parameters.teams, blockIdx.x);
+    float firsts[owned];
+    read_firsts<width, across>(parameters, member, firsts);
+    Moments moments[owned];
+    take_moments<width, across>(parameters, member, 0, firsts, moments);
+    Transform<owned> transform;
+    Places<8> const base = locate(parameters.statistics.outer, member.outer);
+#pragma unroll
+    for (int number = 0; number < owned; ++number) {
+        Places<8> const places = further(base, parameters.statistics.strides, member.column * width + number);
+        Centre const centre = centre_of(moments[number], firsts[number], parameters.statistics.entries);
+        if (member.leads()) {
+            publish(parameters.statistics, places, centre);
+        }
+        transform.set(number, parameters.statistics, places, centre);
+    }
+    if (parameters.y != nullptr) {
+        write<width, across, F>(parameters, member, 0, transform);
+    }
+}
+
+/// Training, first launch of three: a team takes a split of its groups.
+template <class T, class S, int width, bool across>
+__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) gather(ForwardParameters<T, S> parameters) {
+    constexpr int owned = across ? width : 1;
+    Member const member(parameters.teams, blockIdx.x);
+    float firsts[owned];
+    read_firsts<width, across>(parameters, member, firsts);
+    Moments moments[owned];
+    take_moments<width, across>(parameters, member, blockIdx.y, firsts, moments);
+    if (member.leads()) {
+        unsigned const group = member.group<width, across>(parameters.teams);
+        Moments* const partials = parameters.splits.partials + static_cast<long long>(blockIdx.y) * parameters.splits.groups;
+#pragma unroll
+        for (int number = 0; number < owned; ++number) {
+            partials[group + number] = moments[number];
+            if (blockIdx.y == 0) {
+                parameters.firsts[group + number] = firsts[number];
+            }
+        }
+    }
+}
+
+/// Training, second launch: a lane of threads merges the splits of a group.
+template <class T, class S>
+__global__ void __launch_bounds__(most_team_threads, 1) combine(ForwardParameters<T, S> parameters) {
+    Moments const moments = merge_splits(parameters.splits, machine::dynamic_shared<Moments>());
+    unsigned const group = group_of(parameters.splits);
+    if (group < parameters.splits.groups && threadIdx.x >> parameters.splits.size.lanes_log2 == 0) {
+        unsigned const outer = group / parameters.side_by_side;
+        Places<8> const base = locate(parameters.statistics.outer, outer);
+        Places<8> const places = further(base, parameters.statistics.strides, group - outer * parameters.side_by_side);
+        Centre const centre = centre_of(moments, parameters.firsts[group], parameters.statistics.entries);
+        publish(parameters.statistics, places, centre);
+        parameters.centres[group] = centre;
+    }
+}
+
+/// Inference; or training's third launch, blocks in reverse. A team takes a split of its groups.
+template <class T, class S, int width, bool across, bool training, class F>
+__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) apply(ForwardParameters<T, S> parameters) {
+    constexpr int owned = across ? width : 1;
+    Statistics<S> const& statistics = parameters.statistics;
+    unsigned const split = gridDim.y - 1 - blockIdx.y;
+    Member const member(parameters.teams, gridDim.x - 1 - blockIdx.x);
+    Transform<owned> transform;
+    Places<8> const base = locate(statistics.outer, member.outer);
+#pragma unroll
+    for (int number = 0; number < owned; ++number) {
+        Places<8> const places = further(base, statistics.strides, member.column * width + number);
+        if constexpr (training) {
+            transform.set(number, statistics, places, parameters.centres[member.group<width, across>(parameters.teams) + number]);
+        } else {
+            float const mean = machine::to_float(statistics.mean[places.of[of_mean]]);
+            float const variance = machine::to_float(statistics.variance[places.of[of_variance]]);
+            if (member.leads() && split == 0) {
+                store(statistics.batch_mean, places.of[of_batch_mean], mean);
+                store(statistics.batch_variance, places.of[of_batch_variance], variance);
+                store(statistics.running_mean, places.of[of_running_mean], mean);
+                store(statistics.running_variance, places.of[of_running_variance], variance);
+            }
+            transform.set(number, statistics, places, {mean, 0.0f, variance});
+        }
+    }
+    if (parameters.y != nullptr) {
+        write<width, across, F>(parameters, member, split, transform);
+    }
+}

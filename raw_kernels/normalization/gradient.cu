@@ -1,0 +1,295 @@
+// The gradients of batch normalization, mean and variance being those of the batch (training) or constants.
+//
+//   inverse = 1 / sqrt(variance + epsilon), c = mean, or where x is centred anew the mean of x      n: entries of a group
+//   d_bias = sum(dy), d_scale = sum(dy (x - mean)) inverse
+//   training    dx = scale inverse (dy - sum(dy) / n - (x - c) inverse^2 sum(dy (x - c)) / n)
+//   constants   dx = scale inverse dy
+//
+// Centring anew costs no sweep: with delta = sum(x - mean) / n it is c = mean + delta, and sum(dy (x - c)) is
+// sum(dy (x - mean)) - delta sum(dy).
+//
+//   sums wanted      `differentiate`, where a team for each group fills the device
+//                    else `gather`, groups being split over blockIdx.y; `combine`; in training `apply`, if dx is wanted
+//   dx alone, constants   `apply`
+//
+// In training x and dy are read twice, the second time backwards. With constants dx comes of the first sweep. x is read where
+// d_scale or training's dx is wanted.
+//
+// T is the type of data, S that of statistics. See common/teams.cuh for teams, and for what a block and a thread own. Outputs overlap
+// nothing else.
+#include "common/machine.cuh"
+#include "common/moments.cuh"
+#include "common/teams.cuh"
+
+/// Vectors of a tensor that a thread has on the way at a time.
+inline constexpr int unrolled = 2;
+
+/// Blocks on a multiprocessor: with constants a sweep that takes sums also writes dx, for which it needs more registers.
+template <bool across, bool training>
+inline constexpr int resident = resident_blocks<across || !training>;
+
+/// Sums over entries of a group.
+struct Sums {
+    float dy;
+    float product;    // dy (x - mean); without x unset, as the next one
+    float deviation;  // x - mean
+
+    __device__ void merge(Sums const& other) {
+        dy += other.dy;
+        product += other.product;
+        deviation += other.deviation;
+    }
+};
+
+/// What training's last sweep needs of the sums: dx = factor ((dy - mean_dy) - ((x - mean) - delta) slope).
+struct Slope {
+    float mean_dy;
+    float slope;
+    float delta;
+};
+
+/// Tensors of one entry for each group, or repeating; outputs may be absent.
+template <class S>
+struct Statistics {
+    S const* mean;
+    S const* variance;
+    S const* scale;
+    S* d_scale;
+    S* d_bias;
+    Axes<5> outer;          // as those of the teams
+    long long strides[5];   // from one group to the next along the innermost axis; 0 if that is within groups
+    float epsilon;
+    float entries;          // n
+};
+
+/// The order of tensors in `Statistics`.
+enum Statistic { of_mean, of_variance, of_scale, of_d_scale, of_d_bias };
+
+template <class T, class S>
+struct GradientParameters {
+    T const* x;             // absent: not read
+    T const* dy;
+    T* dx;                  // absent: not wanted
+    Teams<3> teams;         // of x, dy, dx
+    Statistics<S> statistics;
+    Splits<Sums> splits;
+    Slope* slopes;          // [groups]
+    unsigned side_by_side;  // groups along the innermost axis: 1 within groups
+    int centres_anew;
+};
+
+/// The inputs of one group.
+struct Given {
+    float mean;
+    float inverse;
+    float factor;  // scale inverse
+
+    template <class S>
+    __device__ Given(Statistics<S> const& statistics, Places<5> const& places)
+        : mean(machine::to_float(statistics.mean[places.of[of_mean]])),
+          inverse(1.0f / sqrtf(machine::to_float(statistics.variance[places.of[of_variance]]) + statistics.epsilon)),
+          factor(machine::to_float(statistics.scale[places.of[of_scale]]) * inverse) {}
+};
+
+/// What sweeps need of a thread's groups.
+template <int owned>
+struct Constants {
+    float mean[owned];
+    float factor[owned];
+
+    template <class S>
+    __device__ __forceinline__ Constants(Statistics<S> const& statistics, Member const& member) {
+        Places<5> const base = locate(statistics.outer, member.outer);
+#pragma unroll
+        for (int number = 0; number < owned; ++number) {
+            Given const given(statistics, further(base, statistics.strides, member.column * owned + number));
+            mean[number] = given.mean;
+            factor[number] = given.factor;
+        }
+    }
+};
+
+/// Writes d_scale and d_bias of a group.
+template <class S>
+__device__ void publish(Statistics<S> const& statistics, Places<5> const& places, Given const& given, Sums const& sums) {
+    if (statistics.d_scale != nullptr) {
+        statistics.d_scale[places.of[of_d_scale]] = machine::from_float<S>(sums.product * given.inverse);
+    }
+    if (statistics.d_bias != nullptr) {
+        statistics.d_bias[places.of[of_d_bias]] = machine::from_float<S>(sums.dy);
+    }
+}
+
+/// What training's last sweep takes of a group's sums.
+template <class T, class S>
+__device__ Slope slope_of(GradientParameters<T, S> const& parameters, Given const& given, Sums const& sums) {
+    float const entries = parameters.statistics.entries;
+    float const delta = parameters.centres_anew != 0 ? sums.deviation / entries : 0.0f;
+    float const product = sums.product - delta * sums.dy;
+    return {sums.dy / entries, product / entries * given.inverse * given.inverse, delta};
+}
+
+/// Vectors of a tensor, one for each place.
+template <int width, int tensor, class T, int vectors>
+__device__ __forceinline__ void load(T const* data, Teams<3> const& teams, Places<3> const (&places)[vectors],
+                                     Pack<T, width> (&loaded)[vectors]) {
+#pragma unroll
+    for (int vector = 0; vector < vectors; ++vector) {
+        loaded[vector] = load_vector<width>(data + places[vector].of[tensor], teams.vector_strides[tensor] == 0);
+    }
+}
+
+/// dx of some vectors; with constants only `dy` is looked at.
+template <int width, bool across, bool training, class T, class S, int owned, int vectors>
+__device__ __forceinline__ void write(GradientParameters<T, S> const& parameters, Places<3> const (&places)[vectors],
+                                      Pack<T, width> const (&x)[vectors], Pack<T, width> const (&dy)[vectors],
+                                      Constants<owned> const& constants, Slope const (&slopes)[owned]) {
+#pragma unroll
+    for (int vector = 0; vector < vectors; ++vector) {
+        Pack<T, width> dx;
+#pragma unroll
+        for (int entry = 0; entry < width; ++entry) {
+            int const number = across ? entry : 0;
+            float value = machine::to_float(dy[vector].values[entry]);
+            if constexpr (training) {
+                Slope const& own = slopes[number];
+                float const deviation = machine::to_float(x[vector].values[entry]) - constants.mean[number];
+                value = (value - own.mean_dy) - (deviation - own.delta) * own.slope;
+            }
+            dx.values[entry] = machine::from_float<T>(constants.factor[number] * value);
+        }
+        *reinterpret_cast<Pack<T, width>*>(parameters.dx + places[vector].of[2]) = dx;
+    }
+}
+
+/// The sweep that takes sums of a team's part of its groups, for each of its threads. With constants it writes dx too.
+template <int width, bool across, bool training, class T, class S, int owned>
+__device__ __forceinline__ void take_sums(GradientParameters<T, S> const& parameters, Member const& member, unsigned split,
+                                          Constants<owned> const& constants, Sums (&sums)[owned]) {
+    Teams<3> const& teams = parameters.teams;
+    sweep<false, unrolled>(teams, member, split, [&](auto const& places) {
+        constexpr int vectors = sizeof(places) / sizeof(places[0]);
+        constexpr int added = across ? vectors : vectors * width;
+        Pack<T, width> x[vectors] = {};
+        Pack<T, width> dy[vectors];
+        load<width, 1>(parameters.dy, teams, places, dy);
+        if (parameters.x != nullptr) {
+            load<width, 0>(parameters.x, teams, places, x);
+        }
+#pragma unroll
+        for (int number = 0; number < owned; ++number) {
+            float terms[added];
+            float products[added];
+            float deviations[added];
+#pragma unroll
+            for (int entry = 0; entry < added; ++entry) {
+                int const vector = across ? entry : entry / width;
+                int const place = across ? number : entry % width;
+                terms[entry] = machine::to_float(dy[vector].values[place]);
+                deviations[entry] = machine::to_float(x[vector].values[place]) - constants.mean[number];
+                products[entry] = terms[entry] * deviations[entry];
+            }
+            sums[number].merge({sum(terms), sum(products), sum(deviations)});
+        }
+        if constexpr (!training) {
+            if (parameters.dx != nullptr) {
+                Slope const none[owned] = {};
+                write<width, across, training>(parameters, places, x, dy, constants, none);
+            }
+        }
+    });
+    merge_team(teams.size, sums, machine::dynamic_shared<Sums>());
+}
+
+/// The sweep that only writes dx, backwards.
+template <int width, bool across, bool training, class T, class S, int owned>
+__device__ __forceinline__ void write_all(GradientParameters<T, S> const& parameters, Member const& member, unsigned split,
+                                          Constants<owned> const& constants, Slope const (&slopes)[owned]) {
+    Teams<3> const& teams = parameters.teams;
+    sweep<true, unrolled>(teams, member, split, [&](auto const& places) {
+        constexpr int vectors = sizeof(places) / sizeof(places[0]);
+        Pack<T, width> x[vectors] = {};
+        Pack<T, width> dy[vectors];
+        load<width, 1>(parameters.dy, teams, places, dy);
+        if constexpr (training) {
+            load<width, 0>(parameters.x, teams, places, x);
+        }
+        write<width, across, training>(parameters, places, x, dy, constants, slopes);
+    });
+}
+
+/// Sums in one launch: a block is teams, and a team takes all of its groups.
+template <class T, class S, int width, bool across, bool training>
+__global__ void __launch_bounds__(most_team_threads, resident<across, training>) differentiate(GradientParameters<T, S> parameters) {
+    constexpr int owned = across ? width : 1;
+    Statistics<S> const& statistics = parameters.statistics;
+    Member const member(parameters.teams, blockIdx.x);
+    Constants<owned> const constants(statistics, member);
+    Sums sums[owned] = {};
+    take_sums<width, across, training>(parameters, member, 0, constants, sums);
+    Slope slopes[owned];
+    Places<5> const base = locate(statistics.outer, member.outer);
+#pragma unroll
+    for (int number = 0; number < owned; ++number) {
+        Places<5> const places = further(base, statistics.strides, member.column * owned + number);
+        Given const given(statistics, places);
+        if (member.leads()) {
+            publish(statistics, places, given, sums[number]);
+        }
+        slopes[number] = slope_of(parameters, given, sums[number]);
+    }
+    if constexpr (training) {
+        if (parameters.dx != nullptr) {
+            write_all<width, across, training>(parameters, member, 0, constants, slopes);
+        }
+    }
+}
+
+/// Sums, first launch: a team takes a split of its groups.
+template <class T, class S, int width, bool across, bool training>
+__global__ void __launch_bounds__(most_team_threads, resident<across, training>) gather(GradientParameters<T, S> parameters) {
+    constexpr int owned = across ? width : 1;
+    Member const member(parameters.teams, blockIdx.x);
+    Sums sums[owned] = {};
+    take_sums<width, across, training>(parameters, member, blockIdx.y, Constants<owned>(parameters.statistics, member), sums);
+    if (member.leads()) {
+        unsigned const group = member.group<width, across>(parameters.teams);
+        Sums* const partials = parameters.splits.partials + static_cast<long long>(blockIdx.y) * parameters.splits.groups;
+#pragma unroll
+        for (int number = 0; number < owned; ++number) {
+            partials[group + number] = sums[number];
+        }
+    }
+}
+
+/// Second launch: a lane of threads merges the splits of a group.
+template <class T, class S>
+__global__ void __launch_bounds__(most_team_threads, 1) combine(GradientParameters<T, S> parameters) {
+    Sums const sums = merge_splits(parameters.splits, machine::dynamic_shared<Sums>());
+    unsigned const group = group_of(parameters.splits);
+    if (group < parameters.splits.groups && threadIdx.x >> parameters.splits.size.lanes_log2 == 0) {
+        unsigned const outer = group / parameters.side_by_side;
+        Places<5> const base = locate(parameters.statistics.outer, outer);
+        Places<5> const places = further(base, parameters.statistics.strides, group - outer * parameters.side_by_side);
+        Given const given(parameters.statistics, places);
+        publish(parameters.statistics, places, given, sums);
+        parameters.slopes[group] = slope_of(parameters, given, sums);
+    }
+}
+
+/// Constants; or training's third launch, blocks in reverse. A team takes a split of its groups.
+template <class T, class S, int width, bool across, bool training>
+__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) apply(GradientParameters<T, S> parameters) {
+    constexpr int owned = across ? width : 1;
+    Member const member(parameters.teams, gridDim.x - 1 - blockIdx.x);
+    Constants<owned> const constants(parameters.statistics, member);
+    Slope slopes[owned] = {};
+    if constexpr (training) {
+        unsigned const group = member.group<width, across>(parameters.teams);
+#pragma unroll
+        for (int number = 0; number < owned; ++number) {
+            slopes[number] = parameters.slopes[group + number];
+        }
+    }
+    write_all<width, across, training>(parameters, member, gridDim.y - 1 - blockIdx.y, constants, slopes);
+}
