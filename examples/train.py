@@ -6,92 +6,45 @@ The layer and its gradient are dmlpy's operators, compiled once and bound to fix
 the linear layer on top, softmax and cross-entropy, clipping of the gradient's norm, Adam. It is truncated back-propagation through time:
 the text runs past in windows, each of which starts from the state that the window before it ended in.
 
-It prints the loss on a module that it was not trained on, beside those of unigram and bigram statistics, and a piece of text that the
-network writes; the loss curve goes to FOLDER/loss.png. The exit status is 1 if the loss does not fall to --target. It needs matplotlib:
+It prints the loss on a module that it was not trained on, beside those of n-gram statistics, and a piece of text that the network
+writes; the loss curve goes to FOLDER/loss.png. The exit status is 1 if the loss does not fall to --target. It needs matplotlib:
 
     pip install matplotlib
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-import sysconfig
 import time
-import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from characters import (
+    BATCH,
+    LARGEST_NORM,
+    PROMPT,
+    SYMBOLS,
+    TEMPERATURE,
+    WINDOW,
+    Array,
+    Curve,
+    choose,
+    decode,
+    encode,
+    evaluated,
+    learning_rate,
+    parts,
+    progress_bar,
+    read_options,
+    read_text,
+    report,
+    window,
+)
 
 import dmlpy as dml
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-TRAINING = """
-argparse ast configparser dataclasses difflib doctest enum functools inspect ipaddress mailbox optparse pickle pydoc subprocess tarfile
-threading typing"""
-HELD_OUT = "shutil"
-"""Modules of the standard library that have been single files of pure Python for long."""
-
-SYMBOLS = 96
-"""A newline and the printable characters of ASCII."""
-
-BATCH, WINDOW = 16, 64
-"""Places in the text that are read side by side, and characters of each between two updates: B and T of the training operators."""
-
-LEARNING_RATE, WARM_UP, LARGEST_NORM = 8e-3, 30, 1.0
-"""Adam's highest rate, the steps in which it is reached, and the bound of the gradient's norm."""
-
-EVALUATIONS = 10
-"""How often the held-out module is read while training."""
-
-PROMPT, TEMPERATURE = "\nclass ", 0.5
-"""What the written text begins with, and how freely it goes on: towards 0 ever more only the likeliest characters."""
-
-
-# The text
-
-
-def encode(text: str) -> Array:
-    """Symbols 0 to 95: every control character is a newline (0), what is not ASCII a question mark."""
-    return np.clip(np.frombuffer(text.encode("ascii", "replace"), np.uint8), 31, 126).astype(np.intp) - 31
-
-
-def decode(symbols: Array) -> str:
-    return "".join(chr(symbol + 31) if symbol else "\n" for symbol in symbols)
-
-
-def read_modules(*names: str) -> Array:
-    """The symbols of modules of the standard library, one after the other.
-
-    Raises:
-        OSError: this Python was installed without its sources.
-    """
-    texts = []
-    for name in names:
-        with tokenize.open(Path(sysconfig.get_paths()["stdlib"]) / f"{name}.py") as source:
-            texts.append(encode(source.read()))
-    return np.concatenate(texts)
-
-
-def unigram_loss(training: Array, held_out: Array) -> float:
-    """Nats per character of the held-out text for the training text's frequencies (each count begins at 1)."""
-    counts = np.bincount(training, minlength=SYMBOLS) + 1.0
-    return float(-np.log(counts / counts.sum())[held_out].mean())
-
-
-def bigram_loss(training: Array, held_out: Array) -> float:
-    """The same for the frequencies of each character after each other one."""
-    counts = np.ones((SYMBOLS, SYMBOLS))
-    np.add.at(counts, (training[:-1], training[1:]), 1.0)
-    return float(-np.log(counts / counts.sum(axis=1, keepdims=True))[held_out[:-1], held_out[1:]].mean())
-
 
 # What surrounds the operators
 
@@ -142,11 +95,6 @@ class Adam:
             first += np.float32(1 - self.beta1) * (gradient - first)
             second += np.float32(1 - self.beta2) * (gradient * gradient - second)
             parameters[name][...] -= np.float32(rate) * first / (np.sqrt(second) + np.float32(self.epsilon))
-
-
-def learning_rate(step: int, steps: int) -> float:
-    """A straight rise, then half a cosine down to zero at the last step."""
-    return LEARNING_RATE * min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
 # The network
@@ -263,9 +211,8 @@ def prepared(device: dml.Device, parameters: Mapping[str, Array], steps: int, ba
 
 def text_loss(device: dml.Device, parameters: Mapping[str, Array], text: Array, batch: int = 64) -> float:
     """Nats per character of a text, cut into `batch` parts of equal length (what is left over at its end is left out)."""
-    length = (len(text) - 1) // batch
-    symbols, targets = (text[start : start + length * batch].reshape(batch, length).T for start in (0, 1))
-    layer = prepared(device, parameters, length, batch, "output_sequence_tensor")
+    symbols, targets = (array.T for array in parts(text, batch))
+    layer = prepared(device, parameters, len(symbols), batch, "output_sequence_tensor")
     state = np.zeros((1, 1, batch, len(parameters["to_logits"])), np.float32)
     outputs = layer(input_tensor=device.from_host(one_hot(symbols)[None]), hidden_init_tensor=device.from_host(state))
     states = device.to_host(outputs.output_sequence_tensor).reshape(targets.size, -1)
@@ -283,44 +230,11 @@ def write_text(device: dml.Device, parameters: Mapping[str, Array], prompt: str,
         state = layer(input_tensor=symbol, hidden_init_tensor=state).output_single_tensor
         if position + 1 == len(text):
             logits = device.to_host(state)[0, 0, 0] @ parameters["to_logits"] + parameters["logits_bias"]
-            cumulative = softmax(logits / np.float32(temperature)).astype(np.float64).cumsum()
-            text.append(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+            text.append(choose(softmax(logits), temperature, rng))
     return decode(np.array(text))
 
 
 # The run
-
-
-@dataclass
-class Curve:
-    """Losses in nats per character.
-
-    Attributes:
-        baselines: of simpler models, by name, on the held-out module.
-        training: of every step; the text is new until it has been read once.
-        held_out: on the held-out module, by the number of steps before.
-        seconds: what the steps took, evaluations left out.
-    """
-
-    baselines: dict[str, float]
-    training: list[float] = field(default_factory=list)
-    held_out: dict[int, float] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    @property
-    def last(self) -> float:
-        """The latest loss on the held-out module."""
-        return self.held_out[max(self.held_out)]
-
-    @property
-    def characters(self) -> int:
-        """How many were trained on."""
-        return len(self.training) * BATCH * WINDOW
-
-    @property
-    def speed(self) -> float:
-        """Characters per second: forward, backward and update."""
-        return self.characters / self.seconds
 
 
 def train(device: dml.Device, parameters: Mapping[str, Array], steps: int, progress: Callable[[Curve], None]) -> Curve:
@@ -335,95 +249,36 @@ def train(device: dml.Device, parameters: Mapping[str, Array], steps: int, progr
     Raises:
         OSError: this Python was installed without its sources.
     """
-    text, held_out = read_modules(*TRAINING.split()), read_modules(HELD_OUT)
-    curve = Curve({"unigram": unigram_loss(text, held_out), "bigram": bigram_loss(text, held_out)})
+    text, held_out = read_text()
+    curve = Curve.of(text, held_out)
     curve.held_out[0] = text_loss(device, parameters, held_out)
     trainer, optimizer = Trainer(device, parameters, BATCH, WINDOW), Adam()
-    # BATCH readers begin at as many places; the text is a ring, so each reads on where the next one began.
-    places = np.arange(BATCH) * (len(text) // BATCH) + np.arange(WINDOW)[:, None]
     for step in range(steps):
         start = time.perf_counter()
-        window = places + step * WINDOW
-        loss, gradients = trainer.gradients(text[window % len(text)], text[(window + 1) % len(text)])
+        loss, gradients = trainer.gradients(*window(text, step))
         clip_norm(gradients, LARGEST_NORM)
         optimizer.update(parameters, gradients, learning_rate(step, steps))
         curve.seconds += time.perf_counter() - start
         curve.training.append(loss)
-        if (step + 1) * EVALUATIONS // steps > step * EVALUATIONS // steps:
+        if evaluated(step, steps):
             curve.held_out[step + 1] = text_loss(device, parameters, held_out)
         progress(curve)
     return curve
 
 
-def draw(curve: Curve, target: float, path: Path) -> None:
-    """The losses over the characters read, as a PNG of 1200 × 750 pixels."""
-    # A figure by itself, without pyplot, is drawn by Agg and asks for no display.
-    figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
-    axes = figure.subplots()
-    thousands = BATCH * WINDOW / 1000
-    axes.plot(np.arange(len(curve.training)) * thousands, curve.training, color="tab:blue", alpha=0.5, linewidth=1, label="training")
-    steps, losses = zip(*curve.held_out.items(), strict=True)
-    axes.plot(np.array(steps) * thousands, losses, "o-", color="tab:orange", label=f"held out ({HELD_OUT}.py): {curve.last:.2f} at the end")
-    for (name, loss), color in zip(curve.baselines.items(), ("tab:gray", "tab:brown"), strict=True):
-        axes.axhline(loss, linestyle="--", color=color, label=f"{name} statistics: {loss:.2f}")
-    axes.axhline(target, linestyle=":", color="tab:green", label=f"target: {target:.2f}")
-    axes.set_xlabel("characters read / thousands")
-    axes.set_ylabel("loss / nats per character")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    nats = math.log(2)  # one bit
-    bits = axes.secondary_yaxis("right", functions=(lambda loss: np.divide(loss, nats), lambda loss: np.multiply(loss, nats)))
-    bits.set_ylabel("bits per character")
-    axes.set_title("Predicting the next character of Python code")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Trains a GRU to predict the next character of Python code.")
-    parser.add_argument("--device", help="numpy, cuda, cuda:1; left out: a GPU if one answers, else NumPy")
-    parser.add_argument("--steps", type=int, default=1000, help=f"updates, each on {BATCH} x {WINDOW} characters (default %(default)s)")
-    parser.add_argument("--hidden", type=int, default=256, help="units of the GRU (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first weights and the written text (default %(default)s)")
-    parser.add_argument(
-        "--target", type=float, default=1.75, help="nats per character to reach on the held-out module (default %(default)s)"
-    )
-    parser.add_argument("--output", type=Path, default=Path(), help="folder for loss.png (default: the current one)")
-    options = parser.parse_args(arguments)
-    if options.steps < 1 or options.hidden < 1 or options.seed < 0:
-        parser.error("--steps and --hidden are at least 1, --seed at least 0")
-    columns = (
-        BarColumn(bar_width=12),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.2f}, held out {task.fields[held_out]:.2f}, {task.fields[speed]:,.0f} characters/s"),
-        TimeRemainingColumn(),
-    )
+    options = read_options(arguments, "Trains a GRU to predict the next character of Python code.", target=1.75)
     parameters = initial_parameters(options.hidden, np.random.default_rng(options.seed))
     try:
         device = dml.device(options.device)
         options.output.mkdir(parents=True, exist_ok=True)
-        with Progress(*columns) as bar:
-            task = bar.add_task("", total=options.steps, loss=math.nan, held_out=math.nan, speed=0.0)
-            curve = train(
-                device,
-                parameters,
-                options.steps,
-                lambda curve: bar.update(task, advance=1, loss=curve.training[-1], held_out=curve.last, speed=curve.speed),
-            )
-        draw(curve, options.target, options.output / "loss.png")
+        with progress_bar(options.steps) as progress:
+            curve = train(device, parameters, options.steps, progress)
         written = write_text(device, parameters, PROMPT, 400, TEMPERATURE, options.seed)
+        reached = report(curve, f"GRU of {options.hidden} units", device.name, options, written)
     except (OSError, dml.DmlError) as error:
         print(f"train: {error}", file=sys.stderr)
         return 1
-    print(f"{device.name}: {curve.characters:,} characters in {curve.seconds:.1f} s, {curve.speed:,.0f} characters/s")
-    losses = {f"{name} statistics": loss for name, loss in curve.baselines.items()} | {f"GRU of {options.hidden} units": curve.last}
-    for name, loss in losses.items():
-        print(f"{name:<20} {loss:.3f} nats = {loss / math.log(2):.3f} bits per character of {HELD_OUT}.py")
-    print(f"loss curve: {options.output / 'loss.png'}")
-    print(f"written at temperature {TEMPERATURE}:\n{written}\n")
-    reached = curve.last <= options.target
-    print(f"target of {options.target:.3f} nats per character: {'reached' if reached else 'NOT reached'}")
     return 0 if reached else 1
 
 

@@ -11,7 +11,7 @@ import pytest
 
 
 def missing(tool: str) -> str | None:
-    """Why `tool` ("g++", "nvrtc", "torch" or "g2p-en") cannot be used here, or None."""
+    """Why `tool` ("g++", "nvrtc", "torch", "onnx" or "g2p-en") cannot be used here, or None."""
     if tool == "g++":
         if not sys.platform.startswith("linux"):
             return "kernels run on the CPU under Linux only"
@@ -32,6 +32,8 @@ def missing(tool: str) -> str | None:
         return None
     if tool == "torch":
         return None if importlib.util.find_spec("torch") else "PyTorch is not installed"
+    if tool == "onnx":
+        return None if importlib.util.find_spec("onnx") else "the package onnx is not installed"
     if tool == "g2p-en":
         return None if importlib.util.find_spec("g2p_en") else "trained weights are missing: pip install --no-deps g2p-en==2.1.0"
     raise ValueError(f"unknown tool {tool!r}")

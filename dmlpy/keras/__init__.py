@@ -1,0 +1,58 @@
+"""Keras-style recurrent layers over dmlpy's descs: SimpleRNN, GRU, LSTM, what they need around them, and a model to train them in.
+
+    from dmlpy.keras import LSTM, Dense, Embedding, Sequential
+
+    model = Sequential()
+    model.add(Embedding(5000, 64, mask_zero=True))
+    model.add(LSTM(32, dropout_W=0.2))
+    model.add(Dense(1, activation="sigmoid"))
+    model.compile(optimizer="adam", loss="binary_crossentropy")
+
+Arguments have the names and defaults of Keras 1. A layer computes nothing itself: it describes its tensors and runs operators, and
+`layer.descs` shows those of its last pass. It is a thin layer, not a framework: what a model needs beyond this, people train with PyTorch
+through `dmlpy.torch`. float32 only.
+"""
+
+from dmlpy.keras.bidirectional import Bidirectional
+from dmlpy.keras.importers import from_keras, from_torch
+from dmlpy.keras.layer import Layer, Weight
+from dmlpy.keras.losses import BinaryCrossentropy, CategoricalCrossentropy, Loss, MeanSquaredError, SparseCategoricalCrossentropy
+from dmlpy.keras.models import Sequential, load_model
+from dmlpy.keras.onnx_importer import from_onnx
+from dmlpy.keras.optimizers import SGD, Adam, Optimizer
+from dmlpy.keras.recurrent import Recurrent
+from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
+from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
+from dmlpy.keras.simple import Dense, Embedding, Masking
+from dmlpy.keras.training import History
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "SGD",
+    "Adam",
+    "Bidirectional",
+    "BinaryCrossentropy",
+    "CategoricalCrossentropy",
+    "Dense",
+    "Embedding",
+    "History",
+    "Layer",
+    "Loss",
+    "Masking",
+    "MeanSquaredError",
+    "Optimizer",
+    "Recurrent",
+    "Regularizer",
+    "Sequential",
+    "SimpleRNN",
+    "SparseCategoricalCrossentropy",
+    "Weight",
+    "from_keras",
+    "from_onnx",
+    "from_torch",
+    "l1",
+    "l1l2",
+    "l2",
+    "load_model",
+]

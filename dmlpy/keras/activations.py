@@ -1,0 +1,53 @@
+"""Activations by Keras's names, as the descs that compute them."""
+
+from __future__ import annotations
+
+from dmlpy.naming import did_you_mean
+from dmlpy.operators.activation import (
+    ActivationDesc,
+    ActivationEluDesc,
+    ActivationHardSigmoidDesc,
+    ActivationIdentityDesc,
+    ActivationReluDesc,
+    ActivationScaledEluDesc,
+    ActivationSigmoidDesc,
+    ActivationSoftmaxDesc,
+    ActivationSoftplusDesc,
+    ActivationSoftsignDesc,
+    ActivationTanhDesc,
+)
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+ACTIVATIONS: dict[str, ActivationDesc] = {
+    "linear": ActivationIdentityDesc(),
+    "tanh": ActivationTanhDesc(),
+    "sigmoid": ActivationSigmoidDesc(),
+    # Keras 1's and 2's; Keras 3 has clip(x / 6 + 0.5, 0, 1), an ActivationHardSigmoidDesc(alpha=1 / 6, beta=0.5).
+    "hard_sigmoid": ActivationHardSigmoidDesc(alpha=0.2, beta=0.5),
+    "relu": ActivationReluDesc(),
+    "elu": ActivationEluDesc(),
+    "selu": ActivationScaledEluDesc(),
+    "softplus": ActivationSoftplusDesc(),
+    "softsign": ActivationSoftsignDesc(),
+    "softmax": ActivationSoftmaxDesc(),
+}
+"""Keras's names and what they stand for."""
+
+
+def activation(value: ActivationDesc | str | None) -> ActivationDesc:
+    """An activation desc, or the one of Keras's name; None is `linear`.
+
+    Any element-wise activation desc can stand in a name's place: `ActivationLeakyReluDesc(alpha=0.1)`.
+
+    Raises:
+        DescError: no such name.
+    """
+    if isinstance(value, ActivationDesc):
+        return value
+    name = "linear" if value is None else value
+    if not isinstance(name, str) or name not in ACTIVATIONS:
+        expected = f"an activation desc, or one of {', '.join(ACTIVATIONS)}"
+        problem = Problem("field.form", "", brief(value), expected, remedy=did_you_mean(name, ACTIVATIONS))
+        raise DescError("activation", [problem])
+    return ACTIVATIONS[name]

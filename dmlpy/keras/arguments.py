@@ -1,0 +1,69 @@
+"""Checks of constructors' arguments that find all problems together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+
+def found_argument(find: Callable[[Any], Any], value: Any, argument: str, problems: list[Problem]) -> Any:
+    """What an argument stands for; what is wrong with it is added to the problems, and the result is None."""
+    try:
+        return find(value)
+    except DescError as error:
+        problems += [problem.under(argument) for problem in error.problems]
+        return None
+
+
+def found_array(
+    read: Callable[[Any], np.ndarray[Any, Any]], value: Any, argument: str, problems: list[Problem], remedy: str | None = None
+) -> np.ndarray[Any, Any] | None:
+    """An array of numbers as `read` gives it; what is wrong with it is added to the problems, and the result is None."""
+    try:
+        array = read(value)
+    except (TypeError, ValueError) as error:
+        problems.append(Problem("data.form", argument, brief(value), "an array of numbers", (str(error),), remedy))
+        return None
+    if array.dtype.kind not in "biuf":
+        problems.append(Problem("data.form", argument, f"of type {array.dtype}", "an array of numbers"))
+        return None
+    return array
+
+
+def found_arrays(read: Callable[[Any], np.ndarray[Any, Any]], values: Iterable[Any], argument: str) -> list[np.ndarray[Any, Any]]:
+    """The arrays of a list, as `found_array` finds each.
+
+    Raises:
+        DescError: no list, or entries that are no arrays of numbers.
+    """
+    if not isinstance(values, Iterable):
+        raise DescError(argument, [Problem("data.form", argument, brief(values), "a list of arrays")])
+    problems: list[Problem] = []
+    arrays = [found_array(read, value, f"{argument}[{index}]", problems) for index, value in enumerate(values)]
+    if problems:
+        raise DescError(argument, problems)
+    return [array for array in arrays if array is not None]
+
+
+def size_problems(**sizes: Any) -> list[Problem]:
+    """Those of sizes that are no whole numbers of at least 1."""
+    return [
+        Problem("field.form", name, brief(size), "an integer of at least 1")
+        for name, size in sizes.items()
+        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1
+    ]
+
+
+def dropout_problems(**rates: Any) -> list[Problem]:
+    """Those of shares that are no numbers from 0 on, below 1."""
+    return [
+        Problem("dropout_range", name, brief(rate), "a number of at least 0, below 1")
+        for name, rate in rates.items()
+        if not isinstance(rate, Real) or isinstance(rate, bool) or not 0 <= float(rate) < 1
+    ]

@@ -1,0 +1,159 @@
+"""`Bidirectional`: a recurrent layer that walks in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import RecurrentDirection
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.layer import Layer, Shape
+from dmlpy.keras.orders import Order
+from dmlpy.keras.recurrent import Recurrent
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+MergeMode = Literal["concat", "sum", "mul", "ave"]
+_MODES = ("concat", "sum", "mul", "ave")
+
+
+class Bidirectional(Layer):
+    """A recurrent layer like the given one for each direction, and one output of both: one desc of direction BIDIRECTIONAL.
+
+    The backward layer reads the last step first; its output is merged in the order of time. Without `return_sequences` each gives the
+    output of the step that it reads last. Weights are listed forward, then backward. Masks pass as through the layer.
+
+    Args:
+        layer: SimpleRNN, GRU or LSTM with the arguments of both; the wrapper makes its own of them, and takes its input's shape.
+        merge_mode: `concat`: [..., 2 H], forward first; `sum`, `mul` or `ave`: of the two, element by element.
+        weights: first values: Keras 1's list of the forward layer, then that of the backward one.
+        input_dim: see `Layer`, as what is not told here.
+
+    Raises:
+        DescError: arguments that the layer cannot have, all of them together.
+    """
+
+    def __init__(
+        self,
+        layer: Recurrent,
+        merge_mode: MergeMode = "concat",
+        weights: Sequence[Any] | None = None,
+        *,
+        input_dim: int | None = None,
+        input_length: int | None = None,
+        input_shape: Sequence[int | None] | None = None,
+        batch_input_shape: Sequence[int | None] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            input_dim=input_dim, input_length=input_length, input_shape=input_shape, batch_input_shape=batch_input_shape, name=name
+        )
+        if problems := self._argument_problems(layer, merge_mode):
+            raise DescError(self.name, problems)
+        self.merge_mode = merge_mode
+        self.layer = type(layer)(**layer.arguments() | {"weights": weights, "name": self.name})
+        self.layer.direction = RecurrentDirection.BIDIRECTIONAL
+        # As in later versions of Keras, which alone have this argument.
+        self.layer.zero_output_for_mask = layer.zero_output_for_mask and layer.return_sequences
+        self.stateful = layer.stateful
+        if self.input_shape is None:
+            self.input_shape = layer.input_shape
+        self._outputs: Array | None = None
+
+    def _argument_problems(self, layer: Any, merge_mode: Any) -> list[Problem]:
+        problems: list[Problem] = []
+        if not isinstance(layer, Recurrent):
+            problems.append(Problem("field.form", "layer", brief(layer), "SimpleRNN, GRU or LSTM"))
+        else:
+            if layer.go_backwards:
+                why = ("the layer is walked in both directions",)
+                problems.append(Problem("layer.direction", "layer.go_backwards", "True", "False", why, "leave it out"))
+            if layer.has_first_weights:
+                remedy = "give them to Bidirectional: the forward layer's, then the backward layer's"
+                problems.append(Problem("weights.count", "layer.weights", "given", "None: there are two layers", remedy=remedy))
+        if merge_mode not in _MODES:
+            both = "a layer has one output: take both from merge_mode='concat'" if merge_mode is None else None
+            problems.append(Problem("field.form", "merge_mode", brief(merge_mode), f"one of {', '.join(_MODES)}", remedy=both))
+        return problems
+
+    # building
+
+    def build(self, input_shape: Shape, backend: Backend) -> None:
+        self.layer.build(input_shape, backend)
+        super().build(input_shape, backend)
+
+    def make_weights(self, backend: Backend) -> None:
+        self.weights = self.layer.weights
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        *outer, units = self.layer.compute_output_shape(input_shape)
+        assert units is not None
+        return (*outer, 2 * units if self.merge_mode == "concat" else units)
+
+    def get_weights(self, order: Order = "keras1") -> list[np.ndarray[Any, Any]]:
+        """Copies of the weights in host memory, as `Recurrent.get_weights` lists them: the forward layer's, then the backward layer's."""
+        return self.layer.get_weights(order)
+
+    def set_weights(self, weights: Sequence[Any], order: Order = "keras1") -> None:
+        """Replaces all weights, as `Recurrent.set_weights` does: the forward layer's, then the backward layer's."""
+        self.layer.set_weights(weights, order)
+
+    def fitted_weights(self, weights: Sequence[Any], order: Order = "keras1") -> list[Array]:
+        """What `set_weights` gives each weight, in the device's memory."""
+        return self.layer.fitted_weights(weights, order)
+
+    def begin_with(self, weights: Sequence[Any], order: Order = "keras1") -> None:
+        """Has a layer that is not built begin with these weights, as `Recurrent.begin_with` does."""
+        self.layer.begin_with(weights, order)
+
+    # passes
+
+    @property
+    def descs(self) -> tuple[OperatorDesc, ...]:
+        return self.layer.descs
+
+    def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
+        both = self.layer.walk(x, mask, training=training)
+        if training:
+            self._outputs = both if self.merge_mode == "mul" else None
+        return self._merged(both), mask if self.layer.return_sequences else None
+
+    def backward(self, dy: Array) -> Array | None:
+        self.layer.input_gradient = self.input_gradient
+        return self.layer.walk_back(self._split(dy))
+
+    def reset_states(self) -> None:
+        self.layer.reset_states()
+
+    @property
+    def states(self) -> Mapping[str, Array]:
+        return self.layer.states
+
+    @states.setter
+    def states(self, states: Mapping[str, Array]) -> None:
+        self.layer.states = states
+
+    def _merged(self, both: Array) -> Array:
+        """[..., 2, H] as one output."""
+        if self.merge_mode == "concat":
+            return both.reshape(*both.shape[:-2], -1)
+        forward, backward = both[..., 0, :], both[..., 1, :]
+        if self.merge_mode == "mul":
+            return forward * backward
+        total = forward + backward
+        return total if self.merge_mode == "sum" else total * np.float32(0.5)
+
+    def _split(self, dy: Array) -> Array:
+        """The gradient of both outputs, [..., 2, H], for that of the merged one."""
+        if self.merge_mode == "concat":
+            return dy.reshape(*dy.shape[:-1], 2, -1)
+        if self.merge_mode == "mul":
+            if self._outputs is None:
+                raise self.not_trained()
+            return dy[..., None, :] * self._outputs[..., ::-1, :]
+        each = dy if self.merge_mode == "sum" else dy * np.float32(0.5)
+        assert self.backend is not None
+        return self.backend.xp.stack((each, each), axis=-2)

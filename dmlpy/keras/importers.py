@@ -1,0 +1,262 @@
+"""Recurrent layers of Keras 3 and PyTorch as layers of this package; neither library is imported.
+
+What cannot be expressed is refused by name. The layers come unbuilt, with the weights that they will begin with: add them to a model, or
+call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dmlpy.descs import show_attribute
+from dmlpy.gates import Cell, GateOrder, reorder
+from dmlpy.keras.activations import ACTIVATIONS
+from dmlpy.keras.bidirectional import Bidirectional
+from dmlpy.keras.recurrent import Recurrent
+from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
+from dmlpy.keras.regularizers import Regularizer
+from dmlpy.naming import plural
+from dmlpy.operators.activation import (
+    ActivationCeluDesc,
+    ActivationDesc,
+    ActivationGeluDesc,
+    ActivationHardSigmoidDesc,
+    ActivationLeakyReluDesc,
+    ActivationReluDesc,
+    ActivationSigmoidDesc,
+    ActivationTanhDesc,
+)
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+LAYERS: dict[Cell, type[Recurrent]] = {"RNN": SimpleRNN, "GRU": GRU, "LSTM": LSTM}
+_CELLS: dict[str, Cell] = {"SimpleRNN": "RNN", "GRU": "GRU", "LSTM": "LSTM"}
+
+KERAS_3_ACTIVATIONS: dict[str, ActivationDesc] = {
+    **{name: desc for name, desc in ACTIVATIONS.items() if desc.fusable},
+    "hard_sigmoid": ActivationHardSigmoidDesc(alpha=1 / 6, beta=0.5),
+    "gelu": ActivationGeluDesc(),
+    "celu": ActivationCeluDesc(),
+    "leaky_relu": ActivationLeakyReluDesc(alpha=0.2),
+}
+"""Keras 3's names of what a cell can apply."""
+
+_REQUIRED = {
+    "use_bias": True,
+    "return_state": False,
+    "activity_regularizer": None,
+    "kernel_constraint": None,
+    "recurrent_constraint": None,
+    "bias_constraint": None,
+}
+"""Options of Keras 3 with the one value that can be expressed."""
+
+_SAME = ("return_sequences", "stateful", "go_backwards", "unroll", "zero_output_for_mask", "reset_after")
+"""Options that Keras 3 and these layers have by one name."""
+
+_RENAMED = {"activation": "activation", "recurrent_activation": "inner_activation"}
+_REGULARIZERS = {"kernel_regularizer": "W_regularizer", "recurrent_regularizer": "U_regularizer", "bias_regularizer": "b_regularizer"}
+
+
+def from_keras(layer: Any) -> Recurrent | Bidirectional:
+    """The layer like a built SimpleRNN, GRU, LSTM or Bidirectional of Keras 3, with its weights.
+
+    Activations are Keras 3's (its hard_sigmoid is another than Keras 1's), and `zero_output_for_mask` is set where it is, as Keras's own
+    Bidirectional does. Dropout has the same rates and, as there, one mask for all gates unless the state is dropped too.
+
+    Args:
+        layer: a live layer; its config and weights are read.
+
+    Raises:
+        DescError: a layer of another kind, one that is not built, or options that cannot be expressed, all of them together.
+    """
+    problems: list[Problem] = []
+    walks = {"": layer}
+    if type(layer).__name__ == "Bidirectional":
+        walks = {"forward_layer": layer.forward_layer, "backward_layer": layer.backward_layer}
+        if layer.merge_mode is None:
+            remedy = "take both outputs from merge_mode='concat'"
+            problems.append(Problem("import.option", "merge_mode", "None", "'concat', 'sum', 'mul' or 'ave'", remedy=remedy))
+    read = []
+    for path, walk in walks.items():
+        arguments, found = _keras_arguments(walk)
+        problems += [problem.under(path) for problem in found]
+        read.append(arguments)
+    kinds = [type(walk).__name__ for walk in walks.values()]
+    if not problems and len(set(kinds)) > 1:
+        problems.append(Problem("import.option", "backward_layer", f"a {kinds[1]}", f"a {kinds[0]}, as forward_layer"))
+    elif not problems and len(read) == 2:
+        problems += _backward_problems(*read)
+    if problems:
+        raise DescError("from_keras", problems)
+    made: Recurrent | Bidirectional = LAYERS[_CELLS[kinds[0]]](**read[0])
+    if len(read) == 2:
+        made = Bidirectional(made, layer.merge_mode)  # type: ignore[arg-type]
+    made.begin_with([array for walk in walks.values() for array in walk.get_weights()], "keras3")
+    return made
+
+
+def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
+    """A layer's arguments of one of Keras's, and what is wrong with that."""
+    name = type(layer).__name__
+    if name not in _CELLS or not hasattr(layer, "get_config"):
+        return {}, [Problem("import.kind", "", f"a {name}", f"a layer of Keras 3: {', '.join(_CELLS)} or Bidirectional")]
+    if not layer.built:
+        return {}, [Problem("layer.not_built", "", "not built", "a layer with weights", remedy="call it on data, or build(shape)")]
+    config = layer.get_config()
+    if "time_major" in config:
+        return {}, [Problem("import.kind", "", f"a {name} of Keras 2", "one of Keras 3")]
+    problems = [
+        Problem("import.option", option, brief(config[option]), repr(value))
+        for option, value in _REQUIRED.items()
+        if config.get(option, value) != value
+    ]
+    if layer.compute_dtype != "float32":
+        problems.append(Problem("type.support", "dtype", layer.compute_dtype, "float32"))
+    shape = layer.get_build_config()["input_shape"]
+    arguments: dict[str, Any] = {name: config[name] for name in _SAME if name in config}
+    arguments |= {
+        "output_dim": config["units"],
+        "dropout_W": config["dropout"],
+        "dropout_U": config["recurrent_dropout"],
+        "consume_less": "cpu" if config["recurrent_dropout"] else "gpu",
+        "batch_input_shape": (shape[0] if config["stateful"] else None, None, shape[2]),
+    }
+    for option, argument in _RENAMED.items():
+        if option in config:
+            arguments[argument] = KERAS_3_ACTIVATIONS.get(config[option]) if isinstance(config[option], str) else None
+            if arguments[argument] is None:
+                expected = f"one of {', '.join(KERAS_3_ACTIVATIONS)}"
+                problems.append(Problem("import.option", option, brief(config[option]), expected))
+    for option, argument in _REGULARIZERS.items():
+        given = config[option]
+        if given is not None and given["class_name"] not in ("L1", "L2", "L1L2"):
+            problems.append(Problem("import.option", option, given["class_name"], "L1, L2, L1L2 or None"))
+        arguments[argument] = None if given is None else Regularizer(**_floats(given["config"]))
+    return arguments, problems
+
+
+def _floats(config: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(config[name]) for name in ("l1", "l2") if name in config}
+
+
+def _backward_problems(forward: Mapping[str, Any], backward: Mapping[str, Any]) -> Iterator[Problem]:
+    """What keeps two layers from being the two directions of one."""
+    if forward["go_backwards"]:
+        yield Problem("import.option", "forward_layer.go_backwards", "True", "False", remedy="exchange the layers")
+    for name in {**forward, **backward}:
+        if name != "go_backwards" and forward.get(name) != backward.get(name):
+            expected = f"{show_attribute(forward.get(name))}, as of forward_layer"
+            yield Problem("import.option", f"backward_layer.{name}", show_attribute(backward.get(name)), expected)
+
+
+# PyTorch
+
+
+def from_torch(
+    source: Any,
+    *,
+    layer: int | None = None,
+    prefix: str = "",
+    nonlinearity: str = "tanh",
+    return_sequences: bool = True,
+    stateful: bool = False,
+    batch_size: int | None = None,
+) -> Recurrent | Bidirectional:
+    """The layer like one of PyTorch's nn.RNN, nn.GRU and nn.LSTM, with its parameters; Bidirectional where that is.
+
+    PyTorch's GRU is one with `reset_after`; the two biases of the others become their sum. Input and output are batch first here.
+
+    Args:
+        source: the module, or a state dict that holds its parameters.
+        layer: which of stacked layers, from 0; None where there is one. Dropout between layers is not carried over.
+        prefix: what the module's entries in a state dict begin with: `"encoder."`.
+        nonlinearity: of an RNN in a state dict, which does not tell: `tanh` or `relu`.
+        return_sequences: whether the output has all steps, as PyTorch's.
+        stateful: as of the layer; needs `batch_size`.
+        batch_size: B where it is fixed.
+
+    Raises:
+        DescError: another module, entries that are missing, or options that cannot be expressed.
+    """
+    if hasattr(source, "state_dict"):
+        entries = {str(name): value for name, value in source.state_dict().items()}
+        mode = getattr(source, "mode", type(source).__name__)
+        if mode not in ("RNN_TANH", "RNN_RELU", "GRU", "LSTM"):
+            raise DescError("from_torch", [Problem("import.kind", "source", f"a {type(source).__name__}", "nn.RNN, nn.GRU or nn.LSTM")])
+        nonlinearity = "relu" if mode == "RNN_RELU" else "tanh"
+    elif isinstance(source, Mapping):
+        entries = {name.removeprefix(prefix): value for name, value in source.items() if str(name).startswith(prefix)}
+    else:
+        raise DescError("from_torch", [Problem("import.kind", "source", brief(source), "a module or a state dict of PyTorch")])
+    ways, cell = _torch_parameters(entries, layer)
+    arguments: dict[str, Any] = {"return_sequences": return_sequences, "stateful": stateful}
+    if cell == "RNN":
+        if nonlinearity not in ("tanh", "relu"):
+            raise DescError("from_torch", [Problem("field.form", "nonlinearity", brief(nonlinearity), "'tanh' or 'relu'")])
+        arguments["activation"] = ActivationReluDesc() if nonlinearity == "relu" else ActivationTanhDesc()
+    else:
+        arguments |= {"inner_activation": ActivationSigmoidDesc()}
+    if cell == "GRU":
+        arguments |= {"reset_after": True}
+    size = ways[0]["weight_ih"].shape[1]
+    units = ways[0]["weight_hh"].shape[1]
+    made: Recurrent | Bidirectional = LAYERS[cell](units, batch_input_shape=(batch_size, None, size), **arguments)
+    if len(ways) == 2:
+        made = Bidirectional(made)  # type: ignore[arg-type]
+    made.begin_with([array for way in ways for array in _torch_weights(way, cell)], "keras3")
+    return made
+
+
+def _torch_parameters(entries: Mapping[str, Any], layer: int | None) -> tuple[list[dict[str, Any]], Cell]:
+    """The parameters of each direction of one layer, by kind, and the cell that they are of."""
+    count = sum(name.startswith("weight_ih_l") and not name.endswith("_reverse") for name in entries)
+    problems = []
+    if not count:
+        expected = "weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0"
+        problems.append(Problem("import.missing", "source", f"entries {brief(list(entries))}", expected, remedy="tell their prefix"))
+    elif layer is None and count > 1:
+        remedy = f"take them one by one, layer=0 to layer={count - 1}, and add them to a model in this order"
+        problems.append(Problem("import.option", "num_layers", str(count), "1", remedy=remedy))
+    elif not 0 <= (layer or 0) < count:
+        problems.append(Problem("field.form", "layer", brief(layer), f"0 to {count - 1}: there are {plural(count, 'layer')}"))
+    if problems:
+        raise DescError("from_torch", problems)
+    index = layer or 0
+    suffixes = [f"_l{index}", f"_l{index}_reverse"][: 2 if f"weight_ih_l{index}_reverse" in entries else 1]
+    for suffix in suffixes:
+        if f"weight_hr{suffix}" in entries:
+            problems.append(Problem("import.option", f"weight_hr{suffix}", "given", "nothing: a layer has no projection (proj_size)"))
+        for kind in ("weight_hh", "bias_ih", "bias_hh"):
+            if kind + suffix not in entries:
+                why = ("a layer has biases, which training changes",) if kind.startswith("bias") else ()
+                problems.append(
+                    Problem("import.missing", kind + suffix, "missing", "a parameter (bias=True)" if why else "a parameter", why)
+                )
+    if problems:
+        raise DescError("from_torch", problems)
+    ways = [{kind: _host(entries[kind + suffix]) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")} for suffix in suffixes]
+    rows, units = ways[0]["weight_hh"].shape
+    cells: dict[int, Cell] = {1: "RNN", 3: "GRU", 4: "LSTM"}
+    if rows % units or rows // units not in cells:
+        raise DescError(
+            "from_torch", [Problem("weights.shape", f"weight_hh{suffixes[0]}", f"of shape {[rows, units]}", "1, 3 or 4 gates of H rows")]
+        )
+    return ways, cells[rows // units]
+
+
+def _torch_weights(way: Mapping[str, Any], cell: Cell) -> list[Any]:
+    """A direction's kernel, recurrent kernel and bias in Keras 3's order."""
+    weights = {name: reorder(array, cell, GateOrder.CUDNN, GateOrder.KERAS, axis=0) for name, array in way.items()}
+    biases = (weights["bias_ih"], weights["bias_hh"])
+    return [weights["weight_ih"].T, weights["weight_hh"].T, np.stack(biases) if cell == "GRU" else biases[0] + biases[1]]
+
+
+def _host(value: Any) -> np.ndarray[Any, Any]:
+    """A parameter as a float32 array in host memory."""
+    if hasattr(value, "detach"):
+        value = value.detach().float().cpu().numpy()
+    return np.asarray(value, np.float32)

@@ -1,0 +1,279 @@
+"""`Layer`, what every layer is: weights, a forward pass, and a backward pass that leaves gradients with the weights."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.keras.arguments import found_array, found_arrays, size_problems
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.regularizers import Regularizer
+from dmlpy.naming import plural
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+Shape = tuple[int | None, ...]
+"""Sizes of an array, the batch first; None for a size that calls may choose."""
+
+
+@dataclass
+class Weight:
+    """A trained array.
+
+    Attributes:
+        name: `W`, `U`, `b`, ...
+        value: float32, in the device's memory; optimizers change it in place.
+        gradient: of the loss, like `value`; None before the first backward pass.
+        regularizer: its part of the loss; None adds nothing.
+    """
+
+    name: str
+    value: Array
+    gradient: Array | None = None
+    regularizer: Regularizer | None = None
+
+
+class Layer(ABC):
+    """A step of a model.
+
+    A layer is built once, for a device and an input's shape: by `Sequential.add`, or by its first call.
+
+    Args:
+        input_dim: the input's last size.
+        input_length: steps of each sample.
+        input_shape: sizes of a sample; in place of the two above.
+        batch_input_shape: sizes of the input, the batch among them, each None where calls may choose.
+        name: what it is called; by default its class and a number.
+
+    Raises:
+        DescError: sizes of the input that are none.
+
+    Attributes:
+        name: what it is called.
+        input_shape: sizes of the input; None until the layer is built, unless the constructor was told.
+        output_shape: sizes of the output; None until the layer is built.
+        weights: the trained arrays.
+        input_type: type of the input's elements in the device's memory.
+        stateful: whether the last state of a sample starts the sample at its place in the next batch.
+        input_gradient: whether `backward` gives the input's gradient; a model needs none of its first layer's.
+    """
+
+    input_type: ClassVar[type[np.generic]] = np.float32
+    stateful: bool = False
+    input_gradient: bool = True
+    _made: ClassVar[Counter[str]] = Counter()
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # What the layer was made with is what it is saved as.
+        self = super().__new__(cls)
+        self._arguments = args, kwargs
+        return self
+
+    def __init__(
+        self,
+        *,
+        input_dim: int | None = None,
+        input_length: int | None = None,
+        input_shape: Sequence[int | None] | None = None,
+        batch_input_shape: Sequence[int | None] | None = None,
+        name: str | None = None,
+    ) -> None:
+        kind = type(self).__name__.lower()
+        Layer._made[kind] += 1
+        self.name = name or f"{kind}_{Layer._made[kind]}"
+        told = {name: size for name, size in {"input_dim": input_dim, "input_length": input_length}.items() if size is not None}
+        problems = size_problems(**told)
+        for name, shape in {"input_shape": input_shape, "batch_input_shape": batch_input_shape}.items():
+            if shape is not None and not _is_shape(shape):
+                problems.append(Problem("layer.input_shape", name, brief(shape), "sizes of at least 1, None where calls may choose"))
+        if problems:
+            raise DescError(self.name, problems)
+        self.input_shape: Shape | None = self._given_shape(input_dim, input_length, input_shape, batch_input_shape)
+        self.output_shape: Shape | None = None
+        self.weights: list[Weight] = []
+        self.backend: Backend | None = None
+
+    def _given_shape(
+        self,
+        input_dim: int | None,
+        input_length: int | None,
+        input_shape: Sequence[int | None] | None,
+        batch_input_shape: Sequence[int | None] | None,
+    ) -> Shape | None:
+        """The input's shape as far as the constructor was told; layers over sequences put `input_length` before `input_dim`."""
+        if batch_input_shape is not None:
+            return tuple(batch_input_shape)
+        if input_shape is not None:
+            return (None, *input_shape)
+        if input_dim is None:
+            return None
+        return (None, input_dim) if input_length is None else (None, input_length, input_dim)
+
+    @property
+    def built(self) -> bool:
+        """Whether the layer has its weights."""
+        return self.backend is not None
+
+    @property
+    def descs(self) -> tuple[OperatorDesc, ...]:
+        """The operators of the last pass, in the order in which they ran: forward, then, after a training step, backward."""
+        return ()
+
+    def build(self, input_shape: Shape, backend: Backend) -> None:
+        """Makes the weights for an input of this shape on a device; sets `input_shape` and `output_shape`.
+
+        Raises:
+            DescError: the layer cannot have such an input; the problem says what it can have.
+        """
+        self.output_shape, told = self.compute_output_shape(input_shape), self.input_shape
+        self.input_shape, self.backend = input_shape, backend
+        try:
+            with backend.current():
+                self.make_weights(backend)
+        except Exception:
+            self.input_shape, self.output_shape, self.weights, self.backend = told, None, [], None
+            raise
+
+    @abstractmethod
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        """The output's shape for an input's. Raises DescError for an input that the layer cannot have."""
+
+    def make_weights(self, backend: Backend) -> None:
+        """Fills `weights`, once `input_shape` is known."""
+        return
+
+    @abstractmethod
+    def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
+        """The output, and the mask for the layers that follow ([B, T], bool, False where a step is to be skipped; None: no step is).
+
+        Args:
+            x: in the device's memory, of the shape that the layer was built for.
+            mask: of the steps of x.
+            training: whether dropout acts, and what `backward` needs is kept.
+        """
+
+    @abstractmethod
+    def backward(self, dy: Array) -> Array | None:
+        """The gradient of the last training pass's input, for that of its output; sets the weights' gradients.
+
+        None where the input has none (symbols of an Embedding), or where `input_gradient` is False.
+        """
+
+    def not_trained(self) -> DescError:
+        """What `backward` raises before a training pass."""
+        expected = "a forward pass with training=True before it"
+        return DescError(self.name, [Problem("layer.not_trained", "dy", "given before a training pass", expected)])
+
+    def reset_states(self) -> None:
+        """Forgets what a stateful layer carried from batch to batch."""
+        return
+
+    @property
+    def states(self) -> Mapping[str, Array]:
+        """What a stateful layer carries to the next batch, by name; nothing before the first one. A pass changes no array of it."""
+        return {}
+
+    @states.setter
+    def states(self, states: Mapping[str, Array]) -> None:
+        return
+
+    def refuse_shape(self, x: Array, shape: Shape, mask: Array | None = None) -> None:
+        """Raises DescError for an input of other sizes than these, None for any, and for a mask that is none of its first two axes."""
+        problems = []
+        if x.ndim != len(shape) or any(size not in (None, own) for own, size in zip(x.shape, shape, strict=True)):
+            expected = f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
+            problems.append(Problem("array.shape", "x", f"of shape {list(x.shape)}", expected))
+        elif mask is not None and mask.shape != x.shape[:2]:
+            problems.append(Problem("mask.shape", "mask", f"of shape {list(mask.shape)}", f"{list(x.shape[:2])}: batch, steps"))
+        if problems:
+            raise DescError(self.name, problems)
+
+    def arguments(self) -> dict[str, Any]:
+        """What the constructor was given, by parameter; an equal layer is made from them."""
+        args, kwargs = self._arguments
+        given = dict(signature(type(self)).bind(*args, **kwargs).arguments)
+        more = given.pop("kwargs", {})
+        return {**given, **more}
+
+    def input_problems(self, x: Any) -> list[Problem]:
+        """What is wrong with the values of a model's input, where this is the first layer."""
+        return []
+
+    def get_weights(self) -> list[np.ndarray[Any, Any]]:
+        """Copies of the weights in host memory."""
+        return [] if self.backend is None else [np.array(self.backend.host(weight.value)) for weight in self.weights]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Replaces all weights; nothing is changed where one does not fit.
+
+        Args:
+            weights: arrays in the order of `get_weights`.
+
+        Raises:
+            DescError: the layer is not built, another number of arrays, or other shapes.
+        """
+        arrays = self.fitted_weights(weights)
+        assert self.backend is not None
+        self.backend.fill([weight.value for weight in self.weights], arrays)
+
+    def fitted_weights(self, weights: Sequence[Any]) -> list[Array]:
+        """What `set_weights` gives each weight, in the device's memory.
+
+        Raises:
+            DescError: as for `set_weights`.
+        """
+        if self.backend is None:
+            raise DescError(self.name, [Problem("layer.not_built", "weights", "given before the layer is built", "a layer of a model")])
+        try:
+            arrays = found_arrays(self.backend.values, weights, "weights")
+        except DescError as error:
+            raise DescError(self.name, error.problems) from None
+        if len(arrays) != len(self.weights):
+            expected = f"{len(self.weights)}: {', '.join(weight.name for weight in self.weights)}" if self.weights else "none"
+            raise DescError(self.name, [Problem("weights.count", "weights", plural(len(arrays), "array"), expected)])
+        problems = [
+            Problem("weights.shape", f"weights[{index}]", f"of shape {list(given.shape)}", f"{list(weight.value.shape)}, as {weight.name}")
+            for index, (weight, given) in enumerate(zip(self.weights, arrays, strict=True))
+            if given.shape != weight.value.shape
+        ]
+        if problems:
+            raise DescError(self.name, problems)
+        return [self.backend.array(given) for given in arrays]
+
+    def __call__(self, x: Any, mask: Any = None, *, training: bool = False) -> Array:
+        """Runs the layer on its own; builds it, on the default device, if it is not built yet.
+
+        Raises:
+            DescError: an input that the layer cannot have.
+        """
+        backend = self.backend or Backend()
+        problems: list[Problem] = []
+
+        def read(given: Any) -> Array:
+            return given if isinstance(given, backend.xp.ndarray) else np.asarray(given)
+
+        values = found_array(read, x, "x", problems)
+        steps = None if mask is None else found_array(read, mask, "mask", problems)
+        if problems or values is None:
+            raise DescError(self.name, problems)
+        if self.backend is None:
+            self.build(self.input_shape or (None, *values.shape[1:]), backend)
+        if problems := self.input_problems(values):
+            raise DescError(self.name, problems)
+        with backend.current():
+            given_mask = None if steps is None else backend.array(steps, np.bool_)
+            return self.forward(backend.array(values, self.input_type), given_mask, training=training)[0]
+
+
+def _is_shape(value: Any) -> bool:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return False
+    return not size_problems(**{str(axis): size for axis, size in enumerate(value) if size is not None})

@@ -1,0 +1,204 @@
+"""Losses: a score for each sample, or each step of each sample, and the gradient of the scores' sum.
+
+A cross-entropy of a layer that ends in the matching function (softmax, or sigmoid for the binary one) is computed from the function's
+argument, the logits: exact for probabilities however small, where Keras cuts them off at 1e-7. Of any other layer's output, which may be 0
+or 1, the entries are held within [1e-7, 1 - 1e-7] as in Keras; beyond these bounds the gradient is 0.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.layer import Shape
+from dmlpy.naming import did_you_mean
+from dmlpy.operators.activation import (
+    ActivationDesc,
+    ActivationLogSoftmaxDesc,
+    ActivationSigmoidDesc,
+    ActivationSoftmaxDesc,
+    ActivationSoftplusDesc,
+)
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+from dmlpy.tensors import TensorDesc
+
+_EPSILON = 1e-7
+
+
+class Loss(ABC):
+    """What all losses have.
+
+    Attributes:
+        name: Keras's name.
+        link: the activation whose logits the loss can be computed from; None: there is none.
+        target_type: type of the targets' elements in the device's memory.
+    """
+
+    name: ClassVar[str]
+    link: ClassVar[type[ActivationDesc] | None] = None
+    target_type: ClassVar[type[np.generic]] = np.float32
+
+    def target_shape(self, output_shape: Shape) -> Shape:
+        """Sizes of the targets for those of the output."""
+        return output_shape
+
+    def target_problems(self, targets: np.ndarray[Any, Any], output_shape: Shape) -> list[Problem]:
+        """What is wrong with the values of targets in host memory, of the right shape."""
+        return []
+
+    @abstractmethod
+    def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
+        """The scores, of the values' shape without its last axis, and the gradient of their sum for the values."""
+
+    def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
+        """The scores, and the gradient of their sum for the logits, where the values are `link` of them."""
+        raise NotImplementedError(f"{self.name} has no link")
+
+
+class MeanSquaredError(Loss):
+    """mean((y - t)^2) over the last axis."""
+
+    name = "mean_squared_error"
+
+    def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
+        difference = values - targets
+        scores = (difference * difference).mean(axis=-1)
+        difference *= 2 / values.shape[-1]
+        return scores, difference
+
+
+class BinaryCrossentropy(Loss):
+    """mean(-t * ln(y) - (1 - t) * ln(1 - y)) over the last axis."""
+
+    name = "binary_crossentropy"
+    link = ActivationSigmoidDesc
+
+    def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
+        xp = backend.xp
+        held = xp.clip(values, _EPSILON, 1 - _EPSILON)
+        scores = -(targets * xp.log(held) + (1 - targets) * xp.log1p(-held)).mean(axis=-1)
+        gradient = (held - targets) / (held * (1 - held)) * (held == values)
+        gradient /= values.shape[-1]
+        return scores, gradient
+
+    def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
+        # softplus(z) - t * z, split so that nothing cancels: softplus(z) = max(z, 0) + softplus(-|z|).
+        xp = backend.xp
+        scores = _apply(ActivationSoftplusDesc(), -abs(logits), backend)
+        scores += xp.maximum(logits, 0) - targets * logits
+        gradient = values - targets
+        gradient /= values.shape[-1]
+        return scores.mean(axis=-1), gradient
+
+
+class CategoricalCrossentropy(Loss):
+    """-sum(t * ln(y)) over the last axis. Values that are no softmax's are divided by their sum first."""
+
+    name = "categorical_crossentropy"
+    link = ActivationSoftmaxDesc
+
+    def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
+        xp = backend.xp
+        sums = values.sum(axis=-1, keepdims=True)
+        shares = values / sums
+        held = xp.clip(shares, _EPSILON, 1 - _EPSILON)
+        scores = -(targets * xp.log(held)).sum(axis=-1)
+        gradient = -targets / held * (held == shares)
+        gradient -= (gradient * shares).sum(axis=-1, keepdims=True)
+        gradient /= sums
+        return scores, gradient
+
+    def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
+        logarithms = _apply(ActivationLogSoftmaxDesc(), logits, backend)
+        scores = -(targets * logarithms).sum(axis=-1)
+        return scores, targets.sum(axis=-1, keepdims=True) * values - targets
+
+
+class SparseCategoricalCrossentropy(Loss):
+    """-ln(y[t]) for a class t: the categorical cross-entropy without one-hot targets."""
+
+    name = "sparse_categorical_crossentropy"
+    link = ActivationSoftmaxDesc
+    target_type = np.int32
+
+    def target_shape(self, output_shape: Shape) -> Shape:
+        return (*output_shape[:-1], 1)
+
+    def target_problems(self, targets: np.ndarray[Any, Any], output_shape: Shape) -> list[Problem]:
+        classes = output_shape[-1]
+        assert classes is not None
+        wrong = ~((targets >= 0) & (targets < classes) & (np.floor(targets) == targets))
+        if not wrong.any():
+            return []
+        place = tuple(int(index) for index in np.argwhere(wrong)[0])
+        return [Problem("targets.class", f"y{list(place)}", str(targets[place]), f"a whole number from 0 to {classes - 1}")]
+
+    def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
+        one_hot = (targets == backend.xp.arange(values.shape[-1], dtype=np.int32)).astype(np.float32)
+        return CategoricalCrossentropy().of_values(one_hot, values, backend)
+
+    def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
+        logarithms = _apply(ActivationLogSoftmaxDesc(), logits, backend)
+        scores = -backend.xp.take_along_axis(logarithms, targets, axis=-1)[..., 0]
+        gradient = values.copy()
+        rows, columns = backend.xp.arange(targets.size), targets.reshape(-1)
+        gradient.reshape(targets.size, -1)[rows, columns] -= 1  # one entry in each row: none is written twice
+        return scores, gradient
+
+
+def _apply(desc: ActivationDesc, x: Array, backend: Backend) -> Array:
+    """An activation of each row of an array."""
+    rows = backend.xp.ascontiguousarray(x).reshape(-1, x.shape[-1])
+    full = desc.replace(input_tensor=TensorDesc.of(rows)).with_outputs()
+    return backend.run(full, input_tensor=rows).output_tensor.reshape(x.shape)
+
+
+LOSSES: Mapping[str, type[Loss]] = {
+    "mse": MeanSquaredError,
+    **{kind.name: kind for kind in (MeanSquaredError, BinaryCrossentropy, CategoricalCrossentropy, SparseCategoricalCrossentropy)},
+}
+
+
+def loss(value: Loss | str) -> Loss:
+    """A loss, or that of a name: `mse`, `mean_squared_error`, `binary_crossentropy`, `categorical_crossentropy`,
+    `sparse_categorical_crossentropy`.
+
+    Raises:
+        DescError: no such name.
+    """
+    if isinstance(value, Loss):
+        return value
+    found = LOSSES.get(value) if isinstance(value, str) else None
+    if found is None:
+        expected = f"a loss, or one of {', '.join(LOSSES)}"
+        raise DescError("loss", [Problem("loss.unknown", "", brief(value), expected, remedy=did_you_mean(value, LOSSES))])
+    return found()
+
+
+def score_weights(shape: tuple[int, ...], mask: Array | None, sample_weight: Array | None, xp: Any) -> Array:
+    """Each score's weight in the loss.
+
+    A masked step counts nothing, and the others as much more that the weights' sum stays 1, over the batch and not over each sample; scores
+    are multiplied by the weights of their samples, and divided by the share of samples whose weight is not 0. Where all is masked, or
+    nothing has a weight, the loss is 0.
+
+    Args:
+        shape: sizes of the scores, [B] or [B, T].
+        mask: like the scores.
+        sample_weight: [B].
+    """
+    weights = xp.ones(shape, xp.float32)
+    if mask is not None:
+        weights *= mask
+        weights /= xp.maximum(mask.sum(), 1)
+    else:
+        weights /= weights.size
+    if sample_weight is not None:
+        share = xp.maximum((sample_weight != 0).sum(), 1) / sample_weight.size
+        weights *= (sample_weight / share).astype(xp.float32).reshape(-1, *[1] * (weights.ndim - 1))
+    return weights

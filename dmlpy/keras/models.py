@@ -1,0 +1,451 @@
+"""`Sequential`: layers one after the other, with training, prediction and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.devices import Device
+from dmlpy.keras import saving, training
+from dmlpy.keras.arguments import found_argument, found_arrays
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.layer import Layer, Shape, Weight
+from dmlpy.keras.losses import Loss
+from dmlpy.keras.losses import loss as find_loss
+from dmlpy.keras.optimizers import Optimizer
+from dmlpy.keras.optimizers import optimizer as find_optimizer
+from dmlpy.keras.training import Data, DataReader, History, Objective
+from dmlpy.naming import plural
+from dmlpy.problems import DescError, Problem
+from dmlpy.render import Table
+from dmlpy.structs import brief
+
+
+class _Compiled(NamedTuple):
+    """What `Sequential.compile` makes."""
+
+    objective: Objective
+    optimizer: Optimizer
+
+
+class Sequential:
+    """A model of layers, each fed with the output of the one before.
+
+    Data are NumPy arrays, or what NumPy reads, or arrays in the device's memory; they are kept in host memory and go to the device batch by
+    batch. Results are NumPy arrays.
+
+    Args:
+        layers: the first layers; `add` adds more.
+        device: `"cuda"`, `"cuda:1"`, `"numpy"`, a device, or None: the first GPU that answers, else NumPy.
+        seed: of all randomness: initial weights, dropout and shuffling. The same seed gives the same run on a device, bit for bit.
+
+    Attributes:
+        layers: the layers; `add` is the way to change them.
+        backend: the device, and what surrounds it.
+
+    Raises:
+        DescError: as for `add`.
+        DeviceError: there is no such device.
+    """
+
+    def __init__(self, layers: Iterable[Layer] | None = None, *, device: Device | str | None = None, seed: int | None = None) -> None:
+        self.layers: list[Layer] = []
+        self.backend = Backend(device, seed)
+        self._compiled: _Compiled | None = None
+        for layer in layers or ():
+            self.add(layer)
+
+    # Layers
+
+    def add(self, layer: Layer) -> None:
+        """Adds a layer and makes its weights.
+
+        Raises:
+            DescError: the first layer without an input size, a layer that cannot have what the one before gives, or that is in a model.
+        """
+        if not isinstance(layer, Layer):
+            raise DescError("Sequential.add", [Problem("layer.kind", "layer", f"a {type(layer).__name__}", "a layer")])
+        problems = []
+        if layer.built:
+            problems.append(Problem("layer.built", "", "part of a model already", "a new layer"))
+        given, before = layer.input_shape, self.layers[-1].output_shape if self.layers else None
+        if before is None and given is None:
+            why = ("only the layers after the first infer theirs",)
+            remedy = "give it input_dim, input_shape or batch_input_shape"
+            problems.append(Problem("layer.input_size", "input_shape", "missing", "the sizes of the first layer's input", why, remedy))
+        if before is not None and given is not None and not layer.built and not _agree(given, before):
+            problems.append(
+                Problem("layer.input_size", "input_shape", str(list(given)), f"{list(before)}, what {self.layers[-1].name} gives")
+            )
+        if problems:
+            raise DescError(layer.name, problems)
+        shape = before or given
+        assert shape is not None
+        layer.input_gradient = before is not None
+        layer.build(shape, self.backend)
+        self.layers.append(layer)
+        self._compiled = None
+
+    @property
+    def input_shape(self) -> Shape:
+        """Sizes of the input, the batch first; None where calls may choose."""
+        shape = self._known_layers()[0].input_shape
+        assert shape is not None
+        return shape
+
+    @property
+    def output_shape(self) -> Shape:
+        """Sizes of the output, the batch first; None where calls may choose."""
+        shape = self._known_layers()[-1].output_shape
+        assert shape is not None
+        return shape
+
+    @property
+    def weights(self) -> list[Weight]:
+        """The weights of all layers."""
+        return [weight for layer in self.layers for weight in layer.weights]
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a layer carries its state from batch to batch."""
+        return any(layer.stateful for layer in self.layers)
+
+    def count_params(self) -> int:
+        """How many numbers the weights hold."""
+        return sum(weight.value.size for weight in self.weights)
+
+    def get_weights(self) -> list[np.ndarray[Any, Any]]:
+        """Copies of the weights of all layers, in host memory."""
+        return [array for layer in self.layers for array in layer.get_weights()]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Replaces all weights; nothing is changed where one does not fit.
+
+        Args:
+            weights: arrays in the order of `get_weights`.
+
+        Raises:
+            DescError: another number of arrays, or other shapes; all problems together.
+        """
+        counts = [len(layer.get_weights()) for layer in self.layers]
+        given = found_arrays(self.backend.values, weights, "weights")
+        if len(given) != sum(counts):
+            raise DescError("Sequential", [Problem("weights.count", "weights", plural(len(given), "array"), str(sum(counts)))])
+        problems: list[Problem] = []
+        fitted: list[Array] = []
+        for layer, end, count in zip(self.layers, accumulate(counts), counts, strict=True):
+            try:
+                fitted += layer.fitted_weights(given[end - count : end])
+            except DescError as error:
+                problems += [problem.under(layer.name) for problem in error.problems]
+        if problems:
+            raise DescError("Sequential", problems)
+        self.backend.fill([weight.value for weight in self.weights], fitted)
+
+    def reset_states(self) -> None:
+        """Forgets what stateful layers carried from batch to batch."""
+        for layer in self.layers:
+            layer.reset_states()
+
+    def table(self) -> Table:
+        """The layers with their output shapes and numbers of parameters."""
+        rows = [
+            (layer.name, type(layer).__name__, str(layer.output_shape), f"{sum(w.value.size for w in layer.weights):,}")
+            for layer in self.layers
+        ]
+        return Table("Sequential", ("layer", "kind", "output shape", "parameters"), (*rows, ("total", "", "", f"{self.count_params():,}")))
+
+    def summary(self) -> None:
+        """Prints the table of the layers."""
+        print(self.table().to_text())
+
+    # Training
+
+    def compile(self, optimizer: Optimizer | str, loss: Loss | str, metrics: Sequence[str] | str = ()) -> None:
+        """Says how the model is trained. The optimizer begins anew.
+
+        Args:
+            optimizer: `sgd`, `adam`, or an optimizer.
+            loss: `mse`, `binary_crossentropy`, `categorical_crossentropy`, `sparse_categorical_crossentropy`, or a loss.
+            metrics: `accuracy` or nothing.
+
+        Raises:
+            DescError: unknown names, all of them together.
+        """
+        problems: list[Problem] = []
+        made: Optimizer = found_argument(find_optimizer, optimizer, "optimizer", problems)
+        minimized: Loss = found_argument(find_loss, loss, "loss", problems)
+        names = found_argument(Objective.metric_names, (metrics,) if isinstance(metrics, str) else metrics, "metrics", problems)
+        if problems:
+            raise DescError("Sequential.compile", problems)
+        made.reset()
+        self._compiled = _Compiled(Objective(minimized, names), made)
+
+    @property
+    def objective(self) -> Objective:
+        """What is minimized. Raises DescError before `compile`."""
+        return self._known_compiled().objective
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """What changes the weights. Raises DescError before `compile`."""
+        return self._known_compiled().optimizer
+
+    def fit(
+        self,
+        x: Any,
+        y: Any,
+        batch_size: int | None = None,
+        nb_epoch: int = 10,
+        verbose: int = 1,
+        validation_split: float = 0.0,
+        validation_data: Sequence[Any] | None = None,
+        shuffle: bool = True,
+        sample_weight: Any = None,
+        *,
+        epochs: int | None = None,
+    ) -> History:
+        """Trains for a number of epochs. A loss that is not finite does not end the run.
+
+        Args:
+            x: samples, [N, ...].
+            y: targets: of the output's shape; for the sparse cross-entropy a class in place of the last axis. A last axis of size 1 may be
+                left out.
+            batch_size: samples of one update; None: the model's fixed batch size, else 32. The last batch of an epoch may be smaller.
+            nb_epoch: how often all samples are seen.
+            verbose: 1 for a progress bar and a line for each epoch, 2 for the lines only, 0 for nothing.
+            validation_split: share of the samples, the last ones, that are not trained on but evaluated after each epoch.
+            validation_data: x and y, and weights if need be, to evaluate in place of a share.
+            shuffle: whether the samples come in a new order in each epoch.
+            sample_weight: [N], of each sample in the loss.
+            epochs: another name of `nb_epoch`, which it overrides.
+
+        A model with a fixed batch size needs a number of samples that is a multiple of it. A stateful one needs `shuffle=False`; states
+        are carried from batch to batch until `reset_states`, into the validation data and the next epoch too.
+
+        Raises:
+            DescError: before `compile`, or data that do not fit; all problems together.
+        """
+        reader = self._reader("fit")
+        self._known_compiled()
+        data = reader.read(x, y, sample_weight)
+        size = reader.batch_size(batch_size)
+        count = nb_epoch if epochs is None else epochs
+        if not isinstance(count, Integral) or count < 0:
+            reader.problems.append(Problem("data.epochs", "nb_epoch" if epochs is None else "epochs", brief(count), "0 or more"))
+        if shuffle and self.stateful:
+            why = ("a stateful layer carries the state of sample i to sample i of the next batch",)
+            reader.problems.append(Problem("data.shuffle", "shuffle", "True", "False", why))
+        validation = None
+        if validation_data is not None:
+            validation = self._validation_data(reader, validation_data, validation_split)
+        elif not isinstance(validation_split, Real) or not 0 <= validation_split < 1:
+            reader.problems.append(Problem("data.split", "validation_split", brief(validation_split), "at least 0 and less than 1"))
+        elif data is not None and validation_split:
+            kept = int(len(data) * (1 - validation_split))
+            data, validation = data.part(slice(kept)), data.part(slice(kept, None))
+            if not len(data) or not len(validation):
+                found = f"{validation_split:g} of {plural(len(data) + len(validation), 'sample')}"
+                reader.problems.append(Problem("data.split", "validation_split", found, "at least one sample on either side"))
+        reader.whole_batches(data)
+        reader.whole_batches(validation, "validation_data")
+        reader.raise_problems()
+        assert data is not None
+        return training.fit(self, data, validation, size, int(count), shuffle=shuffle, verbose=verbose)
+
+    def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float | list[float]:
+        """One update; the batch's loss before it, in a list with the metrics if there are any. The weights' gradients stay with them.
+
+        Raises:
+            DescError: as for `fit`.
+        """
+        return _scalar_or_list(self.train_step(self._one_batch("train_on_batch", x, y, sample_weight)))
+
+    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float | list[float]:
+        """The loss of a batch, in a list with the metrics if there are any.
+
+        Raises:
+            DescError: as for `fit`.
+        """
+        return _scalar_or_list(self.test_step(self._one_batch("test_on_batch", x, y, sample_weight)))
+
+    def evaluate(self, x: Any, y: Any, batch_size: int | None = None, sample_weight: Any = None) -> float | list[float]:
+        """The loss of all samples, averaged over batches, in a list with the metrics if there are any.
+
+        Raises:
+            DescError: as for `fit`.
+        """
+        reader = self._reader("evaluate")
+        self._known_compiled()
+        data = reader.read(x, y, sample_weight)
+        size = reader.batch_size(batch_size)
+        reader.whole_batches(data)
+        reader.raise_problems()
+        assert data is not None
+        return _scalar_or_list(list(training.evaluate(self, data, size).values()))
+
+    @np.errstate(all="ignore")
+    def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray[Any, Any]:
+        """The outputs of all samples.
+
+        Args:
+            x: samples, [N, ...].
+            batch_size: samples that go through the model together; None: the model's fixed batch size, else 32.
+
+        Raises:
+            DescError: data that do not fit; all problems together.
+        """
+        reader = self._reader("predict")
+        data = reader.read(x, with_targets=False)
+        size = reader.batch_size(batch_size)
+        reader.whole_batches(data)
+        reader.raise_problems()
+        assert data is not None
+        with self._pass():
+            parts = [self.backend.host(self._forward(data.x[part], training=False)[0]) for part in training.batches(len(data), size)]
+        return np.concatenate(parts)
+
+    # Files
+
+    def save_weights(self, path: str | PathLike[str]) -> None:
+        """Writes the weights to a safetensors file, each named by its layer's place and kind: `0.embedding.W`, `1.gru.U`."""
+        saving.save_weights(self, path)
+
+    def load_weights(self, path: str | PathLike[str]) -> None:
+        """Reads weights that `save_weights` or `save` wrote; nothing is changed where one does not fit.
+
+        Raises:
+            DescError: no such file of safetensors, or missing, unknown or differently shaped weights; all problems together.
+            OSError: the file cannot be read.
+        """
+        saving.load_weights(self, path)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the weights and the layers' arguments to a safetensors file, for `load_model`. What `compile` said is not kept.
+
+        Raises:
+            DescError: a layer has an argument that no file can hold: a function.
+        """
+        saving.save_model(self, path)
+
+    # Steps
+
+    @np.errstate(all="ignore")
+    def train_step(self, batch: Data) -> list[float]:
+        """One update with checked data of one batch: the loss before it, with the regularizers, then the metrics."""
+        with self._pass():
+            values, mask = self._forward(batch.x, training=True)
+            measured = self._measure(batch, values, mask)
+            gradient = measured.backward()
+            for layer in reversed(self.layers[:-1]):
+                gradient = layer.backward(gradient)
+            loss = self._with_penalties(measured.values)
+            for weight in self.weights:
+                if weight.regularizer is not None:
+                    weight.gradient = weight.gradient + weight.regularizer.gradient(weight.value)
+            self.optimizer.update(self.weights, self.backend)
+        return loss
+
+    @np.errstate(all="ignore")
+    def test_step(self, batch: Data) -> list[float]:
+        """The loss of checked data of one batch, with the regularizers, then the metrics."""
+        with self._pass():
+            return self._with_penalties(self._measure(batch, *self._forward(batch.x, training=False)).values)
+
+    @contextmanager
+    def _pass(self) -> Iterator[None]:
+        """Runs on the model's device; where it fails, stateful layers get their states back."""
+        before = [layer.states for layer in self.layers]
+        try:
+            with self.backend.current():
+                yield
+        except Exception:
+            for layer, states in zip(self.layers, before, strict=True):
+                layer.states = states
+            raise
+
+    def _forward(self, x: np.ndarray[Any, Any], *, training: bool) -> tuple[Array, Array | None]:
+        values, mask = self.backend.array(x, self.layers[0].input_type), None
+        for layer in self.layers:
+            values, mask = layer.forward(values, mask, training=training)
+        return values, mask
+
+    def _measure(self, batch: Data, values: Array, mask: Array | None) -> training.Measured:
+        targets = self.backend.array(batch.y, self.objective.loss.target_type)
+        weights = None if batch.sample_weight is None else self.backend.array(batch.sample_weight)
+        return self.objective.measure(self.layers[-1], values, mask, targets, weights, self.backend)
+
+    def _with_penalties(self, values: Sequence[float]) -> list[float]:
+        penalties = sum(weight.regularizer.loss(weight.value) for weight in self.weights if weight.regularizer is not None)
+        return [values[0] + penalties, *values[1:]]
+
+    # Checks
+
+    def _known_layers(self) -> list[Layer]:
+        if not self.layers:
+            raise DescError("Sequential", [Problem("model.empty", "layers", "empty", "at least one layer", remedy="add(layer)")])
+        return self.layers
+
+    def _known_compiled(self) -> _Compiled:
+        if self._compiled is None:
+            remedy = "compile(optimizer, loss) says how, once all layers are added"
+            raise DescError("Sequential", [Problem("model.not_compiled", "", "not compiled", "an optimizer and a loss", remedy=remedy)])
+        return self._compiled
+
+    def _reader(self, method: str) -> DataReader:
+        self._known_layers()
+        return DataReader(self, method)
+
+    def _one_batch(self, method: str, x: Any, y: Any, sample_weight: Any) -> Data:
+        reader = self._reader(method)
+        self._known_compiled()
+        data = reader.read(x, y, sample_weight)
+        fixed = self.input_shape[0]
+        if data is not None and fixed not in (None, len(data)):
+            why = (f"the model was built for batches of {fixed}: batch_input_shape",)
+            reader.problems.append(Problem("data.batch_size", "x", f"of {plural(len(data), 'sample')}", str(fixed), why))
+        reader.raise_problems()
+        assert data is not None
+        return data
+
+    def _validation_data(self, reader: DataReader, given: Sequence[Any], split: float) -> Data | None:
+        if split:
+            reader.problems.append(Problem("data.split", "validation_split", brief(split), "0 beside validation_data"))
+        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+            found = f"a {type(given).__name__}" + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
+            reader.problems.append(Problem("data.form", "validation_data", found, "(x, y) or (x, y, sample_weight)"))
+            return None
+        return reader.read(*given, prefix="validation_data.")
+
+
+def load_model(path: str | PathLike[str], *, device: Device | str | None = None, seed: int | None = None) -> Sequential:
+    """The model that `Sequential.save` wrote, not compiled.
+
+    Args:
+        path: a safetensors file.
+        device: as for `Sequential`.
+        seed: as for `Sequential`.
+
+    Raises:
+        DescError: no such file of safetensors, one without a model, or a layer that cannot be made.
+        OSError: the file cannot be read.
+        DeviceError: there is no such device.
+    """
+    model = Sequential(saving.load_layers(path), device=device, seed=seed)
+    model.load_weights(path)
+    return model
+
+
+def _agree(given: Shape, before: Shape) -> bool:
+    """Whether an input may have either shape: sizes are equal where both are known."""
+    return len(given) == len(before) and all(None in (own, other) or own == other for own, other in zip(given, before, strict=True))
+
+
+def _scalar_or_list(values: list[float]) -> float | list[float]:
+    return values[0] if len(values) == 1 else values

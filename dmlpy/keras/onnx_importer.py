@@ -1,0 +1,206 @@
+"""Recurrent nodes of ONNX models as layers of this package. Only tensors in the package onnx's own form need that package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dmlpy.gates import Cell, GateOrder, reorder
+from dmlpy.keras.bidirectional import Bidirectional
+from dmlpy.keras.importers import LAYERS
+from dmlpy.keras.recurrent import Recurrent
+from dmlpy.operators.activation import (
+    ActivationDesc,
+    ActivationEluDesc,
+    ActivationHardSigmoidDesc,
+    ActivationLeakyReluDesc,
+    ActivationLinearDesc,
+    ActivationReluDesc,
+    ActivationScaledTanhDesc,
+    ActivationSigmoidDesc,
+    ActivationSoftplusDesc,
+    ActivationSoftsignDesc,
+    ActivationTanhDesc,
+    ActivationThresholdedReluDesc,
+)
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+ACTIVATIONS: dict[str, tuple[type[ActivationDesc], dict[str, float]]] = {
+    "Relu": (ActivationReluDesc, {}),
+    "Tanh": (ActivationTanhDesc, {}),
+    "Sigmoid": (ActivationSigmoidDesc, {}),
+    "Softsign": (ActivationSoftsignDesc, {}),
+    "Softplus": (ActivationSoftplusDesc, {}),
+    "Elu": (ActivationEluDesc, {"alpha": 1.0}),
+    "LeakyRelu": (ActivationLeakyReluDesc, {"alpha": 0.01}),
+    "ThresholdedRelu": (ActivationThresholdedReluDesc, {"alpha": 1.0}),
+    "HardSigmoid": (ActivationHardSigmoidDesc, {"alpha": 0.2, "beta": 0.5}),
+    "ScaledTanh": (ActivationScaledTanhDesc, {"alpha": 1.0, "beta": 1.0}),
+    "Affine": (ActivationLinearDesc, {"alpha": 1.0, "beta": 0.0}),
+}
+"""ONNX's names, with the attributes that take a node's activation_alpha and activation_beta, and their defaults."""
+
+_DEFAULT_ACTIVATIONS: dict[Cell, list[str]] = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+_DIRECTIONS = ("forward", "reverse", "bidirectional")
+_INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
+
+
+def from_onnx(
+    source: Any, weights: Mapping[str, Any] | Iterable[Any] | str | None = None, *, return_sequences: bool | None = None
+) -> Recurrent | Bidirectional:
+    """The layer like a node of type RNN, GRU or LSTM, with its weights; Bidirectional where the node's direction says so.
+
+    The layer takes and gives [batch, steps, size], the node [steps, batch, size] (its Y has the directions apart). A node of direction
+    `reverse` becomes a layer with `go_backwards`, whose sequences are in the order of reading, ONNX's in the order of time. Both biases
+    become their sum, but for a GRU with linear_before_reset, which becomes one with `reset_after`.
+
+    Args:
+        source: the node (a NodeProto), or the model or graph that holds it.
+        weights: for a node: its initializers, by name or as TensorProtos. For a model: the node's name; None where it has one such node.
+        return_sequences: whether the output has all steps; None, if the node has the output Y.
+
+    Raises:
+        DescError: another node, weights that are missing, or options that cannot be expressed, all of them together.
+    """
+    node, tensors = _node_of(source, weights)
+    cell: Cell = node.op_type
+    given = dict(zip(_INPUTS, node.input, strict=False))
+    attributes = {attribute.name: _attribute(attribute) for attribute in node.attribute}
+    arrays = {name: tensors[given[name]] for name in ("W", "R", "B", "initial_h", "initial_c") if given.get(name) in tensors}
+    problems = _option_problems(cell, attributes, given, arrays)
+    if problems:
+        raise DescError(f"from_onnx: {node.name or cell}", problems)
+    ways = 2 if attributes.get("direction") == "bidirectional" else 1
+    descs = _activations(cell, attributes, ways)
+    arguments: dict[str, Any] = {"activation": descs[-1]} | ({} if cell == "RNN" else {"inner_activation": descs[0]})
+    reset_after = bool(attributes.get("linear_before_reset", 0))
+    if cell == "GRU":
+        arguments["reset_after"] = reset_after
+    matrix, recurrence = arrays["W"], arrays["R"]
+    sequences = bool(node.output and node.output[0]) if return_sequences is None else return_sequences
+    made: Recurrent | Bidirectional = LAYERS[cell](
+        recurrence.shape[2],
+        input_shape=(None, matrix.shape[2]),
+        return_sequences=sequences,
+        go_backwards=attributes.get("direction") == "reverse",
+        **arguments,
+    )
+    if ways == 2:
+        made = Bidirectional(made)  # type: ignore[arg-type]
+    bias = arrays.get("B", np.zeros((ways, 2 * matrix.shape[1]), np.float32))
+    listed = []
+    for way in range(ways):
+        pairs = reorder(bias[way], cell, GateOrder.DIRECTML, GateOrder.KERAS, axis=0, parts=2).reshape(2, -1)
+        listed += [reorder(array[way], cell, GateOrder.DIRECTML, GateOrder.KERAS, axis=0).T for array in (matrix, recurrence)]
+        listed.append(pairs if reset_after else pairs.sum(axis=0))
+    made.begin_with(listed, "keras3")
+    return made
+
+
+def _node_of(source: Any, weights: Any) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
+    """The node, and the tensors that are known before a model runs, by name."""
+    graph = getattr(source, "graph", source)
+    if not hasattr(graph, "node"):
+        if getattr(source, "op_type", None) not in LAYERS:
+            found = getattr(source, "op_type", None) or brief(source)
+            raise DescError("from_onnx", [Problem("import.kind", "source", str(found), "a node of type RNN, GRU or LSTM, or a model")])
+        items = weights.items() if isinstance(weights, Mapping) else ((tensor.name, tensor) for tensor in weights or ())
+        return source, {name: _array(tensor) for name, tensor in items}
+    nodes = [node for node in graph.node if node.op_type in LAYERS and weights in (None, node.name)]
+    if len(nodes) != 1:
+        names = ", ".join(node.name or f"a {node.op_type} without a name" for node in graph.node if node.op_type in LAYERS)
+        why = (f"the model's recurrent nodes: {names or 'none'}",)
+        expected = "the name of its one recurrent node" if weights is None else "the name of one"
+        raise DescError("from_onnx", [Problem("import.missing", "weights", brief(weights), expected, why)])
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    constants = ((node.output[0], item) for node in graph.node if node.op_type == "Constant" for item in node.attribute)
+    tensors |= {name: item.t for name, item in constants if item.name == "value"}
+    wanted = {name: tensors[name] for name in nodes[0].input if name in tensors}
+    return nodes[0], {name: _array(tensor) for name, tensor in wanted.items()}
+
+
+def _option_problems(cell: Cell, attributes: Mapping[str, Any], given: Mapping[str, str], arrays: Mapping[str, Any]) -> list[Problem]:
+    problems = []
+
+    def refuse(path: str, found: Any, expected: str, remedy: str | None = None) -> None:
+        problems.append(Problem("import.option", path, str(found), expected, remedy=remedy))
+
+    for name in ("W", "R", "B"):
+        if given.get(name) and name not in arrays:
+            known = "a tensor that is known before the model runs: an initializer"
+            problems.append(Problem("import.missing", name, f"{given[name]!r}, no initializer", known))
+    for name in ("W", "R"):
+        if not given.get(name):
+            problems.append(Problem("import.missing", name, "missing", "a tensor"))
+    for name in ("initial_h", "initial_c"):
+        if given.get(name) and (name not in arrays or np.any(arrays[name])):
+            refuse(
+                name,
+                repr(given[name]),
+                "absent, or zeros",
+                "a layer begins with zeros: if this is zeros, pass zeros among the initializers",
+            )
+    if given.get("sequence_lens"):
+        refuse("sequence_lens", repr(given["sequence_lens"]), "absent", "call the layer with a mask")
+    if given.get("P"):
+        refuse("P", repr(given["P"]), "absent: a layer has no peepholes")
+    for name, value in {"layout": 0, "input_forget": 0}.items():
+        if attributes.get(name, value) != value:
+            refuse(name, attributes[name], str(value))
+    if "clip" in attributes:
+        refuse("clip", attributes["clip"], "absent: a layer does not clip")
+    direction = attributes.get("direction", "forward")
+    if direction not in _DIRECTIONS:
+        refuse("direction", repr(direction), f"one of {', '.join(_DIRECTIONS)}")
+    return problems + _activation_problems(cell, attributes, 2 if direction == "bidirectional" else 1)
+
+
+def _activation_problems(cell: Cell, attributes: Mapping[str, Any], ways: int) -> list[Problem]:
+    names = attributes.get("activations", _DEFAULT_ACTIVATIONS[cell] * ways)
+    unknown = [name for name in names if name not in ACTIVATIONS]
+    count = len(_DEFAULT_ACTIVATIONS[cell])
+    if unknown or len(names) != count * ways:
+        expected = f"{count * ways} of {', '.join(ACTIVATIONS)}"
+        return [Problem("import.option", "activations", ", ".join(names), expected)]
+    descs = _activations(cell, attributes, ways)
+    problems = []
+    if descs[:count] * ways != descs:
+        problems.append(Problem("import.option", "activations", ", ".join(map(str, names)), "the same for both directions"))
+    if cell == "LSTM" and descs[1] != descs[2]:
+        problems.append(Problem("import.option", "activations[2]", names[2], f"{names[1]}, as of the cell's input"))
+    return problems
+
+
+def _activations(cell: Cell, attributes: Mapping[str, Any], ways: int) -> list[ActivationDesc]:
+    """The activations of all directions. The lists of alphas and betas have entries only for functions that take them, in their order."""
+    left = {name: list(attributes.get(f"activation_{name}", ())) for name in ("alpha", "beta")}
+    descs = []
+    for name in attributes.get("activations", _DEFAULT_ACTIVATIONS[cell] * ways):
+        kind, defaults = ACTIVATIONS[name]
+        descs.append(kind(**{item: left[item].pop(0) if left[item] else value for item, value in defaults.items()}))
+    return descs
+
+
+_FIELDS = {1: "f", 2: "i", 3: "s", 6: "floats", 7: "ints", 8: "strings"}
+"""Where an AttributeProto of a type keeps its value."""
+
+
+def _attribute(attribute: Any) -> Any:
+    value = getattr(attribute, _FIELDS[attribute.type])
+    if isinstance(value, bytes):
+        return value.decode()
+    if attribute.type == 8:
+        return [item.decode() for item in value]
+    return list(value) if attribute.type in (6, 7) else value
+
+
+def _array(tensor: Any) -> np.ndarray[Any, Any]:
+    """A TensorProto, or an array of any library, as float32 in host memory."""
+    if hasattr(tensor, "raw_data"):
+        from onnx import numpy_helper
+
+        tensor = numpy_helper.to_array(tensor)
+    return np.asarray(tensor, np.float32)

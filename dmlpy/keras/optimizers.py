@@ -1,0 +1,234 @@
+"""Optimizers: how weights follow their gradients.
+
+Weights and moments are changed in place. Beside the moments an optimizer keeps two scratch arrays, each as large as the largest weight, so
+an update allocates nothing after the first one.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.layer import Weight
+from dmlpy.naming import did_you_mean
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+
+class Optimizer(ABC):
+    """What all optimizers have.
+
+    Args:
+        lr: the learning rate.
+        decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
+        clipnorm: the largest norm of all gradients together; larger ones are scaled down to it. None: no limit.
+        clipvalue: the largest magnitude of each gradient's entries. None: no limit.
+
+    Attributes:
+        iterations: updates so far.
+
+    The other attributes are the constructor's arguments; `lr` may be changed between updates.
+
+    Raises:
+        DescError: arguments out of range.
+    """
+
+    def __init__(self, lr: float, decay: float, clipnorm: float | None, clipvalue: float | None, **betas: float) -> None:
+        self.lr = lr
+        self.decay = decay
+        self.clipnorm = clipnorm
+        self.clipvalue = clipvalue
+        self.iterations = 0
+        self._moments: list[tuple[Array, ...]] = []
+        self._scratch: tuple[Array, Array] | None = None
+        self._shapes: list[tuple[int, ...]] = []
+        problems = [
+            Problem("optimizer.range", name, brief(value), "a finite number, 0 or larger")
+            for name, value in {"lr": lr, "decay": decay}.items()
+            if not isinstance(value, Real) or not 0 <= value < math.inf
+        ]
+        problems += [
+            Problem("optimizer.range", name, brief(value), "a number above 0, or None")
+            for name, value in {"clipnorm": clipnorm, "clipvalue": clipvalue}.items()
+            if value is not None and (not isinstance(value, Real) or not value > 0)
+        ]
+        problems += [
+            Problem("optimizer.range", name, brief(value), "a number of at least 0 and less than 1")
+            for name, value in betas.items()
+            if not isinstance(value, Real) or not 0 <= value < 1
+        ]
+        if problems:
+            raise DescError(type(self).__name__, problems)
+
+    @abstractmethod
+    def moments(self) -> int:
+        """How many arrays an update keeps of each weight."""
+
+    @abstractmethod
+    def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:
+        """Changes a weight and its moments. `work` is like the weight; the gradient may be overwritten; `rate` is the decayed lr."""
+
+    def reset(self) -> None:
+        """Forgets the moments and counts updates from 0 again."""
+        self.iterations, self._moments, self._scratch = 0, [], None
+
+    def update(self, weights: Sequence[Weight], backend: Backend) -> None:
+        """One update of all weights, the same ones in each call. Their gradients stay as they are.
+
+        Raises:
+            DescError: the moments are those of another model's weights.
+        """
+        xp = backend.xp
+        shapes = [weight.value.shape for weight in weights]
+        if self._scratch is not None and shapes != self._shapes:
+            remedy = "give each model an optimizer of its own"
+            raise DescError(
+                type(self).__name__, [Problem("optimizer.weights", "weights", f"of the shapes {shapes}", f"{self._shapes}", remedy=remedy)]
+            )
+        if self._scratch is None:
+            self._shapes = shapes
+            self._moments = [tuple(xp.zeros_like(weight.value) for _ in range(self.moments())) for weight in weights]
+            largest = max((weight.value.size for weight in weights), default=0)
+            self._scratch = xp.empty(largest, xp.float32), xp.empty(largest, xp.float32)
+        rate = self.lr / (1 + self.decay * self.iterations)
+        self.iterations += 1
+        gradient_memory, work_memory = self._scratch
+        shrink = self._shrink([weight.gradient for weight in weights], work_memory, xp)
+        for weight, moments in zip(weights, self._moments, strict=True):
+            gradient, work = (memory[: weight.value.size].reshape(weight.value.shape) for memory in (gradient_memory, work_memory))
+            xp.multiply(weight.gradient, shrink, out=gradient)
+            if self.clipvalue is not None:
+                xp.clip(gradient, -self.clipvalue, self.clipvalue, out=gradient)
+            self.step(weight.value, gradient, moments, work, rate, xp)
+
+    def _shrink(self, gradients: Sequence[Array], memory: Array, xp: Any) -> float:
+        """The factor that brings the gradients' norm down to `clipnorm`."""
+        if self.clipnorm is None:
+            return 1.0
+        squares = []
+        for gradient in gradients:
+            work = memory[: gradient.size].reshape(gradient.shape)
+            xp.multiply(gradient, gradient, out=work)
+            squares.append(float(work.sum()))
+        norm = math.sqrt(sum(squares))
+        return self.clipnorm / norm if norm >= self.clipnorm else 1.0
+
+
+class SGD(Optimizer):
+    """Gradient descent: w += v for v = momentum * v - lr * g; with `nesterov`, w += momentum * v - lr * g.
+
+    Args:
+        lr: the learning rate.
+        momentum: how much of the last step is kept.
+        decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
+        nesterov: whether the step looks ahead along the momentum.
+        clipnorm: the largest norm of all gradients together; None: no limit.
+        clipvalue: the largest magnitude of each gradient's entries; None: no limit.
+
+    Raises:
+        DescError: arguments out of range.
+    """
+
+    def __init__(
+        self,
+        lr: float = 0.01,
+        momentum: float = 0.0,
+        decay: float = 0.0,
+        nesterov: bool = False,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+    ) -> None:
+        super().__init__(lr, decay, clipnorm, clipvalue, momentum=momentum)
+        self.momentum = momentum
+        self.nesterov = nesterov
+
+    def moments(self) -> int:
+        return 1 if self.momentum else 0
+
+    def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:
+        gradient *= rate
+        if not moments:
+            weight -= gradient
+            return
+        (velocity,) = moments
+        velocity *= self.momentum
+        velocity -= gradient
+        if not self.nesterov:
+            weight += velocity
+            return
+        weight -= gradient
+        weight += xp.multiply(velocity, self.momentum, out=work)
+
+
+class Adam(Optimizer):
+    """The update of DML_ADAM_OPTIMIZER: with T = 1, 2, ... and a = sqrt(1 - beta_2^T) / (1 - beta_1^T),
+
+        M = beta_1 * M + (1 - beta_1) * g,   V = beta_2 * V + (1 - beta_2) * g^2,   w -= lr * a * M / (sqrt(V) + epsilon).
+
+    Args:
+        lr: the learning rate.
+        beta_1: how much of the first moment is kept.
+        beta_2: how much of the second moment is kept.
+        epsilon: added to the root of the second moment.
+        decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
+        clipnorm: the largest norm of all gradients together; None: no limit.
+        clipvalue: the largest magnitude of each gradient's entries; None: no limit.
+
+    Raises:
+        DescError: arguments out of range.
+    """
+
+    def __init__(
+        self,
+        lr: float = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        decay: float = 0.0,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+    ) -> None:
+        super().__init__(lr, decay, clipnorm, clipvalue, beta_1=beta_1, beta_2=beta_2)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def moments(self) -> int:
+        return 2
+
+    def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:
+        first, second = moments
+        first *= self.beta_1
+        first += xp.multiply(gradient, 1 - self.beta_1, out=work)
+        second *= self.beta_2
+        gradient *= gradient
+        gradient *= 1 - self.beta_2
+        second += gradient
+        correction = math.sqrt(1 - self.beta_2**self.iterations) / (1 - self.beta_1**self.iterations)
+        xp.sqrt(second, out=work)
+        work += self.epsilon
+        xp.divide(first, work, out=work)
+        work *= rate * correction
+        weight -= work
+
+
+OPTIMIZERS: Mapping[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam}
+
+
+def optimizer(value: Optimizer | str) -> Optimizer:
+    """An optimizer, or a new one of a name (`sgd`, `adam`) with Keras's defaults.
+
+    Raises:
+        DescError: no such name.
+    """
+    if isinstance(value, Optimizer):
+        return value
+    found = OPTIMIZERS.get(value.lower()) if isinstance(value, str) else None
+    if found is None:
+        expected = f"an optimizer, or one of {', '.join(OPTIMIZERS)}"
+        raise DescError("optimizer", [Problem("optimizer.unknown", "", brief(value), expected, remedy=did_you_mean(value, OPTIMIZERS))])
+    return found()

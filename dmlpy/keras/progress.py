@@ -1,0 +1,27 @@
+"""The progress bar of a training run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[str], None]]:
+    """A bar over `total` batches in a terminal or a notebook, gone when the run ends; elsewhere nothing is drawn.
+
+    Yields:
+        a function that counts one batch as done and sets the text beside the bar.
+    """
+    if not shown:
+        yield lambda text: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console()
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    disabled = not (console.is_terminal or console.is_jupyter)
+    with Progress(*columns, console=console, transient=True, disable=disabled) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda text: bar.update(task, advance=1, description=text)

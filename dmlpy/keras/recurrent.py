@@ -1,0 +1,441 @@
+"""The abstract `Recurrent`: what SimpleRNN, GRU and LSTM share.
+
+A layer computes nothing itself: it describes its tensors to RNN, GRU or LSTM and runs the operator. In a pass with neither mask nor dropout
+nor training that is DirectML's own struct; else it is dmlpy's training form of it, followed by its gradient in `backward`. Print
+`layer.descs` after a call to see them. Arrays are [batch, steps, size], the structs' tensors [1, steps, batch, size]: the descs say so by
+strides, and nothing is transposed or copied.
+
+Descs hold sizes, so each combination of batch, steps, mask and training has its own, made and compiled in the first such pass; later passes
+find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from itertools import chain
+from numbers import Integral
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import RecurrentDirection
+from dmlpy.gates import Cell, GateOrder
+from dmlpy.keras.activations import activation as find_activation
+from dmlpy.keras.arguments import dropout_problems, found_argument, found_arrays, size_problems
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.initializers import Initializer, initial
+from dmlpy.keras.initializers import initializer as find_initializer
+from dmlpy.keras.layer import Layer, Shape, Weight
+from dmlpy.keras.orders import Order, WeightArrays, WeightList
+from dmlpy.keras.regularizers import Regularizer
+from dmlpy.keras.regularizers import regularizer as find_regularizer
+from dmlpy.keras.walk import Kind, Walk
+from dmlpy.naming import did_you_mean
+from dmlpy.operators.activation import ActivationDesc, unfusable
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+ConsumeLess = Literal["cpu", "mem", "gpu"]
+
+_LATER_NAMES = {
+    "units": "output_dim",
+    "kernel_initializer": "init",
+    "recurrent_initializer": "inner_init",
+    "recurrent_activation": "inner_activation",
+    "unit_forget_bias": "forget_bias_init",
+    "kernel_regularizer": "W_regularizer",
+    "recurrent_regularizer": "U_regularizer",
+    "bias_regularizer": "b_regularizer",
+    "dropout": "dropout_W",
+    "recurrent_dropout": "dropout_U",
+    "implementation": "consume_less",
+    "batch_shape": "batch_input_shape",
+}
+"""Arguments of later Keras versions, with Keras 1's names of them."""
+
+
+class Recurrent(Layer):
+    """What SimpleRNN, GRU and LSTM share; it cannot be made itself.
+
+    Input [B, T, I]; output [B, T, H] with `return_sequences`, else the last one, [B, H]. B samples, T steps, I = input_dim, H = output_dim.
+
+    A mask [B, T] says which steps count. At a masked step a sample's state is carried and its output repeats the one before, or is zero
+    where there is none yet. With `return_sequences` the mask goes on to the next layer as it came, as in Keras (with `go_backwards` too,
+    where the output's steps are in the other order); without, there is no mask after this layer.
+
+    Args:
+        output_dim: H.
+        activations: of the cell, by argument, in the order of the desc's `activation_descs`.
+        init: initializer of the input's matrix of each gate, [I, H]: a Keras name, or a function of a shape and a generator.
+        inner_init: initializer of the state's matrix of each gate, [H, H].
+        W_regularizer: part of the loss that depends on the input's matrices: `l2(0.01)`, a name, or None.
+        U_regularizer: part of the loss that depends on the state's matrices.
+        b_regularizer: part of the loss that depends on the biases.
+        dropout_W: share p of the inputs that is dropped in training, at least 0 and below 1; what is kept is multiplied by 1 / (1 - p).
+            The choice is made for each sample and gate and holds for all steps.
+        dropout_U: the same for the state that the products see.
+        weights: first values, as `set_weights` takes them in Keras 1's order.
+        return_sequences: whether the output has all steps, or the last one that is walked.
+        go_backwards: whether the last step is read first; with `return_sequences` the output is in the order of reading.
+        stateful: whether sample i of a batch starts from the state in which sample i of the batch before ended. Needs a fixed batch size:
+            `batch_input_shape`. Gradients do not go back into the batch before.
+        unroll: accepted, and changes nothing: Keras unrolls its graph, here there is none.
+        consume_less: accepted; how products are cut is the device's affair and never changes the result. As in Keras, `gpu` drops the same
+            inputs and states for all gates, `cpu` and `mem` others for each.
+        zero_output_for_mask: whether outputs at masked steps are zero instead of repeated, as later versions of Keras offer.
+        input_dim: I.
+        input_length: T, where it is fixed.
+        input_shape: (T, I), in place of the two above.
+        batch_input_shape: (B, T, I), each but I None where calls may choose.
+        name: what the layer is called.
+
+    Raises:
+        DescError: arguments that the layer cannot have, all of them together.
+    """
+
+    cell: ClassVar[Cell]
+    """The cell that steps through the sequence."""
+
+    forms: ClassVar[tuple[type[RecurrentDesc], type[RecurrentTrainingDesc]]]
+    """DirectML's struct, and its training form."""
+
+    bias_parts = 1
+    """Biases of each gate."""
+
+    attributes: Mapping[str, Any] = {}
+    """Attributes of the desc beside activations and direction."""
+
+    direction: RecurrentDirection
+    """Of the desc; `Bidirectional` has its layer walk in both."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if cls is Recurrent:
+            problem = Problem("layer.abstract", "", "a base class", "a layer", remedy="use SimpleRNN, GRU or LSTM")
+            raise DescError("Recurrent", [problem])
+        return super().__new__(cls, *args, **kwargs)
+
+    def __init__(
+        self,
+        output_dim: int,
+        activations: Mapping[str, ActivationDesc | str | None],
+        init: Initializer | str = "glorot_uniform",
+        inner_init: Initializer | str = "orthogonal",
+        W_regularizer: Regularizer | str | None = None,  # noqa: N803  (Keras's names)
+        U_regularizer: Regularizer | str | None = None,  # noqa: N803
+        b_regularizer: Regularizer | str | None = None,
+        dropout_W: float = 0.0,  # noqa: N803
+        dropout_U: float = 0.0,  # noqa: N803
+        *,
+        weights: Sequence[Any] | None = None,
+        return_sequences: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        consume_less: ConsumeLess = "cpu",
+        zero_output_for_mask: bool = False,
+        input_dim: int | None = None,
+        input_length: int | None = None,
+        input_shape: Sequence[int | None] | None = None,
+        batch_input_shape: Sequence[int | None] | None = None,
+        name: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        super().__init__(
+            input_dim=input_dim, input_length=input_length, input_shape=input_shape, batch_input_shape=batch_input_shape, name=name
+        )
+        self.output_dim = output_dim
+        self.return_sequences = return_sequences
+        self.go_backwards = go_backwards
+        self.stateful = stateful
+        self.unroll = unroll
+        self.consume_less: ConsumeLess = consume_less
+        self.zero_output_for_mask = zero_output_for_mask
+        self.dropout_W, self.dropout_U = dropout_W, dropout_U
+        self.direction = RecurrentDirection.BACKWARD if go_backwards else RecurrentDirection.FORWARD
+        problems: list[Problem] = []
+        self.init: Initializer = found_argument(find_initializer, init, "init", problems)
+        self.inner_init: Initializer = found_argument(find_initializer, inner_init, "inner_init", problems)
+        self._regularizers: list[Regularizer | None] = [
+            found_argument(find_regularizer, value, argument, problems)
+            for argument, value in zip(
+                ("W_regularizer", "U_regularizer", "b_regularizer"), (W_regularizer, U_regularizer, b_regularizer), strict=True
+            )
+        ]
+        self.activations: list[ActivationDesc] = [
+            found_argument(_cell_activation, value, argument, problems) for argument, value in activations.items()
+        ]
+        problems += self._argument_problems(unknown)
+        if problems:
+            raise DescError(self.name, problems)
+        self._first_weights: tuple[Sequence[Any], Order] | None = None if weights is None else (weights, "keras1")
+        self._walk: Walk | None = None
+
+    def _given_shape(
+        self,
+        input_dim: int | None,
+        input_length: int | None,
+        input_shape: Sequence[int | None] | None,
+        batch_input_shape: Sequence[int | None] | None,
+    ) -> Shape | None:
+        given = super()._given_shape(input_dim, input_length, input_shape, batch_input_shape)
+        # A size alone leaves the number of steps to calls.
+        return (None, None, input_dim) if given == (None, input_dim) and input_shape is None and batch_input_shape is None else given
+
+    def _argument_problems(self, unknown: Mapping[str, Any]) -> list[Problem]:
+        problems = size_problems(output_dim=self.output_dim) + dropout_problems(dropout_W=self.dropout_W, dropout_U=self.dropout_U)
+        for name in ("return_sequences", "go_backwards", "stateful", "unroll", "zero_output_for_mask"):
+            if not isinstance(value := getattr(self, name), bool | np.bool_):
+                problems.append(Problem("field.form", name, brief(value), "True or False"))
+        if self.consume_less not in ("cpu", "mem", "gpu"):
+            problems.append(Problem("field.form", "consume_less", brief(self.consume_less), "'cpu', 'mem' or 'gpu'"))
+        if self.input_shape is not None:
+            problems += _sequence_problems(self.input_shape)
+        return problems + [_unknown_problem(name, type(self)) for name in unknown]
+
+    # building
+
+    @property
+    def has_first_weights(self) -> bool:
+        """Whether the constructor was given weights."""
+        return self._first_weights is not None
+
+    @property
+    def directions(self) -> int:
+        """D."""
+        return self.direction.count
+
+    @property
+    def input_dim(self) -> int:
+        """I of a built layer."""
+        assert self.input_shape is not None
+        size = self.input_shape[-1]
+        assert size is not None
+        return size
+
+    @property
+    def weight_list(self) -> WeightList:
+        """What `get_weights` and `set_weights` list."""
+        return WeightList(self.cell, self.input_dim, self.output_dim, self.bias_parts, self.directions)
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        problems = _sequence_problems(input_shape, "the layer before it needs return_sequences=True" if len(input_shape) == 2 else None)
+        if not problems and input_shape[2] is None:
+            remedy = "pass input_dim, or input_shape=(steps, size)"
+            problems.append(Problem("layer.input_size", "input_shape[2]", "None", "the input's size", remedy=remedy))
+        if not problems and self.stateful and input_shape[0] is None:
+            remedy = "give the first layer batch_input_shape=(batch, steps, size)"
+            why = ("the state of sample i is kept for sample i of the next batch",)
+            problems.append(Problem("layer.batch_size", "input_shape[0]", "None", "a fixed batch size: stateful is True", why, remedy))
+        if problems:
+            raise DescError(self.name, problems)
+        batch, steps, _ = input_shape
+        return (batch, steps, self.output_dim) if self.return_sequences else (batch, self.output_dim)
+
+    def make_weights(self, backend: Backend) -> None:
+        """`weights` are parts of the desc's tensors; where a gate has one bias, Rb is not among them and stays zero."""
+        attributes = {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
+        kind = Kind(*self.forms, attributes, self.return_sequences, self.stateful, self.zero_output_for_mask)
+        self._walk = Walk(backend, kind, self.input_dim, self.output_dim)
+        ways = ("",) if self.directions == 1 else ("forward_", "backward_")
+        names = [f"{way}{name}" for way in ways for name in "WUb"]
+        regularizers = self._regularizers * self.directions
+        self.weights = [
+            Weight(name, part, regularizer=chosen)
+            for name, part, chosen in zip(names, self._parts(self._walk.constants), regularizers, strict=True)
+        ]
+        weights, order = self._first_weights or (self._initial_weights(backend.random), "keras1")
+        self.set_weights(weights, order)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self._walk is not None:
+            # Copies of arrays share no memory: the weights become parts of the tensors again.
+            for weight, part in zip(self.weights, self._parts(self._walk.constants), strict=True):
+                weight.value = part
+
+    def _parts(self, constants: Mapping[str, Array]) -> list[Array]:
+        """W, U and b of each direction, as packed parts of the desc's tensors or of their gradients."""
+        weight, recurrence, bias = (constants[name] for name in ("weight_tensor", "recurrence_tensor", "bias_tensor"))
+        used = self.bias_parts * bias.shape[3] // 2
+        return [part for way in range(self.directions) for part in (weight[0, way], recurrence[0, way], bias[0, 0, way, :used])]
+
+    def _initial_weights(self, random: np.random.Generator) -> list[Any]:
+        """Keras 1's list, drawn in its order, each gate's arrays alone."""
+        shapes = self.weight_list.shapes("keras1").values()
+        gates = GateOrder.KERAS_1.gates(self.cell)
+        drawn: list[Any] = []
+        for _ in range(self.directions):
+            for gate, start in zip(gates, range(0, 3 * len(gates), 3), strict=True):
+                W, U, b = list(shapes)[start : start + 3]  # noqa: N806
+                drawn += [initial(self.init, W, random), initial(self.inner_init, U, random), self._initial_bias(gate, b, random)]
+        return drawn
+
+    def _initial_bias(self, gate: str, shape: tuple[int, ...], random: np.random.Generator) -> Any:
+        return np.zeros(shape, np.float32)
+
+    def get_weights(self, order: Order = "keras1") -> list[np.ndarray[Any, Any]]:
+        """Copies of the weights in host memory; none before the layer is built.
+
+        Args:
+            order: `keras1`: W, U and b of each gate, [I, H], [H, H] and [H], gates as in Keras 1 (LSTM i, c, f, o; GRU z, r, h).
+                `keras3`: kernel, recurrent_kernel and bias as in later versions, the gates side by side (LSTM i, f, c, o; GRU z, r, h).
+                Where a gate has two biases, b is [2, ...]. A layer of two directions lists the forward one's, then the backward one's.
+
+        Raises:
+            DescError: no such order.
+        """
+        if self.backend is None:
+            return []
+        hosts = [self.backend.host(weight.value) for weight in self.weights]
+        walks = [WeightArrays(*hosts[start : start + 3]) for start in range(0, len(hosts), 3)]
+        try:
+            return self.weight_list.to_keras(walks, order)
+        except DescError as error:
+            raise DescError(self.name, error.problems) from None
+
+    def set_weights(self, weights: Sequence[Any], order: Order = "keras1") -> None:
+        """Replaces all weights; nothing is changed where one does not fit.
+
+        Args:
+            weights: arrays as `get_weights` lists them.
+            order: `keras1` or `keras3`, as for `get_weights`.
+
+        Raises:
+            DescError: the layer is not built, no such order, another number of arrays, or other shapes.
+        """
+        arrays = self.fitted_weights(weights, order)
+        self._built_backend("weights").fill([weight.value for weight in self.weights], arrays)
+
+    def fitted_weights(self, weights: Sequence[Any], order: Order = "keras1") -> list[Array]:
+        """What `set_weights` gives each weight, in the device's memory.
+
+        Raises:
+            DescError: as for `set_weights`.
+        """
+        backend = self._built_backend("weights")
+        try:
+            walks = self.weight_list.from_keras(found_arrays(backend.values, weights, "weights"), order)
+        except DescError as error:
+            raise DescError(self.name, error.problems) from None
+        return [backend.array(array) for array in chain.from_iterable(walks)]
+
+    def begin_with(self, weights: Sequence[Any], order: Order = "keras1") -> None:
+        """Has a layer that is not built begin with these weights, as `set_weights` takes them; they are checked when it is built."""
+        self._first_weights = (weights, order)
+
+    def _built_backend(self, what: str) -> Backend:
+        if self.backend is None:
+            remedy = "add it to a model, or call it once"
+            raise DescError(
+                self.name, [Problem("layer.not_built", what, "given to a layer that is not built", "a built one", remedy=remedy)]
+            )
+        return self.backend
+
+    # passes
+
+    @property
+    def descs(self) -> tuple[OperatorDesc, ...]:
+        return () if self._walk is None else self._walk.descs
+
+    def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
+        y = self.walk(x, mask, training=training)[..., 0, :]
+        return self._as_read(y), mask if self.return_sequences else None
+
+    def backward(self, dy: Array) -> Array | None:
+        return self.walk_back(self._as_read(dy)[..., None, :])
+
+    def _as_read(self, y: Array) -> Array:
+        """Steps from the order of time to that of reading, or back."""
+        if not (self.return_sequences and self.go_backwards):
+            return y
+        return y[:, ::-1].copy()
+
+    def walk(self, x: Array, mask: Array | None, *, training: bool) -> Array:
+        """The outputs of each direction in the order of time, [B, T, D, H], or the last ones, [B, D, H].
+
+        Raises:
+            DescError: an input or a mask of other sizes.
+        """
+        backend, walk = self._built_backend("x"), self._walk
+        assert walk is not None
+        if problems := self._call_problems(x, mask):
+            raise DescError(self.name, problems)
+        dropout = self._dropout(x.shape[0], backend) if training else {}
+        return walk.run(x, mask, dropout, training=training)
+
+    def walk_back(self, dy: Array) -> Array | None:
+        """The gradient of the input, for that of what `walk` gave; sets the weights' gradients."""
+        if self._walk is None or not self._walk.trained:
+            raise self.not_trained()
+        constants, dx = self._walk.gradients(dy, wants_input=self.input_gradient)
+        for weight, gradient in zip(self.weights, self._parts(constants), strict=True):
+            weight.gradient = gradient
+        return dx
+
+    def reset_states(self) -> None:
+        self.states = {}
+
+    @property
+    def states(self) -> Mapping[str, Array]:
+        return {} if self._walk is None else self._walk.states
+
+    @states.setter
+    def states(self, states: Mapping[str, Array]) -> None:
+        if self._walk is not None:
+            self._walk.states = dict(states)
+
+    def _call_problems(self, x: Array, mask: Array | None) -> list[Problem]:
+        assert self.input_shape is not None
+        batch = self.input_shape[0] if self.stateful else None
+        wanted = f"[{batch or 'batch'}, steps, {self.input_dim}]"
+        if x.ndim != 3 or x.shape[2] != self.input_dim or 0 in x.shape:
+            return [Problem("array.shape", "x", f"of shape {list(x.shape)}", wanted)]
+        problems = []
+        if batch is not None and x.shape[0] != batch:
+            why = ("the layer is stateful: it keeps a state for each sample of a batch of the size that it was built for",)
+            problems.append(Problem("layer.batch_size", "x", f"a batch of {x.shape[0]}", str(batch), why))
+        if mask is not None and mask.shape != x.shape[:2]:
+            problems.append(Problem("mask.shape", "mask", f"of shape {list(mask.shape)}", f"{list(x.shape[:2])}: batch, steps"))
+        return problems
+
+    def _dropout(self, batch: int, backend: Backend) -> dict[str, Array]:
+        """Multipliers of a batch: 0, or 1 / (1 - p) for what is kept."""
+        gates = len(self.forms[0].gate_names)
+        drawn = 1 if self.consume_less == "gpu" else gates
+        found = {}
+        for name, rate, size in (
+            ("input_dropout_tensor", self.dropout_W, self.input_dim),
+            ("state_dropout_tensor", self.dropout_U, self.output_dim),
+        ):
+            if rate:
+                kept = backend.random.random((self.directions, drawn, batch, size), np.float32) >= rate
+                multipliers = backend.array(kept * np.float32(1 / (1 - rate)))
+                # Gates that share one mask read the same memory: a stride of 0.
+                found[name] = backend.xp.broadcast_to(multipliers, (self.directions, gates, batch, size))
+        return found
+
+
+def _cell_activation(value: Any) -> ActivationDesc:
+    found = find_activation(value)
+    for breach in unfusable("", found, "a cell applies it to single elements"):
+        raise DescError("activation", [Problem("activation_kind", "", breach.found, breach.expected, breach.why)])
+    return found
+
+
+def _sequence_problems(shape: Shape, remedy: str | None = None) -> list[Problem]:
+    sizes_fit = all(size is None or (isinstance(size, Integral) and not isinstance(size, bool) and size >= 1) for size in shape)
+    if len(shape) == 3 and sizes_fit:
+        return []
+    return [Problem("layer.input_shape", "input_shape", brief(shape), "(batch, steps, size), None for any number of them", remedy=remedy)]
+
+
+def _unknown_problem(name: str, kind: type[Recurrent]) -> Problem:
+    names = [*signature(kind).parameters, *signature(Recurrent.__init__).parameters]
+    known = sorted({known for known in names if known not in ("self", "kwargs", "activations", "unknown")})
+    later = _LATER_NAMES.get(name)
+    remedy = f"Keras 1 calls it {later}" if later in known else did_you_mean(name, known)
+    return Problem("field.unknown", name, "no argument of this layer", f"one of {', '.join(known)}", remedy=remedy)

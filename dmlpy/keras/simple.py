@@ -1,0 +1,344 @@
+"""The layers around the recurrent ones: `Dense`, `Embedding` and `Masking`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.keras.activations import activation as find_activation
+from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.initializers import Initializer, initial
+from dmlpy.keras.initializers import initializer as find_initializer
+from dmlpy.keras.layer import Layer, Shape, Weight
+from dmlpy.keras.regularizers import Regularizer
+from dmlpy.keras.regularizers import regularizer as find_regularizer
+from dmlpy.operators.activation import (
+    ActivationDesc,
+    ActivationHardSigmoidDesc,
+    ActivationIdentityDesc,
+    ActivationLinearDesc,
+    ActivationReluDesc,
+    ActivationSigmoidDesc,
+    ActivationSoftmaxDesc,
+    ActivationTanhDesc,
+)
+from dmlpy.problems import DescError, Problem
+from dmlpy.tensors import TensorDesc
+
+
+def _softmax_gradient(desc: Any, y: Array, dy: Array) -> Array:
+    product = y * dy
+    product -= y * product.sum(axis=-1, keepdims=True)
+    return product
+
+
+_GRADIENTS: Mapping[type[ActivationDesc], Callable[[Any, Array, Array], Array]] = {
+    ActivationIdentityDesc: lambda desc, y, dy: dy,
+    ActivationLinearDesc: lambda desc, y, dy: desc.alpha * dy,
+    ActivationReluDesc: lambda desc, y, dy: dy * (y > 0),
+    ActivationTanhDesc: lambda desc, y, dy: dy * (1 - y * y),
+    ActivationSigmoidDesc: lambda desc, y, dy: dy * y * (1 - y),
+    ActivationHardSigmoidDesc: lambda desc, y, dy: desc.alpha * dy * ((y > 0) & (y < 1)),
+    ActivationSoftmaxDesc: _softmax_gradient,
+}
+"""The gradient of an activation's argument, for its desc, its value y and y's gradient. These functions' values tell their derivatives."""
+
+
+class Dense(Layer):
+    """y = activation(x W + b), over the last axis of x: [B, input_dim], [B, T, input_dim], ... Masks pass through.
+
+    Args:
+        output_dim: size of y's last axis.
+        init: how W begins; b begins with zeros.
+        activation: a name or a desc. Training takes those whose derivative follows from their value: linear, relu, tanh, sigmoid,
+            hard_sigmoid and softmax.
+        weights: first values of W, [input_dim, output_dim], and b, [output_dim].
+        W_regularizer: of W, a regularizer or its name.
+        b_regularizer: of b.
+        bias: whether there is b.
+        **kwargs: as for `Layer`.
+
+    Attributes:
+        activation: its desc.
+        logits: the activation's argument in the last pass, of the output's shape, where it is a softmax or sigmoid; None elsewhere.
+
+    Raises:
+        DescError: arguments that the layer cannot have, all of them together.
+    """
+
+    def __init__(
+        self,
+        output_dim: int,
+        init: Initializer | str = "glorot_uniform",
+        activation: ActivationDesc | str | None = "linear",
+        weights: Sequence[Any] | None = None,
+        W_regularizer: Regularizer | str | None = None,  # noqa: N803  (Keras's names)
+        b_regularizer: Regularizer | str | None = None,
+        bias: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.output_dim = output_dim
+        problems = size_problems(output_dim=output_dim)
+        self.init: Initializer = found_argument(find_initializer, init, "init", problems)
+        self.activation: ActivationDesc = found_argument(find_activation, activation, "activation", problems)
+        self.bias = bias
+        self.logits: Array | None = None
+        self._first_weights = weights
+        self._regularizers: list[Regularizer | None] = [
+            found_argument(find_regularizer, W_regularizer, "W_regularizer", problems),
+            found_argument(find_regularizer, b_regularizer, "b_regularizer", problems),
+        ]
+        self._descs: tuple[OperatorDesc, ...] = ()
+        self._rows: Array | None = None
+        self._y: Array | None = None
+        if problems:
+            raise DescError(self.name, problems)
+
+    @property
+    def descs(self) -> tuple[OperatorDesc, ...]:
+        return self._descs
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        if len(input_shape) < 2 or input_shape[-1] is None:
+            expected = "[B, input_dim] or [B, ..., input_dim], with a known input_dim"
+            raise DescError(self.name, [Problem("layer.input_shape", "input_shape", str(list(input_shape)), expected)])
+        return (*input_shape[:-1], self.output_dim)
+
+    def make_weights(self, backend: Backend) -> None:
+        assert self.input_shape is not None
+        assert self.input_shape[-1] is not None
+        shapes = {"W": (self.input_shape[-1], self.output_dim), "b": (self.output_dim,)}
+        first = {"W": self.init, "b": find_initializer("zero")}
+        for (name, shape), regularizer in zip(shapes.items(), self._regularizers, strict=True):
+            if name == "W" or self.bias:
+                self.weights.append(Weight(name, backend.array(initial(first[name], shape, backend.random)), regularizer=regularizer))
+        if self._first_weights is not None:
+            self.set_weights(self._first_weights)
+
+    def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
+        assert self.backend is not None
+        if training and type(self.activation) not in _GRADIENTS:
+            names = ", ".join(kind.short_name().removeprefix("ACTIVATION_") for kind in _GRADIENTS)
+            name = self.activation.short_name().removeprefix("ACTIVATION_")
+            why = ("its derivative does not follow from its value",)
+            raise DescError(self.name, [Problem("activation.training", "activation", name, f"one of {names}, for training", why)])
+        self.refuse_shape(x, (None, *[None] * (x.ndim - 2), self.weights[0].value.shape[0]))
+        rows = x.reshape(-1, x.shape[-1])
+        z = rows @ self.weights[0].value
+        if self.bias:
+            z += self.weights[1].value
+        y = self._activate(z)
+        shape = (*x.shape[:-1], self.output_dim)
+        linked = isinstance(self.activation, ActivationSoftmaxDesc | ActivationSigmoidDesc)
+        self.logits = z.reshape(shape) if linked else None
+        if training:
+            self._rows, self._y = rows, y
+        return y.reshape(shape), mask
+
+    def _activate(self, z: Array) -> Array:
+        assert self.backend is not None
+        if isinstance(self.activation, ActivationIdentityDesc):
+            self._descs = ()
+            return z
+        desc = self.activation.replace(input_tensor=TensorDesc.of(z)).with_outputs()
+        self._descs = (desc,)
+        return self.backend.run(desc, input_tensor=z).output_tensor
+
+    def backward(self, dy: Array) -> Array | None:
+        if self._y is None:
+            raise self.not_trained()
+        rows = dy.reshape(-1, self.output_dim)
+        return self.backward_logits(_GRADIENTS[type(self.activation)](self.activation, self._y, rows).reshape(dy.shape))
+
+    def backward_logits(self, dz: Array) -> Array | None:
+        """As `backward`, for the gradient of the activation's argument."""
+        if self._rows is None:
+            raise self.not_trained()
+        shape = (*dz.shape[:-1], self._rows.shape[-1])
+        dz = dz.reshape(-1, self.output_dim)
+        self.weights[0].gradient = self._rows.T @ dz
+        if self.bias:
+            self.weights[1].gradient = dz.sum(axis=0)
+        return (dz @ self.weights[0].value.T).reshape(shape) if self.input_gradient else None
+
+
+class Embedding(Layer):
+    """A trained row of numbers for each symbol: [B, T] whole numbers to [B, T, output_dim]. It comes first in a model.
+
+    Symbols are numbers from 0 to input_dim - 1, of an integer type or floating-point numbers without a fraction; they are checked in host
+    memory. The gradient of a row is summed in a fixed order, pairwise.
+
+    Args:
+        input_dim: how many symbols there are.
+        output_dim: numbers of each.
+        init: how the rows begin.
+        input_length: steps of each sample; None where calls may choose.
+        W_regularizer: of all rows, a regularizer or its name.
+        mask_zero: whether symbol 0 stands for a step to be skipped.
+        weights: first values of the rows, [input_dim, output_dim], in a list.
+        dropout: share of the symbols whose rows count as zeros in a training pass, the others being scaled up by 1 / (1 - dropout).
+        **kwargs: as for `Layer`.
+
+    Raises:
+        DescError: arguments that the layer cannot have, all of them together.
+    """
+
+    input_type: ClassVar[type[np.generic]] = np.int32
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        init: Initializer | str = "uniform",
+        input_length: int | None = None,
+        W_regularizer: Regularizer | str | None = None,  # noqa: N803  (Keras's names)
+        mask_zero: bool = False,
+        weights: Sequence[Any] | None = None,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("batch_input_shape") is None and kwargs.get("input_shape") is None:
+            kwargs["input_shape"] = (input_length,)
+        super().__init__(**kwargs)
+        self.input_dim = input_dim
+        self.output_dim = output_dim
+        problems = size_problems(input_dim=input_dim, output_dim=output_dim) + dropout_problems(dropout=dropout)
+        self.init: Initializer = found_argument(find_initializer, init, "init", problems)
+        self._regularizer: Regularizer | None = found_argument(find_regularizer, W_regularizer, "W_regularizer", problems)
+        if problems:
+            raise DescError(self.name, problems)
+        self.mask_zero = mask_zero
+        self.dropout = dropout
+        self._first_weights = weights
+        self._symbols: Array | None = None
+        self._scale: Array | None = None
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        if len(input_shape) != 2:
+            raise DescError(
+                self.name, [Problem("layer.input_shape", "input_shape", str(list(input_shape)), "[B, T], a symbol for each step")]
+            )
+        return (*input_shape, self.output_dim)
+
+    def make_weights(self, backend: Backend) -> None:
+        values = initial(self.init, (self.input_dim, self.output_dim), backend.random)
+        self.weights = [Weight("W", backend.array(values), regularizer=self._regularizer)]
+        if self._first_weights is not None:
+            self.set_weights(self._first_weights)
+
+    def input_problems(self, x: Any) -> list[Problem]:
+        assert self.backend is not None
+        x = self.backend.values(x)
+        wrong = ~((x >= 0) & (x < self.input_dim) & (np.floor(x) == x))
+        if not wrong.any():
+            return []
+        place = [int(index) for index in np.argwhere(wrong)[0]]
+        why = (f"the layer has {self.input_dim} symbols: input_dim",)
+        found = f"{x[tuple(place)]}" + (f", and {wrong.sum() - 1} more are out of range" if wrong.sum() > 1 else "")
+        return [Problem("embedding.symbol", f"x{place}", found, f"a whole number from 0 to {self.input_dim - 1}", why)]
+
+    def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
+        assert self.backend is not None
+        problems = []
+        if x.dtype != self.input_type:
+            expected = "symbols, as the first layer of a model has them"
+            problems.append(Problem("embedding.input", "x", f"of type {x.dtype}", expected))
+        if mask is not None:
+            problems.append(Problem("mask.unexpected", "mask", "given", "no mask", ("symbols tell what is masked: mask_zero",)))
+        if problems:
+            raise DescError(self.name, problems)
+        self.refuse_shape(x, (None, None))
+        y = self.weights[0].value[x]
+        self._scale = None
+        if training:
+            self._symbols = x
+            if self.dropout:
+                kept = self.backend.random.random(self.input_dim) >= self.dropout
+                self._scale = self.backend.array(kept / (1 - self.dropout))[x][..., None]
+                y *= self._scale
+        return y, x != 0 if self.mask_zero else None
+
+    def backward(self, dy: Array) -> None:
+        if self._symbols is None or self.backend is None:
+            raise self.not_trained()
+        rows = dy.reshape(-1, self.output_dim) if self._scale is None else (dy * self._scale).reshape(-1, self.output_dim)
+        self.weights[0].gradient = sum_by_symbol(rows, self._symbols.reshape(-1), self.input_dim, self.backend.xp)
+
+
+class Masking(Layer):
+    """Masks the steps whose values are all `mask_value`, and makes them zero: [B, T, I] to [B, T, I].
+
+    Args:
+        mask_value: what the values of a masked step are.
+        **kwargs: as for `Layer`.
+    """
+
+    def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mask_value = mask_value
+        self._factors: Array | None = None
+
+    def _given_shape(
+        self,
+        input_dim: int | None,
+        input_length: int | None,
+        input_shape: Sequence[int | None] | None,
+        batch_input_shape: Sequence[int | None] | None,
+    ) -> Shape | None:
+        if input_dim is not None and input_shape is None and batch_input_shape is None:
+            return (None, input_length, input_dim)
+        return super()._given_shape(input_dim, input_length, input_shape, batch_input_shape)
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        if len(input_shape) != 3:
+            raise DescError(self.name, [Problem("layer.input_shape", "input_shape", str(list(input_shape)), "[B, T, input_dim]")])
+        return input_shape
+
+    def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
+        assert self.input_shape is not None
+        self.refuse_shape(x, (None, None, self.input_shape[2]), mask)
+        kept = (x != self.mask_value).any(axis=-1)
+        if mask is not None:
+            kept &= mask
+        factors = kept[..., None]
+        if training:
+            self._factors = factors
+        return x * factors, kept
+
+    def backward(self, dy: Array) -> Array | None:
+        if self._factors is None:
+            raise self.not_trained()
+        return dy * self._factors if self.input_gradient else None
+
+
+def sum_by_symbol(rows: Array, symbols: Array, count: int, xp: Any) -> Array:
+    """The sums of the rows of each symbol, [count, D], in an order that depends on the symbols alone.
+
+    Args:
+        rows: [N, D].
+        symbols: [N], each less than count.
+        count: how many symbols there are.
+        xp: the arrays' library.
+    """
+    order = xp.argsort(symbols, kind="stable")
+    symbols, rows = symbols[order], rows[order]
+    # Each symbol's rows now follow one another, from `start` to `end`. They are summed as a tree: neighbours first, then every second row
+    # with the next second one, and so on. No row is written by two others, so no sum needs atomics.
+    place = xp.arange(symbols.size)
+    start = xp.searchsorted(symbols, symbols, side="left")
+    end = xp.searchsorted(symbols, symbols, side="right")
+    rank, longest = place - start, int((end - start).max())
+    distance = 1
+    while distance < longest:
+        left = xp.flatnonzero((rank % (2 * distance) == 0) & (place + distance < end))
+        rows[left] += rows[left + distance]
+        distance *= 2
+    sums = xp.zeros((count, rows.shape[1]), rows.dtype)
+    first = xp.flatnonzero(rank == 0)
+    sums[symbols[first]] = rows[first]
+    return sums

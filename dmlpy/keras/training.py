@@ -1,0 +1,326 @@
+"""Training and evaluation: what is minimized, the data that a model takes, and the loop over epochs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.keras.arguments import found_array
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.layer import Layer, Shape
+from dmlpy.keras.losses import BinaryCrossentropy, Loss, SparseCategoricalCrossentropy, score_weights
+from dmlpy.keras.progress import progress_bar
+from dmlpy.keras.simple import Dense
+from dmlpy.naming import did_you_mean, plural
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+
+if TYPE_CHECKING:
+    from dmlpy.keras.models import Sequential
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+BATCH_SIZE = 32
+_METRICS = {"accuracy": "acc", "acc": "acc"}
+
+
+# What is minimized
+
+
+class Measured(NamedTuple):
+    """A batch's figures.
+
+    Attributes:
+        values: the loss without regularizers, then the metrics.
+        backward: runs the last layer's backward pass and gives the gradient of its input.
+    """
+
+    values: list[float]
+    backward: Callable[[], Array | None]
+
+
+class Objective:
+    """A loss, and metrics that are watched beside it.
+
+    Attributes:
+        loss: what is minimized.
+        names: of the figures: `loss`, and `acc` for the accuracy.
+    """
+
+    def __init__(self, loss: Loss, metrics: Sequence[str] = ()) -> None:
+        self.loss = loss
+        self.names = ["loss", *metrics]
+
+    @staticmethod
+    def metric_names(metrics: Sequence[str]) -> list[str]:
+        """The figures' names of metrics: `acc` for `accuracy`.
+
+        Raises:
+            DescError: a metric that there is not.
+        """
+        problems = [
+            Problem("metric.unknown", f"[{index}]", brief(metric), "accuracy", remedy=did_you_mean(metric, _METRICS))
+            for index, metric in enumerate(metrics)
+            if metric not in _METRICS
+        ]
+        if problems:
+            raise DescError("metrics", problems)
+        return list(dict.fromkeys(_METRICS[metric] for metric in metrics))
+
+    def measure(
+        self, last: Layer, values: Array, mask: Array | None, targets: Array, sample_weight: Array | None, backend: Backend
+    ) -> Measured:
+        """The figures of a batch.
+
+        Args:
+            last: the layer that gave the values, of which it remembers the logits.
+            values: the model's output.
+            mask: of the output's steps.
+            targets: as `Loss.target_shape` says.
+            sample_weight: [B].
+            backend: where the arrays are.
+
+        Raises:
+            DescError: the mask or the targets do not fit the output.
+        """
+        self._refuse(values, mask, targets)
+        backward: Callable[[Array], Array | None] = last.backward
+        if isinstance(last, Dense) and type(last.activation) is self.loss.link:
+            scores, gradient = self.loss.of_logits(targets, values, last.logits, backend)
+            backward = last.backward_logits
+        else:
+            scores, gradient = self.loss.of_values(targets, values, backend)
+        weights = score_weights(scores.shape, mask, sample_weight, backend.xp)
+        figures = [float((scores * weights).sum())]
+        if "acc" in self.names:
+            counted = score_weights(scores.shape, mask, None, backend.xp)
+            figures.append(float((self._hits(targets, values) * counted).sum()))
+        gradient *= weights[..., None]
+        return Measured(figures, lambda: backward(gradient))
+
+    def _refuse(self, values: Array, mask: Array | None, targets: Array) -> None:
+        problems = []
+        expected = self.loss.target_shape(values.shape)
+        if targets.shape != expected:
+            problems.append(_shape_problem("y", targets.shape, expected, f"{self.loss.name} of an output of {list(values.shape)}"))
+        if mask is not None and mask.shape != values.shape[:-1]:
+            why = (f"the loss has one score for each of {list(values.shape[:-1])}",)
+            problems.append(Problem("mask.unexpected", "mask", f"of shape {list(mask.shape)}", "no mask, or one of the scores' shape", why))
+        if problems:
+            raise DescError("loss", problems)
+
+    def _hits(self, targets: Array, values: Array) -> Array:
+        """1 for each score whose prediction is right, else 0; a share where several values are told apart at 0.5."""
+        if isinstance(self.loss, SparseCategoricalCrossentropy):
+            return values.argmax(axis=-1) == targets[..., 0]
+        if isinstance(self.loss, BinaryCrossentropy) or values.shape[-1] == 1:
+            return (values.round() == targets).mean(axis=-1)
+        return values.argmax(axis=-1) == targets.argmax(axis=-1)
+
+
+# Data
+
+
+class Data(NamedTuple):
+    """Samples in host memory.
+
+    Attributes:
+        x: the model's input.
+        y: its targets; None for a prediction.
+        sample_weight: [B], or None.
+    """
+
+    x: Values
+    y: Values | None = None
+    sample_weight: Values | None = None
+
+    def part(self, index: Any) -> Data:
+        """Some of the samples."""
+        return Data(*(None if values is None else values[index] for values in self))  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+class DataReader:
+    """Reads what a model's method was given; collects everything that is wrong.
+
+    Args:
+        model: whose data it is.
+        method: the method's name, for messages.
+    """
+
+    def __init__(self, model: Sequential, method: str) -> None:
+        self.model = model
+        self.subject = f"{type(model).__name__}.{method}"
+        self.problems: list[Problem] = []
+
+    def read(self, x: Any, y: Any = None, sample_weight: Any = None, *, with_targets: bool = True, prefix: str = "") -> Data | None:
+        """The data, or None where it is wrong. `prefix` comes before the arguments' names in messages."""
+        before = len(self.problems)
+        inputs = self._array(x, f"{prefix}x")
+        if inputs is not None:
+            self._check_shape(inputs, self.model.input_shape, f"{prefix}x", "the model's input")
+        fits = len(self.problems) == before
+        if inputs is not None and fits:
+            self.problems += [problem.under(prefix[:-1]) for problem in self.model.layers[0].input_problems(inputs)]
+        if not with_targets:
+            return Data(inputs) if inputs is not None and len(self.problems) == before else None
+        targets = self._targets(y, inputs if fits else None, f"{prefix}y")
+        weights = None if sample_weight is None else self._array(sample_weight, f"{prefix}sample_weight")
+        if inputs is not None and inputs.ndim:
+            for name, values in {"y": targets, "sample_weight": weights}.items():
+                if values is not None and values.ndim and len(values) != len(inputs):
+                    found = f"of {plural(len(values), 'sample')}"
+                    self.problems.append(Problem("data.length", f"{prefix}{name}", found, f"{len(inputs)}, as many as {prefix}x has"))
+        if weights is not None and weights.ndim != 1:
+            self.problems.append(_shape_problem(f"{prefix}sample_weight", weights.shape, (None,), "a weight for each sample"))
+        if len(self.problems) > before or inputs is None:
+            return None
+        return Data(inputs, targets, weights)
+
+    def batch_size(self, given: int | None) -> int:
+        """The batch size: as given, else the model's own, else 32."""
+        fixed = self.model.input_shape[0]
+        if given is None:
+            return fixed or BATCH_SIZE
+        if not isinstance(given, Integral) or given < 1:
+            self.problems.append(Problem("data.batch_size", "batch_size", brief(given), "a whole number of at least 1"))
+            return BATCH_SIZE
+        if fixed is not None and given != fixed:
+            why = (f"the model was built for batches of {fixed}: batch_input_shape",)
+            self.problems.append(Problem("data.batch_size", "batch_size", str(given), str(fixed), why, "leave batch_size out"))
+        return int(given)
+
+    def whole_batches(self, data: Data | None, path: str = "x") -> None:
+        """Demands that no batch is smaller than a fixed batch size."""
+        fixed = self.model.input_shape[0]
+        if data is not None and fixed is not None and len(data) % fixed:
+            why = (f"the model was built for batches of {fixed}: batch_input_shape",)
+            self.problems.append(Problem("data.length", path, f"of {plural(len(data), 'sample')}", f"a multiple of {fixed}", why))
+
+    def raise_problems(self) -> None:
+        """Raises DescError if anything is wrong."""
+        if self.problems:
+            raise DescError(self.subject, self.problems)
+
+    def _array(self, value: Any, path: str) -> Values | None:
+        array = found_array(self.model.backend.values, value, path, self.problems, remedy="pad sequences to one length")
+        if array is None:
+            return None
+        if array.ndim == 0 or array.size == 0:
+            self.problems.append(Problem("data.form", path, f"of shape {list(array.shape)}", "at least one sample"))
+            return None
+        return array
+
+    def _targets(self, y: Any, inputs: Values | None, path: str) -> Values | None:
+        array = self._array(y, path)
+        if array is None:
+            return None
+        loss, output_shape = self.model.objective.loss, self.model.output_shape
+        expected = loss.target_shape(output_shape)
+        if expected[-1] == 1 and array.ndim == len(expected) - 1:
+            array = array[..., None]
+        before = len(self.problems)
+        self._check_shape(array, expected, path, f"{loss.name} of the model's output, {list(output_shape)}")
+        if len(self.problems) == before:
+            self.problems += [problem.under(path.rpartition(".")[0]) for problem in loss.target_problems(array, output_shape)]
+        return array
+
+    def _check_shape(self, array: Values, expected: Shape, path: str, why: str) -> None:
+        # The batch's size is told by the method that cuts batches.
+        sizes = (None, *expected[1:])
+        if len(array.shape) != len(sizes) or any(size not in (None, own) for size, own in zip(sizes, array.shape, strict=True)):
+            self.problems.append(_shape_problem(path, array.shape, sizes, why))
+
+
+def _shape_problem(path: str, found: Sequence[int], expected: Shape, why: str) -> Problem:
+    return Problem("data.shape", path, f"of shape {list(found)}", str(list(expected)), (why,))
+
+
+# The loop
+
+
+@dataclass
+class History:
+    """What `fit` saw.
+
+    Attributes:
+        epoch: the epochs' numbers, from 0.
+        history: a list of one figure for each epoch, by name: `loss`, `acc`, and `val_loss`, `val_acc` of the validation data. Loss and
+            accuracy of an epoch are averages over its batches, each taken before the batch's update; losses include the regularizers.
+    """
+
+    epoch: list[int] = field(default_factory=list)
+    history: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """Adds an epoch."""
+        self.epoch.append(len(self.epoch))
+        for name, value in figures.items():
+            self.history.setdefault(name, []).append(value)
+
+
+class Averages:
+    """Averages over batches, weighted by their numbers of samples."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._sums = [0.0] * len(names)
+        self._samples = 0
+
+    def add(self, values: Sequence[float], samples: int) -> None:
+        """Adds a batch."""
+        self._sums = [total + value * samples for total, value in zip(self._sums, values, strict=True)]
+        self._samples += samples
+
+    def values(self) -> dict[str, float]:
+        """The averages so far, by name."""
+        return {name: total / self._samples for name, total in zip(self._names, self._sums, strict=True)}
+
+
+def batches(count: int, batch_size: int, order: Values | None = None) -> Iterator[Any]:
+    """The samples of each batch, as an index."""
+    for start in range(0, count, batch_size):
+        part = slice(start, start + batch_size)
+        yield part if order is None else order[part]
+
+
+def evaluate(model: Sequential, data: Data, batch_size: int) -> dict[str, float]:
+    """The loss and the metrics of a model on data."""
+    averages = Averages(model.objective.names)
+    for index in batches(len(data), batch_size):
+        batch = data.part(index)
+        averages.add(model.test_step(batch), len(batch))
+    return averages.values()
+
+
+def fit(model: Sequential, data: Data, validation: Data | None, batch_size: int, epochs: int, *, shuffle: bool, verbose: int) -> History:
+    """Trains a model; see `Sequential.fit`."""
+    history = History()
+    number = len(range(0, len(data), batch_size))
+    with progress_bar(epochs * number, shown=verbose == 1) as advance:
+        for epoch in range(epochs):
+            start = time.perf_counter()
+            averages = Averages(model.objective.names)
+            order = model.backend.random.permutation(len(data)) if shuffle else None
+            for index in batches(len(data), batch_size, order):
+                batch = data.part(index)
+                averages.add(model.train_step(batch), len(batch))
+                advance(f"epoch {epoch + 1}/{epochs}: {_figures(averages.values())}")
+            figures = averages.values()
+            if validation is not None:
+                figures |= {f"val_{name}": value for name, value in evaluate(model, validation, batch_size).items()}
+            history.add(figures)
+            if verbose:
+                print(f"epoch {epoch + 1}/{epochs}: {_figures(figures)} ({time.perf_counter() - start:.1f} s)")
+    return history
+
+
+def _figures(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in values.items())

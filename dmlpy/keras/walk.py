@@ -1,0 +1,219 @@
+"""`Walk`: the arrays of a built recurrent layer, and its passes through the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import RecurrentDirection
+from dmlpy.keras.backend import Array, Backend
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
+from dmlpy.tensors import TensorDesc
+
+_STATES = {"output_single_tensor": "hidden_init_tensor", "output_cell_single_tensor": "cell_mem_init_tensor"}
+"""What a walk ends with, and what the next one of a stateful layer begins with."""
+
+
+class Kind(NamedTuple):
+    """What a recurrent layer is.
+
+    Attributes:
+        plain: DirectML's struct.
+        training: its training form.
+        attributes: activations of all directions, direction, and what else the struct has.
+        return_sequences: whether all steps are wanted, or the last one only.
+        stateful: whether a pass begins with the states in which the last one ended.
+        zero_output_for_mask: whether masked steps give zeros in place of the output before.
+    """
+
+    plain: type[RecurrentDesc]
+    training: type[RecurrentTrainingDesc]
+    attributes: Mapping[str, Any]
+    return_sequences: bool
+    stateful: bool
+    zero_output_for_mask: bool
+
+
+class _Kept(NamedTuple):
+    """A training pass: what its desc is known by, its desc, what it read with its reserve, and the outputs that count."""
+
+    key: tuple[Any, ...]
+    desc: RecurrentTrainingDesc
+    tensors: dict[str, Any]
+    output_mask: Array | None
+
+
+@dataclass
+class Walk:
+    """B samples, T steps, I input_dim, H output_dim, D directions, G gates.
+
+    Attributes:
+        backend: where it runs.
+        kind: the layer.
+        input_dim: I.
+        output_dim: H.
+        constants: weights, recurrence and bias as the desc has them: [1, D, G H, I], [1, D, G H, H], [1, 1, D, 2 G H].
+        descs: of the last pass: the forward operator's, then, after a training step, the gradient's.
+        states: in which the last pass of a stateful layer ended, by the fields that the next one begins with; empty for zeros. Each pass
+            makes new ones.
+    """
+
+    backend: Backend
+    kind: Kind
+    input_dim: int
+    output_dim: int
+    constants: dict[str, Array] = field(init=False)
+    descs: tuple[OperatorDesc, ...] = field(default=(), init=False)
+    states: dict[str, Array] = field(default_factory=dict, init=False)
+    _known: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False)
+    _kept: _Kept | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        rows, ways = self.gates * self.output_dim, self.directions
+        shapes = {
+            "weight_tensor": (1, ways, rows, self.input_dim),
+            "recurrence_tensor": (1, ways, rows, self.output_dim),
+            "bias_tensor": (1, 1, ways, 2 * rows),
+        }
+        self.constants = {name: self.backend.xp.zeros(shape, np.float32) for name, shape in shapes.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy can be trained on, but not go back through a pass of the original; descs are made again.
+        return vars(self) | {"_kept": None, "_known": {}}
+
+    @property
+    def gates(self) -> int:
+        """G."""
+        return len(self.kind.plain.gate_names)
+
+    @property
+    def directions(self) -> int:
+        """D."""
+        count: int = self.kind.attributes["direction"].count
+        return count
+
+    @property
+    def trained(self) -> bool:
+        """Whether there was a training pass to go back through."""
+        return self._kept is not None
+
+    def run(self, x: Array, mask: Array | None, dropout: Mapping[str, Array], *, training: bool) -> Array:
+        """All outputs, [B, T, D, H] in the order of time, or the last ones, [B, D, H].
+
+        Args:
+            x: [B, T, I].
+            mask: [B, T], bool; None, all steps count.
+            dropout: multipliers of x and h, [D, G, B, I] and [D, G, B, H], by field.
+            training: whether `gradients` shall follow.
+        """
+        xp = self.backend.xp
+        batch, steps, _ = x.shape
+        inputs = {"input_tensor": _steps_first(_packed(xp, x)), **self.constants, **dropout}
+        if mask is not None:
+            # Packed, so that its strides follow from the sizes, by which descs are known.
+            inputs["step_mask_tensor"] = _packed(xp, mask, np.bool_).view(np.uint8).T[None, None]
+        outputs, shown = self._outputs(batch, steps)
+        if self.kind.stateful:
+            for output, state in _STATES.items():
+                if output in outputs:
+                    inputs[state] = self.states[state] if self.states else xp.zeros(outputs[output].shape, np.float32)
+        form = self.kind.training if training or dropout or mask is not None else self.kind.plain
+        key = (form, batch, steps, training, *inputs)
+        if key not in self._known:
+            tensors = {name: TensorDesc.of(array) for name, array in (inputs | outputs).items()}
+            desc = form(**tensors, **self.kind.attributes)
+            self._known[key] = desc.with_outputs("reserve_tensor") if training else desc
+        desc = self._known[key]
+        found = self.backend.run(desc, **inputs, **outputs)
+        self.descs = (desc,)
+        if self.kind.stateful:
+            # Packed copies: the caller may write into its output.
+            self.states = {state: outputs[output].copy() for output, state in _STATES.items() if output in outputs}
+        output_mask = None if mask is None else self._output_mask(mask)
+        if training:
+            self._kept = _Kept(key, desc, inputs | {"reserve_tensor": found.reserve_tensor}, output_mask)
+        if output_mask is not None:
+            shown *= output_mask
+        return shown
+
+    def gradients(self, upstream: Array, *, wants_input: bool) -> tuple[dict[str, Array], Array | None]:
+        """The gradients of the constants, by their fields, and that of x in the last training pass if wanted.
+
+        Args:
+            upstream: the gradient of what `run` gave, of its shape.
+            wants_input: whether that of x is computed.
+        """
+        assert self._kept is not None
+        forward, desc, tensors, output_mask = self._kept
+        xp = self.backend.xp
+        upstream = _packed(xp, upstream if output_mask is None else upstream * output_mask)
+        name = "output_sequence" if self.kind.return_sequences else "output_single"
+        given = {f"{name}_gradient_tensor": _steps_first_outputs(upstream)}
+        x = tensors["input_tensor"]
+        outputs = {}
+        if wants_input:
+            _, steps, batch, size = x.shape
+            outputs["input_gradient_tensor"] = _steps_first(xp.empty((batch, steps, size), np.float32))
+        key = (*forward, wants_input)
+        if key not in self._known:
+            self._known[key] = self._gradient_desc(desc, given | outputs, [*self.constants, *(["input_tensor"] if wants_input else [])])
+        gradient = self._known[key]
+        read = {name: array for name, array in tensors.items() if name in gradient.tensors()}
+        found = self.backend.run(gradient, **read, **given, **outputs)
+        self.descs = (desc, gradient)
+        constants = {name: getattr(found, _gradient_of(name)) for name in self.constants}
+        return constants, outputs["input_gradient_tensor"][0].swapaxes(0, 1) if wants_input else None
+
+    def _outputs(self, batch: int, steps: int) -> tuple[dict[str, Array], Array]:
+        """New memory for what is wanted of a pass, by field, and the part of it that the layer shows."""
+        xp, ways, units = self.backend.xp, self.directions, self.output_dim
+        shape = (batch, steps, ways, units) if self.kind.return_sequences else (batch, ways, units)
+        shown = xp.empty(shape, np.float32)
+        fields = self.kind.plain.model_fields
+        outputs = {"output_sequence_tensor" if self.kind.return_sequences else "output_single_tensor": _steps_first_outputs(shown)}
+        if self.kind.stateful:
+            for name in _STATES:
+                if name in fields and name not in outputs:
+                    outputs[name] = _steps_first_outputs(xp.empty((batch, ways, units), np.float32))
+        return outputs, shown
+
+    def _output_mask(self, mask: Array) -> Array | None:
+        """Which outputs stay, for multiplication with them; None, all."""
+        if self.kind.return_sequences:
+            return mask[:, :, None, None] if self.kind.zero_output_for_mask else None
+        if self.kind.zero_output_for_mask:
+            last = 0 if self.kind.attributes["direction"] is RecurrentDirection.BACKWARD else -1
+            return mask[:, last, None, None]
+        # The operator gives the state that was carried; where no step counted, there is no output to repeat.
+        return mask.any(axis=1)[:, None, None] if self.kind.stateful else None
+
+    def _gradient_desc(self, desc: RecurrentTrainingDesc, arrays: Mapping[str, Array], wanted: Iterable[str]) -> OperatorDesc:
+        gradient = desc.gradient(*(_gradient_of(name) for name in wanted))
+        # Described outputs that nothing is told of, like states that are carried on, have no upstream gradient.
+        upstream = {field.name: None for field in gradient.inputs() if field.name.endswith("_gradient_tensor")}
+        return gradient.replace(**upstream | {name: TensorDesc.of(array) for name, array in arrays.items()})
+
+
+def _gradient_of(name: str) -> str:
+    return f"{name.removesuffix('_tensor')}_gradient_tensor"
+
+
+def _packed(xp: Any, array: Array, dtype: Any = np.float32) -> Array:
+    """The values packed: an array that is keeps its memory."""
+    # What counts as contiguous may have any stride, a negative one too, along an axis of one entry; flattening settles them.
+    return xp.ascontiguousarray(array, dtype).reshape(-1).reshape(array.shape)
+
+
+def _steps_first(array: Array) -> Array:
+    """[B, T, I] as [1, T, B, I]."""
+    return array.swapaxes(0, 1)[None]
+
+
+def _steps_first_outputs(array: Array) -> Array:
+    """[B, T, D, H] as [T, D, B, H], [B, D, H] as [1, D, B, H]."""
+    return array.transpose(1, 2, 0, 3) if array.ndim == 4 else array.swapaxes(0, 1)[None]
