@@ -257,8 +257,14 @@ def test_counts_beyond_the_kernels() -> None:
 
 # results
 
-SPLIT: list[tuple[tuple[int, ...], int]] = [((3, 2, 160, 165), 1), ((3, 90, 81, 2), 3), ((5, 150, 151, 3), 3), ((7, 3, 79, 53), 1)]
-"""Sizes of which a group takes several blocks, and the dimension of the channels."""
+SPLIT: list[tuple[tuple[int, ...], int]] = [
+    ((3, 2, 160, 165), 1),
+    ((3, 90, 81, 2), 3),
+    ((5, 150, 151, 3), 3),
+    ((7, 3, 79, 53), 1),
+    ((1, 1, 1, 14 * 2304 + 1), 1),
+]
+"""Sizes of which a group takes several blocks, and the dimension of the channels. Of the last one the last block has a single entry."""
 
 
 @pytest.mark.parametrize(("sizes", "channels"), SPLIT, ids=str)
@@ -305,6 +311,18 @@ def test_small_divisions(monkeypatch: pytest.MonkeyPatch, mode: str, seed: int) 
     seam = CpuSeam(replace(H100, multiprocessors=int(rng.integers(1, 30))))
     check(run(CudaDevice(seam), desc, arrays), desc, arrays)
     seam.check_guards()
+
+
+@pytest.mark.parametrize("entries", [2, 3, 64])
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_mean_that_is_not_finite(entries: int, place: int) -> None:
+    """NaN, wherever in its group an infinity is; other groups know nothing of it."""
+    require("g++")
+    desc, arrays = case(TRAINING, np.random.default_rng(6), (3, entries), (0,))
+    arrays["input_tensor"][1, place] = np.inf
+    found = run(CudaDevice(CpuSeam()), desc, arrays)
+    for name, values in found.items():
+        np.testing.assert_array_equal(np.isnan(values), [[False], [True], [False]] * np.ones_like(values, bool), err_msg=name)
 
 
 @pytest.mark.parametrize("moved", ["x", "dy", "y", "dx", "statistics"])

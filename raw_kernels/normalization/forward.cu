@@ -83,8 +83,7 @@ __device__ inline Centre centre_of(Moments const& moments, float first, float en
     // what the rounding of that sum lost, exactly
     float const added = high - first;
     float const low = (first - (high - added)) + (moments.mean - added);
-    bool const finite = variance == variance;
-    return {finite ? high : variance, finite ? low : variance, variance};
+    return {variance == variance ? high : variance, low, variance};
 }
 
 /// Writes the outputs of training for a group.
