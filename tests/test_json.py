@@ -243,7 +243,7 @@ UNREADABLE: list[tuple[str, Any, str, str, str | None]] = [
         "activation_descs[0].Alpha",
         None,
     ),
-    ("activation of another kind", lstm_json(ActivationDescs=[lstm_json()] * 3), "field.form", "activation_descs", None),
+    ("activation of another kind", lstm_json(ActivationDescs=[lstm_json()] * 3), "field.form", "activation_descs[0].type", None),
     ("activation without a type", lstm_json(ActivationDescs=[{}] * 3), "field.missing", "activation_descs[0].type", None),
 ]
 
