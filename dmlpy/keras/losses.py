@@ -35,12 +35,10 @@ class Loss(ABC):
 
     Attributes:
         name: Keras's name.
-        link: the activation whose logits the loss can be computed from; None: there is none.
         target_type: type of the targets' elements in the device's memory.
     """
 
     name: ClassVar[str]
-    link: ClassVar[type[ActivationDesc] | None] = None
     target_type: ClassVar[type[np.generic]] = np.float32
 
     def target_shape(self, output_shape: Shape) -> Shape:
@@ -55,9 +53,19 @@ class Loss(ABC):
     def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
         """The scores, of the values' shape without its last axis, and the gradient of their sum for the values."""
 
+
+class Crossentropy(Loss):
+    """What the cross-entropies have: they can be computed from what their activation is applied to, where extreme values lose nothing.
+
+    Attributes:
+        link: that activation.
+    """
+
+    link: ClassVar[type[ActivationDesc]]
+
+    @abstractmethod
     def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
         """The scores, and the gradient of their sum for the logits, where the values are `link` of them."""
-        raise NotImplementedError(f"{self.name} has no link")
 
 
 class MeanSquaredError(Loss):
@@ -72,7 +80,7 @@ class MeanSquaredError(Loss):
         return scores, difference
 
 
-class BinaryCrossentropy(Loss):
+class BinaryCrossentropy(Crossentropy):
     """mean(-t * ln(y) - (1 - t) * ln(1 - y)) over the last axis."""
 
     name = "binary_crossentropy"
@@ -96,7 +104,7 @@ class BinaryCrossentropy(Loss):
         return scores.mean(axis=-1), gradient
 
 
-class CategoricalCrossentropy(Loss):
+class CategoricalCrossentropy(Crossentropy):
     """-sum(t * ln(y)) over the last axis. Values that are no softmax's are divided by their sum first."""
 
     name = "categorical_crossentropy"
@@ -119,7 +127,7 @@ class CategoricalCrossentropy(Loss):
         return scores, targets.sum(axis=-1, keepdims=True) * values - targets
 
 
-class SparseCategoricalCrossentropy(Loss):
+class SparseCategoricalCrossentropy(Crossentropy):
     """-ln(y[t]) for a class t: the categorical cross-entropy without one-hot targets."""
 
     name = "sparse_categorical_crossentropy"

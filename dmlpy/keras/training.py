@@ -13,7 +13,7 @@ import numpy as np
 from dmlpy.keras.arguments import found_array
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Layer, Shape
-from dmlpy.keras.losses import BinaryCrossentropy, Loss, SparseCategoricalCrossentropy, score_weights
+from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCategoricalCrossentropy, score_weights
 from dmlpy.keras.progress import progress_bar
 from dmlpy.keras.simple import Dense
 from dmlpy.naming import did_you_mean, plural
@@ -90,7 +90,7 @@ class Objective:
         """
         self._refuse(values, mask, targets)
         backward: Callable[[Array], Array | None] = last.backward
-        if isinstance(last, Dense) and type(last.activation) is self.loss.link:
+        if isinstance(self.loss, Crossentropy) and isinstance(last, Dense) and type(last.activation) is self.loss.link:
             scores, gradient = self.loss.of_logits(targets, values, last.logits, backend)
             backward = last.backward_logits
         else:
