@@ -147,11 +147,11 @@ def versions(library: str) -> dict[str, str]:
 
 
 class Worker:
-    """A library's process. Used in a with statement, at whose end it exits."""
+    """A library's process: a script that is told `--worker` with these arguments. Used in a with statement, at whose end it exits."""
 
-    def __init__(self, library: str, sizes: Sizes) -> None:
+    def __init__(self, script: str, *arguments: object) -> None:
         variables = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(THREADS))
-        command = [sys.executable, __file__, "--worker", library, *map(str, sizes)]
+        command = [sys.executable, script, "--worker", *map(str, arguments)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=os.environ | variables)
 
@@ -176,7 +176,7 @@ class Worker:
 def times(sizes: Sizes, rounds: int) -> dict[str, Any]:
     """Medians and least of both, in turns and alone, and that they compute the same."""
     turns: dict[str, list[float]] = {library: [] for library in STEPS}
-    with Worker("dmlpy", sizes) as own, Worker("torch", sizes) as theirs:
+    with Worker(__file__, "dmlpy", *sizes) as own, Worker(__file__, "torch", *sizes) as theirs:
         workers = {"dmlpy": own, "torch": theirs}
         for worker in workers.values():
             worker.ask("run 1")  # warms up
@@ -201,7 +201,7 @@ def memory(sizes: Sizes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     norms = {}
     for library in STEPS:
-        with Worker(library, sizes) as worker:
+        with Worker(__file__, library, *sizes) as worker:
             worker.ask("run 1")
             found[library] = worker.ask("peak")
             norms[library] = worker.ask("norms")
@@ -237,7 +237,7 @@ def main() -> None:
     report: dict[str, Any] = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "processor": processor(), "threads": THREADS}
     report["load"] = os.getloadavg()
     for library in STEPS:
-        with Worker(library, (1, 1, 1, 1)) as worker:
+        with Worker(__file__, library, 1, 1, 1, 1) as worker:
             report |= worker.ask("versions")
     for sizes in TIMED:
         name = "T {}, B {}, I {}, H {}".format(*sizes)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -26,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.against_torch import REST_S, THREADS, compare, processor, summary, versions
+from tests.benchmarks.against_torch import REST_S, THREADS, Worker, compare, processor, summary, versions
 
 SIZES = (32, 64, 56, 56)
 LAYOUTS = ("NCHW", "NHWC")
@@ -131,37 +130,10 @@ def work(library: str, layout: str) -> None:
         print(json.dumps(answer), flush=True)
 
 
-class Worker:
-    """A library's process. Used in a with statement, at whose end it exits."""
-
-    def __init__(self, library: str, layout: str) -> None:
-        variables = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(THREADS))
-        command = [sys.executable, __file__, "--worker", library, layout]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=os.environ | variables)
-
-    def ask(self, request: str) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(request, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit("a worker has ended; its message stands above")
-        return json.loads(answer)
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def times(layout: str, rounds: int) -> tuple[dict[str, Any], dict[str, str]]:
     """Medians and least of both, in turns and alone, by pass; the versions; and that both compute the same."""
     found: dict[str, Any] = {}
-    with Worker("dmlpy", layout) as own, Worker("torch", layout) as theirs:
+    with Worker(__file__, "dmlpy", layout) as own, Worker(__file__, "torch", layout) as theirs:
         workers = {"dmlpy": own, "torch": theirs}
         for which in PASSES:
             turns: dict[str, list[float]] = {library: [] for library in workers}
