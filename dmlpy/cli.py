@@ -91,13 +91,13 @@ def _options(
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
-    """Tells dmlpy's errors on stderr, without a traceback; exit status 1."""
+def _reported(status: int = 1) -> Iterator[None]:
+    """Tells dmlpy's errors on stderr, without a traceback, and ends with an exit status."""
     try:
         yield
     except dmlpy.DmlError as error:
         _warn(str(error))
-        raise typer.Exit(1) from None
+        raise typer.Exit(status) from None
 
 
 def _warn(text: str) -> None:
@@ -122,6 +122,7 @@ ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="Th
 LevelOption = Annotated[
     str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
 
@@ -191,7 +192,7 @@ def run(
         found = dmlpy.device(device) if not adapter else _adapter(adapter)
         loaded = load(path, Folders.of(path, input_path, output_path), level)
         for warning in loaded.warnings:
-            _warn(f"warning: {warning}")
+            _warn("\n".join(f"warning: {text}" for text in warning.sentences(str(path))))
         typer.echo(f"Running on '{found.describe()['name']}'")
         options = RunOptions(
             iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples, debug=debug, print_commands=print_commands
@@ -211,34 +212,38 @@ def _adapter(part: str) -> Device:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="A model, or one operator's desc.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, single descs, graphs, serialized graphs.")],
     feature_level: LevelOption = "6_4",
     strict: Annotated[bool, typer.Option("--strict", help="Also DirectML's rules for buffers (a model is always checked so).")] = False,
+    lenient: Annotated[
+        bool,
+        typer.Option("--lenient", help="Let edges of graphs join data types, and inputs feed nothing (a dump is always checked so)."),
+    ] = False,
     input_path: InputOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Check a model, or one desc, and list all problems. The exit status is 1 if there are any."""
+    """Check files and list all problems. The exit status is 1 if there are any, 2 if a file cannot be read."""
     from dmlpy.checking import parse_level
     from dmlpy.dxdispatch.checker import check_file
-    from dmlpy.dxdispatch.output import printable
-    from dmlpy.dxdispatch.report import MAX_FINDINGS, ModelError
+    from dmlpy.dxdispatch.report import MAX_FINDINGS
 
-    with _reported():
+    with _reported(2):
         level = parse_level(feature_level)
-        report = check_file(file, level, strict=strict, input_path=input_path)
+        reports = []
+        for file in files:
+            reports.append(report := check_file(file, level, strict=strict, lenient=lenient, input_path=input_path))
+            if not as_json:
+                for warning in report.warnings:
+                    _warn("\n".join(f"warning: {text}" for text in warning.sentences(str(file))))
+                for finding in report.findings[:MAX_FINDINGS]:
+                    if finding.table is not None:
+                        _show(finding.table)
+                typer.echo(report.text())
+        count = sum(report.problem_count for report in reports)
         if as_json:
-            typer.echo(json.dumps(report.to_dict(), indent=2))
-        elif not report.findings:
-            for warning in report.warnings:
-                _warn(f"warning: {warning}")
-            typer.echo(f"{file}: no problems")
-        else:
-            for finding in report.findings[:MAX_FINDINGS]:
-                if finding.table is not None:
-                    _show(finding.table)
-            typer.echo(printable(str(ModelError(file, report.findings))))
-        if report.findings:
-            raise typer.Exit(1)
+            typer.echo(json.dumps({"files": [report.to_dict() for report in reports], "problems": count}, indent=2))
+        if count:
+            raise typer.Exit(1 if all(report.readable for report in reports) else 2)
 
 
 @app.command()
@@ -249,11 +254,12 @@ def explain(
     feature_level: LevelOption = "6_4",
 ) -> None:
     """Show an operator's struct: members, sizes, types, rules, support. Without a name, list the operators."""
+    from dmlpy import catalog
     from dmlpy import explain as explanations
 
     with _reported():
         if operator is None:
-            _show(_operators())
+            _show(catalog.operators_table(catalog.operators()))
             return
         found = explanations.explain(operator, feature_level)
         typer.echo(found.summary)
@@ -273,30 +279,56 @@ def explain(
                 typer.echo(f"  {text}  [{name}]")
             typer.echo()
         typer.echo("\n".join(found.facts()))
+        if found.example:
+            typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
 
 
-def _operators() -> Table:
-    from dmlpy.descs import OPERATORS
-    from dmlpy.render import Table
+@app.command()
+def ops(
+    family: Annotated[str | None, typer.Option("--family", metavar="F", help="Only this family.", show_default=False)] = None,
+    feature_level: Annotated[
+        str | None, typer.Option("--feature-level", metavar="LEVEL", help="Only what this level has.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the operators: family, feature level, the kinds of devices that run them, and whose results the tests compare theirs with."""
+    from dmlpy import catalog
+    from dmlpy.checking import parse_level
 
-    devices = dmlpy.list_devices()
-    rows = tuple(
-        (
-            kind.type_name,
-            kind.__name__,
-            "dmlpy's own" if kind.own else str(kind.introduced()),
-            ", ".join(item.name for item in devices if item.runs(kind)) or "described only",
-        )
-        for kind in OPERATORS.values()
-    )
-    return Table("Operators", ("operator", "class", "from level", "runs on"), rows)
+    with _reported():
+        level = None if feature_level is None else parse_level(feature_level)
+        found = catalog.operators(family=family, feature_level=level)
+        if as_json:
+            typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
+        else:
+            _show(catalog.operators_table(found))
+
+
+@app.command()
+def levels(
+    level: Annotated[str | None, typer.Argument(metavar="LEVEL", help="Like 5_0 or 5.0.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each feature level brought, or all about one of them."""
+    from dmlpy import catalog
+    from dmlpy.checking import parse_level
+
+    with _reported():
+        wanted = None if level is None else parse_level(level)
+        found = [item for item in catalog.levels() if wanted in (None, item.level)]
+        if as_json:
+            typer.echo(json.dumps([item.to_dict() for item in found], indent=2))
+        elif wanted is None:
+            _show(catalog.levels_table(found))
+        else:
+            typer.echo(found[0].text())
 
 
 @app.command()
 def info() -> None:
     """Show the devices, the versions, and which operators run where."""
-    from dmlpy.descs import OPERATORS
     from dmlpy.enums import FeatureLevel
+    from dmlpy.registry import OPERATORS
 
     with _reported():
         for name, version in versions().items():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING, overload
 
-from dmlpy.checking import LATEST, check, parse_level
+from dmlpy.checking import LATEST, Checkable, check, parse_level
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
@@ -13,9 +14,25 @@ from dmlpy.enums import FeatureLevel, HResult
 from dmlpy.problems import CompileError, DescError, Problem
 from dmlpy.structs import brief
 
+if TYPE_CHECKING:
+    from dmlpy.devices.graph import CompiledGraph
+    from dmlpy.graphs import Graph
 
-def compile(desc: OperatorDesc, device: Device | str | None = None, feature_level: FeatureLevel | str | int = LATEST) -> CompiledOperator:
-    """Checks a desc and plans its work on a device. Equal descs give the same object, as long as it is in the cache.
+
+@overload
+def compile(
+    desc: OperatorDesc, device: Device | str | None = None, feature_level: FeatureLevel | str | int = LATEST
+) -> CompiledOperator: ...
+@overload
+def compile(desc: Graph, device: Device | str | None = None, feature_level: FeatureLevel | str | int = LATEST) -> CompiledGraph: ...
+
+
+def compile(
+    desc: OperatorDesc | Graph, device: Device | str | None = None, feature_level: FeatureLevel | str | int = LATEST
+) -> CompiledOperator | CompiledGraph:
+    """Checks a desc or a graph and plans its work on a device. Equal descs give the same object, as long as it is in the cache.
+
+    A graph is checked leniently: what DirectML takes, runs.
 
     Args:
         desc: what to run.
@@ -24,12 +41,14 @@ def compile(desc: OperatorDesc, device: Device | str | None = None, feature_leve
 
     Raises:
         CompileError: the desc breaks rules (all of them are told), or the device does not run the operator yet.
-        DescError: `desc` is no operator's desc, or there is no such level.
+        DescError: `desc` is neither, or there is no such level.
         DeviceError: there is no such device.
     """
-    if not isinstance(desc, OperatorDesc):
-        raise DescError("compile", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...)")])
-    return _compile(desc, find_device(device), parse_level(feature_level))
+    if isinstance(desc, OperatorDesc):
+        return _compile(desc, find_device(device), parse_level(feature_level))
+    if not isinstance(desc, Checkable):
+        raise DescError("compile", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
+    return _compile_graph(desc, find_device(device), parse_level(feature_level))
 
 
 @lru_cache(maxsize=512)
@@ -44,3 +63,21 @@ def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel) -> Compile
         )
         raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
     return CompiledOperator(desc, device, level, with_owned_inputs(plan, desc, device))
+
+
+def _compile_graph(graph: Graph, device: Device, level: FeatureLevel) -> CompiledGraph:
+    from dmlpy.devices.graph import CompiledGraph, unrunnable
+
+    problems = graph.check(level, lenient=True) or unrunnable(graph)
+    operators: dict[int, CompiledOperator] = {}
+    for index, node in enumerate(() if problems else graph.nodes):
+        try:
+            if (desc := getattr(node, "operator", None)) is not None:
+                operators[index] = _compile(desc, device, level)
+        except CompileError as error:
+            problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
+    if problems:
+        codes = {problem.code for problem in problems}
+        hresult = HResult.E_NOTIMPL if codes <= {"operator.not_built", "graph.copy"} else None
+        raise CompileError(graph.name or graph.c_name, problems, hresult)
+    return CompiledGraph(graph, device, level, operators)

@@ -1,4 +1,4 @@
-"""`OperatorDesc`: the base of every operator's struct, the markers on its fields, and the registry of all operators.
+"""`OperatorDesc`: the base of every operator's struct.
 
 An operator's class is the source of everything known about it: its annotated fields carry the kind of each tensor, its sizes and its
 type; `support` its levels; `@size` and `@rule` methods what no pattern can say. Checks, inference, documentation and schemas read them.
@@ -7,136 +7,26 @@ type; `support` its levels; `@size` and `@rule` methods what no pattern can say.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from types import FunctionType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
-from dmlpy.enums import FeatureLevel
+from pydantic import BeforeValidator
+
+from dmlpy.enums import DataType, FeatureLevel
+from dmlpy.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
 from dmlpy.naming import c_member, did_you_mean, plural
 from dmlpy.problems import DescError, Problem
-from dmlpy.sizes import Sizes, Term, UnboundSymbolError, align, parse, run_of, show
-from dmlpy.structs import Struct, brief, c_value, unwrap
-from dmlpy.support import Since, TypeSet
+from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, operator_class, short_name
+from dmlpy.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
+from dmlpy.structs import Signed, Struct, brief, c_value, half_of_bits, read_json, unwrap
+from dmlpy.support import Since, TypeSet, row_at
 from dmlpy.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlpy.render import Table
-
-C_PREFIX = "DML_OPERATOR_"
-OWN_PREFIX = "DMLPY_OPERATOR_"
-"""What the type names of operators begin with that DirectML does not have."""
-
-
-class In:
-    """Marks a tensor field as an input.
-
-    Args:
-        pattern: its sizes (see `dmlpy.sizes`).
-        types: a set of types of its own, or the name of the type variable that it shares with others.
-        constant: whether it usually stays the same from dispatch to dispatch, so that `prepare` packs it once.
-        at_most: the symbol that no value in it may exceed.
-        null_when_fused: whether it is null while the operator is part of another struct (activations).
-        required: whether the C struct must have it though a desc may be built without it, so that `with_outputs` can describe it.
-        if_half: what to do where a size is half of what it should be.
-        reserve: whether a forward operator leaves it for its gradient, so that it belongs to one configuration.
-    """
-
-    output = False
-
-    def __init__(
-        self,
-        pattern: str,
-        types: TypeSet | str = "T",
-        *,
-        constant: bool = False,
-        at_most: str | None = None,
-        null_when_fused: bool = False,
-        required: bool = False,
-        if_half: str | None = None,
-        reserve: bool = False,
-    ) -> None:
-        self.pattern = pattern
-        self.terms = parse(pattern)
-        self.types = types
-        self.constant = constant
-        self.at_most = at_most
-        self.null_when_fused = null_when_fused
-        self.required = required or null_when_fused
-        self.if_half = if_half
-        self.reserve = reserve
-
-
-class Out(In):
-    """Marks a tensor field as an output; arguments as for `In`."""
-
-    output = True
-
-
-@dataclass(frozen=True)
-class TensorField:
-    """A tensor member of an operator's struct."""
-
-    name: str
-    marker: In
-    optional: bool
-    """Whether the struct may leave it null."""
-
-
-@dataclass(frozen=True)
-class Breach:
-    """What a `@rule` yields when it is broken: the same facts as a `Problem`, without the code."""
-
-    path: str
-    found: str
-    expected: str
-    why: tuple[str, ...] = ()
-    remedy: str | None = None
-
-
-RuleMethod = Callable[[Any, Sizes, FeatureLevel], Iterable[Breach]]
-
-
-def size(because: str) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
-    """Marks a method as the value of the symbol of its name, given by an attribute; `because` names the attribute."""
-
-    def mark(method: Callable[[Any], int]) -> Callable[[Any], int]:
-        method.dml_because = because  # type: ignore[attr-defined]
-        return method
-
-    return mark
-
-
-def derived(text: str) -> Callable[[Callable[[Any, Sizes], int]], Callable[[Any, Sizes], int]]:
-    """Marks a method as the value of the symbol of its name, computed from other symbols; `text` is the formula.
-
-    A symbol that is unbound leaves the derived one unbound too. Methods run in the order of definition.
-    """
-
-    def mark(method: Callable[[Any, Sizes], int]) -> Callable[[Any, Sizes], int]:
-        method.dml_derived = text  # type: ignore[attr-defined]
-        return method
-
-    return mark
-
-
-def rule(text: str) -> Callable[[RuleMethod], RuleMethod]:
-    """Marks a method as a rule: it yields a `Breach` for each way in which the desc breaks it.
-
-    The method's name is the problem's code; `text` states the rule for documentation.
-    """
-
-    def mark(method: RuleMethod) -> RuleMethod:
-        method.dml_rule = text  # type: ignore[attr-defined]
-        return method
-
-    return mark
-
-
-OPERATORS: dict[str, type[OperatorDesc]] = {}
-"""Every operator's class by its type name: `DML_OPERATOR_RNN`."""
 
 
 class OperatorDesc(Struct):
@@ -149,7 +39,13 @@ class OperatorDesc(Struct):
     """Whether the operator is dmlpy's own: directml.h does not have it, and no feature level limits it."""
 
     support: ClassVar[tuple[Since, ...]] = ()
-    """The support table, lowest level first; the first row's level is the operator's own."""
+    """The support table, lowest level first."""
+
+    since: ClassVar[str] = ""
+    """The feature level that brought the operator, where it is not that of the table's first row."""
+
+    scalars: ClassVar[Mapping[str, str]] = {}
+    """Members that are a DML_SCALAR_UNION, each with the attribute or tensor field whose element type it is read as."""
 
     in_place: ClassVar[bool] = False
     """Whether an output may use the same memory as an input of the same layout."""
@@ -167,7 +63,7 @@ class OperatorDesc(Struct):
             cls.own = own is not None
             cls.type_name = (OWN_PREFIX if cls.own else C_PREFIX) + (dml or own or "")
             cls.c_name = f"DMLPY_{own}_OPERATOR_DESC" if cls.own else f"DML_{dml}_OPERATOR_DESC"
-            OPERATORS[cls.type_name] = cls
+            OPERATORS.add(cls.type_name, cls)
 
     if not TYPE_CHECKING:
 
@@ -180,6 +76,11 @@ class OperatorDesc(Struct):
         return short_name(cls.type_name)
 
     @classmethod
+    def family(cls) -> str:
+        """The file or folder of `dmlpy.operators` that describes it: `recurrent`."""
+        return cls.__module__.removeprefix("dmlpy.operators.").partition(".")[0]
+
+    @classmethod
     @cache
     def tensor_fields(cls) -> tuple[TensorField, ...]:
         """The tensor members in the struct's order."""
@@ -187,7 +88,21 @@ class OperatorDesc(Struct):
         for name, info in cls.model_fields.items():
             marker = next((item for item in info.metadata if isinstance(item, In)), None)
             if marker is not None:
-                fields.append(TensorField(name, marker, type(None) in get_args(info.annotation) and not marker.required))
+                kinds = (info.annotation, *get_args(info.annotation)) if get_origin(info.annotation) is UnionType else (info.annotation,)
+                listed = any(get_origin(kind) is tuple for kind in kinds)
+                optional = type(None) in get_args(info.annotation) and not marker.required
+                fields.append(TensorField(name, marker, optional, listed))
+        return tuple(fields)
+
+    @classmethod
+    @cache
+    def attribute_fields(cls) -> tuple[AttributeField, ...]:
+        """The members that are no tensors, in the struct's order, with what they may hold."""
+        fields = []
+        for name in cls.attribute_names():
+            marks = cls.model_fields[name].metadata
+            limits = next((mark for mark in marks if isinstance(mark, Limits)), Limits())
+            fields.append(AttributeField(name, limits, any(isinstance(mark, Signed) for mark in marks)))
         return tuple(fields)
 
     @classmethod
@@ -232,20 +147,88 @@ class OperatorDesc(Struct):
     @classmethod
     def introduced(cls) -> FeatureLevel:
         """The lowest feature level that has the operator."""
-        return min(row.level for row in cls.support)
+        return FeatureLevel.parse(cls.since) if cls.since else min(row.level for row in cls.support)
+
+    @classmethod
+    @cache
+    def _possible_dims(cls, name: str) -> tuple[int, int]:
+        """Least and most dimensions of a tensor field at any level."""
+        spans = [row.dims_for(name) for row in cls.support]
+        return min(least for least, _ in spans), max(most for _, most in spans)
+
+    def rows(self) -> tuple[Since, ...]:
+        """The rows of the support table that are for a desc with these attributes."""
+        return tuple(row for row in self.support if row.applies_to(self))
 
     @classmethod
     def _read_member(cls, name: str, value: Any) -> Any:
-        if value is None or isinstance(value, TensorDesc) or name not in {field.name for field in cls.tensor_fields()}:
+        field = next((field for field in cls.tensor_fields() if field.name == name), None)
+        if field is None or value is None:
+            return value
+        if not field.listed:
+            return cls._read_tensor(value)
+        if isinstance(value, str | bytes | Mapping | TensorDesc) or not isinstance(value, Iterable):
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a sequence of TensorDesc")])
+        tensors, problems = [], []
+        for index, item in enumerate(value):
+            try:
+                tensors.append(cls._read_tensor(item))
+            except DescError as error:
+                problems += [problem.under(f"[{index}]") for problem in error.problems]
+        if problems:
+            raise DescError(cls.c_name, problems)
+        return tuple(tensors)
+
+    @classmethod
+    def _read_tensor(cls, value: Any) -> TensorDesc:
+        if isinstance(value, TensorDesc):
             return value
         if isinstance(value, Mapping):
             return TensorDesc.from_dict(value)
         remedy = "describe the array with TensorDesc.of(array)" if hasattr(value, "shape") else None
         raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a TensorDesc", remedy=remedy)])
 
+    @classmethod
+    def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        values, problems = super()._by_python_name(members)
+        for name, companion in cls.scalars.items():
+            # The 16 bits of a half are told as an integer: C has no type for the number.
+            given = values.get(name)
+            bits = given.get("UInt16") if isinstance(given, Mapping) and len(given) == 1 else None
+            if isinstance(bits, int) and 0 <= bits < 2**16 and cls._element_type(values.get(companion)) is DataType.FLOAT16:
+                values[name] = half_of_bits(bits)
+        return values, problems
+
+    @staticmethod
+    def _element_type(told: Any) -> DataType | None:
+        told = told.get("DataType", told.get("data_type")) if isinstance(told, Mapping) else getattr(told, "data_type", told)
+        try:
+            return DataType.parse(told)
+        except ValueError:
+            return None
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Every place for a tensor, described or not, in the order of the struct: what binding counts."""
+        found: list[Slot] = []
+        for field in self.tensor_fields():
+            value = getattr(self, field.name)
+            if field.listed:
+                found += [Slot(f"{field.name}[{index}]", field, tensor, index) for index, tensor in enumerate(value or ())]
+            else:
+                found.append(Slot(field.name, field, value))
+        return tuple(found)
+
+    def input_slots(self) -> tuple[Slot, ...]:
+        """The slots of the inputs."""
+        return tuple(slot for slot in self.slots() if not slot.field.marker.output)
+
+    def output_slots(self) -> tuple[Slot, ...]:
+        """The slots of the outputs."""
+        return tuple(slot for slot in self.slots() if slot.field.marker.output)
+
     def tensors(self) -> dict[str, TensorDesc]:
-        """The tensors that the desc describes, by field, in the struct's order."""
-        return {field.name: desc for field in self.tensor_fields() if (desc := getattr(self, field.name)) is not None}
+        """The tensors that the desc describes by place (`input_tensor`, `input_tensors[0]`), in the struct's order."""
+        return {slot.place: slot.tensor for slot in self.slots() if slot.tensor is not None}
 
     def reserve_configuration(self) -> dict[str, Any]:
         """What a reserve of this desc belongs to: a gradient takes only one whose configuration equals its own."""
@@ -262,19 +245,22 @@ class OperatorDesc(Struct):
         for symbol, because in self.size_methods().items():
             value = getattr(self, because)
             known.settle(symbol, getattr(self, symbol)(), f"{because} is {value}")
-        for field in self.tensor_fields():
-            desc = getattr(self, field.name)
-            if desc is None:
+        for slot in self.slots():
+            if slot.tensor is None:
                 continue
-            pattern = self.terms(field)
-            terms = align(pattern, len(desc.sizes))
-            if terms is not None and (run := run_of(pattern, len(desc.sizes))):
-                known.vote(*run, f"{field.name}.sizes")
+            sizes, pattern = slot.tensor.sizes, self.terms(slot.field)
+            least, most = self._possible_dims(slot.field.name)
+            # A tensor of a rank that no level takes is wrong itself: it has no say in what the others should be.
+            terms = self.aligned(slot, len(sizes)) if least <= len(sizes) <= most else None
+            if terms is not None and (run := run_of(pattern, len(sizes))):
+                known.vote(*run, f"{slot.place}.sizes")
             for axis, term in enumerate(terms or ()):
-                known.vote(term, desc.sizes[axis], f"{field.name}.sizes[{axis}]")
+                known.vote(term, sizes[axis], f"{slot.place}.sizes[{axis}]")
             if terms is None:
                 # Leading ones forgotten or added are the usual slip: the last dimensions still tell what is meant.
-                for term, length in zip(reversed(pattern), reversed(desc.sizes), strict=False):
+                for term, length in zip(reversed(pattern), reversed(sizes), strict=False):
+                    if term.run:
+                        break
                     known.hint(term, length)
         for symbol, formula in self.derived_sizes().items():
             with suppress(UnboundSymbolError):
@@ -284,6 +270,14 @@ class OperatorDesc(Struct):
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         """The size pattern of a tensor in this desc: the field's own, unless an attribute or another tensor changes it."""
         return field.marker.terms
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        """A term for each dimension of a tensor of so many; None if the pattern has another count."""
+        return align(self.terms(slot.field), dimension_count)
+
+    def type_variable(self, field: TensorField) -> TypeSet | str:
+        """The set of types, or the type variable, of a tensor in this desc: the field's own, unless an attribute changes it."""
+        return field.marker.types
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         """What to change where a tensor's sizes are not those of its pattern, if an attribute makes up the pattern."""
@@ -306,11 +300,16 @@ class OperatorDesc(Struct):
                 expected = f"one of {', '.join(outputs)}"
                 problems.append(Problem("field.unknown", spelling, "no output", expected, remedy=did_you_mean(spelling, outputs)))
                 continue
+            if outputs[name].listed:
+                expected = "a TensorDesc for each: no input tells how many there are, and how large"
+                problems.append(Problem("size.unknown", name, "not determined", expected))
+                continue
             sizes = self.sizes().infer(self.terms(outputs[name]))
             if sizes is None:
                 # A list of reasons that is empty would let the output be left out silently.
-                missing = Problem("size.unknown", name, "not determined", "an input tensor that tells its sizes")
-                problems += list(self._undetermined(outputs[name])) or [missing]
+                remedy = "dml.check(desc) tells what stands in the way"
+                missing = Problem("size.unknown", name, "not determined", "an input tensor that tells its sizes", remedy=remedy)
+                problems += list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
                 continue
             wanted[name] = TensorDesc(data_type=self._variable_type(outputs[name]), sizes=sizes)
         if problems:
@@ -322,23 +321,38 @@ class OperatorDesc(Struct):
         return tuple(field.name for field in self.outputs())
 
     def _undetermined(self, output: TensorField) -> Iterator[Problem]:
+        """Why an output's sizes are unknown: a symbol that a tensor of a wrong rank hides, or one that attributes do not determine."""
         known = self.sizes()
-        for symbol in (term.symbol for term in self.terms(output) if term.symbol is not None and term.symbol not in known):
-            for field in self.inputs():
-                desc, pattern = getattr(self, field.name), self.terms(field)
-                if desc is not None and any(term.symbol == symbol for term in pattern):
+        for term in self.terms(output):
+            symbol = f"len({term.symbol})" if term.run else term.symbol
+            if symbol is None or symbol in known:
+                continue
+            if (formula := self.derived_sizes().get(term.symbol or "")) is not None:
+                remedy = "dml.check(desc) tells what stands in the way"
+                yield Problem("size.unknown", output.name, "not determined", f"{term} = {formula}", remedy=remedy)
+                return  # the others follow from the same inputs and attributes
+            for field in () if term.run else self.inputs():
+                desc, pattern = None if field.listed else getattr(self, field.name), self.terms(field)
+                if desc is not None and any(other.symbol == symbol for other in pattern):
                     expected = f"{len(pattern)} dimensions, {show(pattern)}"
                     found = f"{plural(len(desc.sizes), 'dimension')} {list(desc.sizes)}"
                     yield Problem("size.unknown", f"{field.name}.sizes", found, expected, (f"{output.name} needs {symbol}",))
 
     def _variable_type(self, field: TensorField) -> Any:
-        if not isinstance(field.marker.types, str):
-            return min(field.marker.types)
-        same = [item for item in self.tensor_fields() if item.marker.types == field.marker.types and getattr(self, item.name) is not None]
+        variable = self.type_variable(field)
+        if not isinstance(variable, str):
+            return min(variable)
+        same = [slot for slot in self.slots() if slot.tensor is not None and self.type_variable(slot.field) == variable]
+        inputs = [slot for slot in same if not slot.field.marker.output]
+        told = [attribute for attribute in self.attribute_fields() if attribute.limits.type_of == field.name]
+        if told and not inputs:
+            return getattr(self, told[0].name)
         # Where no input is described, another output told the sizes: it tells the type too.
-        telling = [item for item in same if not item.marker.output] or same
-        held = [getattr(self, item.name).data_type for item in telling]
-        return max(held, key=held.count)
+        held = [slot.tensor.data_type for slot in inputs or same if slot.tensor is not None]
+        allowed = row_at(self.rows() or self.support, max(FeatureLevel)).types[variable]
+        # Where none of them may be, the output is as wrong as they are: another type would seem to be what they should have.
+        votes = [data_type for data_type in held if data_type in allowed] or held or [min(allowed)]
+        return max(votes, key=votes.count)
 
     def to_dict(self, *, flat: bool = False) -> dict[str, Any]:
         """The desc as JSON data in the C spelling, in the form of DxDispatch models.
@@ -347,7 +361,7 @@ class OperatorDesc(Struct):
             flat: members beside `Type` instead of nested in `Desc`.
         """
         members: dict[str, Any] = {}
-        counted = {counted: spelling for spelling, counted in self.c_counts.items()}
+        counted = self.counts_before()
         for name in type(self).model_fields:
             value = getattr(self, name)
             if value is None:
@@ -380,6 +394,9 @@ class OperatorDesc(Struct):
             raise DescError("operator", [Problem("field.missing", "type", "missing", "an operator's type, like DML_OPERATOR_RNN")])
         if not issubclass(kind, cls):
             raise DescError(cls.c_name, [Problem("field.form", "type", kind.type_name, cls.type_name or f"a kind of {cls.__name__}")])
+        nested = next((value for key, value in data.items() if str(key).lower() == "desc"), None)
+        if kind.member_named("Type") is not None and isinstance(nested, Mapping) and "Type" in nested:
+            members["Type"] = nested["Type"]  # beside the operator's own type, a member like any other: RANDOM_GENERATOR has it
         return kind._from_members(members)
 
     @classmethod
@@ -405,13 +422,7 @@ class OperatorDesc(Struct):
         Raises:
             DescError: as `from_dict`, or the text is no JSON.
         """
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise DescError(
-                cls.c_name or "operator", [Problem("json.syntax", "", "not JSON", "a JSON object", why=(str(error),))]
-            ) from None
-        return cls.from_dict(data)
+        return cls.from_dict(read_json(text, cls.c_name or "operator"))
 
     def table(self, problems: Iterable[Problem] = ()) -> Table:
         """The members with their layouts; those that the problems concern are marked."""
@@ -428,11 +439,10 @@ class OperatorDesc(Struct):
             elif value is None:
                 continue
             kind = "attribute" if name not in markers else "output" if markers[name].output else "input"
-            if isinstance(value, TensorDesc):
-                strides = " ".join(map(str, value.element_strides if value.strides is None else value.strides))
-                cells = (str(value.data_type), " ".join(map(str, value.sizes)), strides, str(value.size_in_bytes), value.layout())
-            else:
-                cells = ("", show_attribute(value), "", "", "")
+            if isinstance(value, tuple) and name in markers:
+                rows += [(f"{name}[{index}]", kind, *tensor_cells(tensor)) for index, tensor in enumerate(value)]
+                continue
+            cells = tensor_cells(value) if isinstance(value, TensorDesc) else ("", show_attribute(value), "", "", "")
             rows.append((name, kind, *cells))
         headings = ("field", "kind", "type", "sizes", "strides", "bytes", "layout")
         return Table(f"{self.c_name}", headings, tuple(rows), frozenset(marked))
@@ -447,9 +457,10 @@ class OperatorDesc(Struct):
         return self.table().to_html()
 
 
-def short_name(type_name: str) -> str:
-    """An operator's type name without its prefix: `RNN` of `DML_OPERATOR_RNN`."""
-    return type_name.removeprefix(C_PREFIX).removeprefix(OWN_PREFIX)
+def tensor_cells(tensor: TensorDesc) -> tuple[str, str, str, str, str]:
+    """A tensor's type, sizes, strides, bytes and layout for a table."""
+    strides = " ".join(map(str, tensor.element_strides if tensor.strides is None else tensor.strides))
+    return str(tensor.data_type), " ".join(map(str, tensor.sizes)), strides, str(tensor.size_in_bytes), tensor.layout()
 
 
 def show_attribute(value: Any) -> str:
@@ -465,22 +476,17 @@ def show_attribute(value: Any) -> str:
     return str(value)
 
 
-def operator_class(type_name: Any) -> type[OperatorDesc]:
-    """The class of an operator's type name, long or short (`DML_OPERATOR_RNN`, `RNN`).
+class FusableDesc(OperatorDesc):
+    """An operator that other structs may hold as a function. Inside one its tensors are null; on its own it needs them."""
 
-    Raises:
-        DescError: dmlpy has no such operator; the nearest name is told.
-    """
-    if isinstance(type_name, str):
-        for spelling in (type_name, C_PREFIX + type_name, OWN_PREFIX + type_name):
-            if spelling in OPERATORS:
-                return OPERATORS[spelling]
-    full_names = {short_name(known): known for known in OPERATORS}
-    given = short_name(type_name) if isinstance(type_name, str) else None
-    remedy = did_you_mean(given, full_names, full_names.__getitem__)
-    expected = f"an operator that dmlpy describes ({len(OPERATORS)} so far)"
-    why = ("DirectML's other operators are not built yet: dmlpy explain lists those that are",)
-    raise DescError("operator", [Problem("operator.unknown", "type", brief(type_name), expected, why, remedy)])
+
+if TYPE_CHECKING:
+    from dmlpy.structs import Member
+
+    TensorDescs = Member[tuple[TensorDesc, ...], Iterable[TensorDesc]]
+else:
+    TensorDescs = Annotated[tuple[TensorDesc, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, Iterable) else value)]
+    """An array of tensors: JOIN's inputs, SPLIT's outputs."""
 
 
 class SomeOutputDesc(OperatorDesc):

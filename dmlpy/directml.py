@@ -1,161 +1,57 @@
-"""The names of directml.h: `DML_RNN_OPERATOR_DESC` is `dmlpy.RNNDesc`, and so on for every struct and enumeration that dmlpy has.
+"""The names of directml.h: `DML_RNN_OPERATOR_DESC` is `dmlpy.RNNDesc`, and so on for every struct, enumeration and constant that dmlpy has.
 
-For code that is carried over from C: `from dmlpy.directml import *`.
+For code that is carried over from C: `from dmlpy.directml import *`. What type checkers read, `directml.pyi`, is printed by
+`python -m dmlpy.directml`.
 """
 
-from dmlpy.enums import DataType as DML_TENSOR_DATA_TYPE
-from dmlpy.enums import FeatureLevel as DML_FEATURE_LEVEL
-from dmlpy.enums import RecurrentDirection as DML_RECURRENT_NETWORK_DIRECTION
-from dmlpy.enums import TensorFlags as DML_TENSOR_FLAGS
-from dmlpy.enums import TensorType as DML_TENSOR_TYPE
-from dmlpy.operators.activation import ActivationCeluDesc as DML_ACTIVATION_CELU_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationEluDesc as DML_ACTIVATION_ELU_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationGeluDesc as DML_ACTIVATION_GELU_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationHardmax1Desc as DML_ACTIVATION_HARDMAX1_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationHardmaxDesc as DML_ACTIVATION_HARDMAX_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationHardSigmoidDesc as DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationHardSwishDesc as DML_ACTIVATION_HARD_SWISH_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationIdentityDesc as DML_ACTIVATION_IDENTITY_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationLeakyReluDesc as DML_ACTIVATION_LEAKY_RELU_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationLinearDesc as DML_ACTIVATION_LINEAR_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationLogSoftmax1Desc as DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationLogSoftmaxDesc as DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationParameterizedReluDesc as DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationParametricSoftplusDesc as DML_ACTIVATION_PARAMETRIC_SOFTPLUS_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationReluDesc as DML_ACTIVATION_RELU_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationReluGradDesc as DML_ACTIVATION_RELU_GRAD_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationScaledEluDesc as DML_ACTIVATION_SCALED_ELU_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationScaledTanhDesc as DML_ACTIVATION_SCALED_TANH_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationShrinkDesc as DML_ACTIVATION_SHRINK_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationSigmoidDesc as DML_ACTIVATION_SIGMOID_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationSoftmax1Desc as DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationSoftmaxDesc as DML_ACTIVATION_SOFTMAX_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationSoftplusDesc as DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationSoftsignDesc as DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationSwishDesc as DML_ACTIVATION_SWISH_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationTanhDesc as DML_ACTIVATION_TANH_OPERATOR_DESC
-from dmlpy.operators.activation import ActivationThresholdedReluDesc as DML_ACTIVATION_THRESHOLDED_RELU_OPERATOR_DESC
-from dmlpy.operators.normalization.batch import BatchNormalizationDesc as DML_BATCH_NORMALIZATION_OPERATOR_DESC
-from dmlpy.operators.normalization.batch import BatchNormalizationGradDesc as DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC
-from dmlpy.operators.normalization.batch import BatchNormalizationTrainingDesc as DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC
-from dmlpy.operators.normalization.batch import BatchNormalizationTrainingGradDesc as DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC
-from dmlpy.operators.recurrent.layer import GRUDesc as DML_GRU_OPERATOR_DESC
-from dmlpy.operators.recurrent.layer import LSTMDesc as DML_LSTM_OPERATOR_DESC
-from dmlpy.operators.recurrent.layer import RNNDesc as DML_RNN_OPERATOR_DESC
-from dmlpy.tensors import TensorDesc as DML_BUFFER_TENSOR_DESC
+from __future__ import annotations
 
-DML_TENSOR_DATA_TYPE_UNKNOWN = DML_TENSOR_DATA_TYPE.UNKNOWN
-DML_TENSOR_DATA_TYPE_FLOAT32 = DML_TENSOR_DATA_TYPE.FLOAT32
-DML_TENSOR_DATA_TYPE_FLOAT16 = DML_TENSOR_DATA_TYPE.FLOAT16
-DML_TENSOR_DATA_TYPE_UINT32 = DML_TENSOR_DATA_TYPE.UINT32
-DML_TENSOR_DATA_TYPE_UINT16 = DML_TENSOR_DATA_TYPE.UINT16
-DML_TENSOR_DATA_TYPE_UINT8 = DML_TENSOR_DATA_TYPE.UINT8
-DML_TENSOR_DATA_TYPE_INT32 = DML_TENSOR_DATA_TYPE.INT32
-DML_TENSOR_DATA_TYPE_INT16 = DML_TENSOR_DATA_TYPE.INT16
-DML_TENSOR_DATA_TYPE_INT8 = DML_TENSOR_DATA_TYPE.INT8
-DML_TENSOR_DATA_TYPE_FLOAT64 = DML_TENSOR_DATA_TYPE.FLOAT64
-DML_TENSOR_DATA_TYPE_UINT64 = DML_TENSOR_DATA_TYPE.UINT64
-DML_TENSOR_DATA_TYPE_INT64 = DML_TENSOR_DATA_TYPE.INT64
-DML_TENSOR_DATA_TYPE_UINT4 = DML_TENSOR_DATA_TYPE.UINT4
-DML_TENSOR_DATA_TYPE_INT4 = DML_TENSOR_DATA_TYPE.INT4
-DML_FEATURE_LEVEL_1_0 = DML_FEATURE_LEVEL.FL_1_0
-DML_FEATURE_LEVEL_2_0 = DML_FEATURE_LEVEL.FL_2_0
-DML_FEATURE_LEVEL_2_1 = DML_FEATURE_LEVEL.FL_2_1
-DML_FEATURE_LEVEL_3_0 = DML_FEATURE_LEVEL.FL_3_0
-DML_FEATURE_LEVEL_3_1 = DML_FEATURE_LEVEL.FL_3_1
-DML_FEATURE_LEVEL_4_0 = DML_FEATURE_LEVEL.FL_4_0
-DML_FEATURE_LEVEL_4_1 = DML_FEATURE_LEVEL.FL_4_1
-DML_FEATURE_LEVEL_5_0 = DML_FEATURE_LEVEL.FL_5_0
-DML_FEATURE_LEVEL_5_1 = DML_FEATURE_LEVEL.FL_5_1
-DML_FEATURE_LEVEL_5_2 = DML_FEATURE_LEVEL.FL_5_2
-DML_FEATURE_LEVEL_6_0 = DML_FEATURE_LEVEL.FL_6_0
-DML_FEATURE_LEVEL_6_1 = DML_FEATURE_LEVEL.FL_6_1
-DML_FEATURE_LEVEL_6_2 = DML_FEATURE_LEVEL.FL_6_2
-DML_FEATURE_LEVEL_6_3 = DML_FEATURE_LEVEL.FL_6_3
-DML_FEATURE_LEVEL_6_4 = DML_FEATURE_LEVEL.FL_6_4
-DML_RECURRENT_NETWORK_DIRECTION_FORWARD = DML_RECURRENT_NETWORK_DIRECTION.FORWARD
-DML_RECURRENT_NETWORK_DIRECTION_BACKWARD = DML_RECURRENT_NETWORK_DIRECTION.BACKWARD
-DML_RECURRENT_NETWORK_DIRECTION_BIDIRECTIONAL = DML_RECURRENT_NETWORK_DIRECTION.BIDIRECTIONAL
-DML_TENSOR_FLAG_NONE = DML_TENSOR_FLAGS.NONE
-DML_TENSOR_FLAG_OWNED_BY_DML = DML_TENSOR_FLAGS.OWNED_BY_DML
-DML_TENSOR_TYPE_INVALID = DML_TENSOR_TYPE.INVALID
-DML_TENSOR_TYPE_BUFFER = DML_TENSOR_TYPE.BUFFER
+from collections.abc import Iterator
 
-__all__ = [
-    "DML_ACTIVATION_CELU_OPERATOR_DESC",
-    "DML_ACTIVATION_ELU_OPERATOR_DESC",
-    "DML_ACTIVATION_GELU_OPERATOR_DESC",
-    "DML_ACTIVATION_HARDMAX1_OPERATOR_DESC",
-    "DML_ACTIVATION_HARDMAX_OPERATOR_DESC",
-    "DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC",
-    "DML_ACTIVATION_HARD_SWISH_OPERATOR_DESC",
-    "DML_ACTIVATION_IDENTITY_OPERATOR_DESC",
-    "DML_ACTIVATION_LEAKY_RELU_OPERATOR_DESC",
-    "DML_ACTIVATION_LINEAR_OPERATOR_DESC",
-    "DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC",
-    "DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC",
-    "DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC",
-    "DML_ACTIVATION_PARAMETRIC_SOFTPLUS_OPERATOR_DESC",
-    "DML_ACTIVATION_RELU_GRAD_OPERATOR_DESC",
-    "DML_ACTIVATION_RELU_OPERATOR_DESC",
-    "DML_ACTIVATION_SCALED_ELU_OPERATOR_DESC",
-    "DML_ACTIVATION_SCALED_TANH_OPERATOR_DESC",
-    "DML_ACTIVATION_SHRINK_OPERATOR_DESC",
-    "DML_ACTIVATION_SIGMOID_OPERATOR_DESC",
-    "DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC",
-    "DML_ACTIVATION_SOFTMAX_OPERATOR_DESC",
-    "DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC",
-    "DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC",
-    "DML_ACTIVATION_SWISH_OPERATOR_DESC",
-    "DML_ACTIVATION_TANH_OPERATOR_DESC",
-    "DML_ACTIVATION_THRESHOLDED_RELU_OPERATOR_DESC",
-    "DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC",
-    "DML_BATCH_NORMALIZATION_OPERATOR_DESC",
-    "DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC",
-    "DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC",
-    "DML_BUFFER_TENSOR_DESC",
-    "DML_FEATURE_LEVEL",
-    "DML_FEATURE_LEVEL_1_0",
-    "DML_FEATURE_LEVEL_2_0",
-    "DML_FEATURE_LEVEL_2_1",
-    "DML_FEATURE_LEVEL_3_0",
-    "DML_FEATURE_LEVEL_3_1",
-    "DML_FEATURE_LEVEL_4_0",
-    "DML_FEATURE_LEVEL_4_1",
-    "DML_FEATURE_LEVEL_5_0",
-    "DML_FEATURE_LEVEL_5_1",
-    "DML_FEATURE_LEVEL_5_2",
-    "DML_FEATURE_LEVEL_6_0",
-    "DML_FEATURE_LEVEL_6_1",
-    "DML_FEATURE_LEVEL_6_2",
-    "DML_FEATURE_LEVEL_6_3",
-    "DML_FEATURE_LEVEL_6_4",
-    "DML_GRU_OPERATOR_DESC",
-    "DML_LSTM_OPERATOR_DESC",
-    "DML_RECURRENT_NETWORK_DIRECTION",
-    "DML_RECURRENT_NETWORK_DIRECTION_BACKWARD",
-    "DML_RECURRENT_NETWORK_DIRECTION_BIDIRECTIONAL",
-    "DML_RECURRENT_NETWORK_DIRECTION_FORWARD",
-    "DML_RNN_OPERATOR_DESC",
-    "DML_TENSOR_DATA_TYPE",
-    "DML_TENSOR_DATA_TYPE_FLOAT16",
-    "DML_TENSOR_DATA_TYPE_FLOAT32",
-    "DML_TENSOR_DATA_TYPE_FLOAT64",
-    "DML_TENSOR_DATA_TYPE_INT16",
-    "DML_TENSOR_DATA_TYPE_INT32",
-    "DML_TENSOR_DATA_TYPE_INT4",
-    "DML_TENSOR_DATA_TYPE_INT64",
-    "DML_TENSOR_DATA_TYPE_INT8",
-    "DML_TENSOR_DATA_TYPE_UINT16",
-    "DML_TENSOR_DATA_TYPE_UINT32",
-    "DML_TENSOR_DATA_TYPE_UINT4",
-    "DML_TENSOR_DATA_TYPE_UINT64",
-    "DML_TENSOR_DATA_TYPE_UINT8",
-    "DML_TENSOR_DATA_TYPE_UNKNOWN",
-    "DML_TENSOR_FLAGS",
-    "DML_TENSOR_FLAG_NONE",
-    "DML_TENSOR_FLAG_OWNED_BY_DML",
-    "DML_TENSOR_TYPE",
-    "DML_TENSOR_TYPE_BUFFER",
-    "DML_TENSOR_TYPE_INVALID",
-]
+from dmlpy.enums import DmlEnum
+from dmlpy.features import (
+    FeatureDataFeatureLevels,
+    FeatureDataTensorDataTypeSupport,
+    FeatureQueryFeatureLevels,
+    FeatureQueryTensorDataTypeSupport,
+)
+from dmlpy.registry import OPERATORS
+from dmlpy.tensors import TensorDesc
+from dmlpy.values import ScaleBias, Size2D
+
+_STRUCTS = (
+    TensorDesc,
+    ScaleBias,
+    Size2D,
+    FeatureQueryTensorDataTypeSupport,
+    FeatureDataTensorDataTypeSupport,
+    FeatureQueryFeatureLevels,
+    FeatureDataFeatureLevels,
+)
+
+
+def _types() -> Iterator[tuple[str, type]]:
+    """The structs and enumerations by their names in the header."""
+    yield from ((kind.c_name, kind) for kind in OPERATORS.values() if not kind.own)
+    yield from ((kind.c_name, kind) for kind in _STRUCTS)
+    yield from ((kind.type_name(), kind) for kind in DmlEnum.__subclasses__() if kind.prefix())
+
+
+_TYPES = dict(sorted(_types()))
+_MEMBERS = {member.c_name: member for kind in _TYPES.values() if issubclass(kind, DmlEnum) for member in kind}
+
+globals().update(_TYPES | _MEMBERS)
+__all__ = sorted([*_TYPES, *_MEMBERS])
+
+
+def stub() -> str:
+    """The text of `directml.pyi`."""
+    lines = ["# Printed by `python -m dmlpy.directml`: do not edit."]
+    lines += [f"from {kind.__module__} import {kind.__name__} as {name}" for name, kind in _TYPES.items()]
+    # A final name that is the member itself keeps its literal type.
+    lines += [f"{name} = {type(member).type_name()}.{member.name}" for name, member in sorted(_MEMBERS.items())]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(stub(), end="")

@@ -25,6 +25,12 @@ class DmlEnum(enum.IntEnum):
         """What the header puts before every member's name."""
         return cls._c_prefix  # type: ignore[attr-defined, no-any-return]
 
+    @classmethod
+    def type_name(cls) -> str:
+        """The enumeration's name in directml.h: its members' prefix, but for that of flags, which are named in the singular."""
+        name = cls.prefix().removesuffix("_")
+        return name + "S" if name.endswith("_FLAG") else name
+
     @property
     def c_name(self) -> str:
         """The member's name in directml.h."""
@@ -88,6 +94,15 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
         return int(digits[0]) if digits else 0
 
     @cached_property
+    def introduced(self) -> FeatureLevel | None:
+        """The feature level that brought the type; None of UNKNOWN, which no level has."""
+        if self is DataType.UNKNOWN:
+            return None
+        if self.bits == 4:
+            return FeatureLevel.FL_6_3
+        return FeatureLevel.FL_3_0 if self.bits == 64 else FeatureLevel.FL_1_0
+
+    @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type of the same elements.
 
@@ -127,6 +142,61 @@ class TensorFlags(DmlEnum, prefix="DML_TENSOR_FLAG_"):
     OWNED_BY_DML = 1
 
 
+class ReduceFunction(DmlEnum, prefix="DML_REDUCE_FUNCTION_"):
+    """DML_REDUCE_FUNCTION: what a group of elements is reduced to."""
+
+    ARGMAX = 0
+    ARGMIN = 1
+    AVERAGE = 2
+    L1 = 3
+    L2 = 4
+    LOG_SUM = 5
+    LOG_SUM_EXP = 6
+    MAX = 7
+    MIN = 8
+    MULTIPLY = 9
+    SUM = 10
+    SUM_SQUARE = 11
+
+
+class MatrixTransform(DmlEnum, prefix="DML_MATRIX_TRANSFORM_"):
+    """DML_MATRIX_TRANSFORM: whether a matrix is transposed before it is multiplied."""
+
+    NONE = 0
+    TRANSPOSE = 1
+
+
+class ConvolutionMode(DmlEnum, prefix="DML_CONVOLUTION_MODE_"):
+    """DML_CONVOLUTION_MODE: CONVOLUTION flips the filter; CROSS_CORRELATION, what neural networks call convolution, does not."""
+
+    CONVOLUTION = 0
+    CROSS_CORRELATION = 1
+
+
+class ConvolutionDirection(DmlEnum, prefix="DML_CONVOLUTION_DIRECTION_"):
+    """DML_CONVOLUTION_DIRECTION: BACKWARD is the transposed convolution, the gradient for the input."""
+
+    FORWARD = 0
+    BACKWARD = 1
+
+
+class PaddingMode(DmlEnum, prefix="DML_PADDING_MODE_"):
+    """DML_PADDING_MODE: what the padding holds; WRAP exists from feature level 6_4 on."""
+
+    CONSTANT = 0
+    EDGE = 1
+    REFLECTION = 2
+    SYMMETRIC = 3
+    WRAP = 4
+
+
+class InterpolationMode(DmlEnum, prefix="DML_INTERPOLATION_MODE_"):
+    """DML_INTERPOLATION_MODE: how values between samples are found."""
+
+    NEAREST_NEIGHBOR = 0
+    LINEAR = 1
+
+
 class RecurrentDirection(DmlEnum, prefix="DML_RECURRENT_NETWORK_DIRECTION_"):
     """DML_RECURRENT_NETWORK_DIRECTION: the order in which the steps of a sequence are walked."""
 
@@ -138,6 +208,84 @@ class RecurrentDirection(DmlEnum, prefix="DML_RECURRENT_NETWORK_DIRECTION_"):
     def count(self) -> int:
         """How many walks there are: 2 for BIDIRECTIONAL (forward first), else 1."""
         return 2 if self is RecurrentDirection.BIDIRECTIONAL else 1
+
+
+class RoundingMode(DmlEnum, prefix="DML_ROUNDING_MODE_"):
+    """DML_ROUNDING_MODE: TOWARD_INFINITY rounds to the nearest and halves away from zero, despite its name."""
+
+    HALVES_TO_NEAREST_EVEN = 0
+    TOWARD_ZERO = 1
+    TOWARD_INFINITY = 2
+
+
+class IsInfinityMode(DmlEnum, prefix="DML_IS_INFINITY_MODE_"):
+    """DML_IS_INFINITY_MODE: which infinities are asked for."""
+
+    EITHER = 0
+    POSITIVE = 1
+    NEGATIVE = 2
+
+
+class AxisDirection(DmlEnum, prefix="DML_AXIS_DIRECTION_"):
+    """DML_AXIS_DIRECTION: the order in which an axis is walked; of equal values the first one met counts."""
+
+    INCREASING = 0
+    DECREASING = 1
+
+
+class DepthSpaceOrder(DmlEnum, prefix="DML_DEPTH_SPACE_ORDER_"):
+    """DML_DEPTH_SPACE_ORDER: how blocks are laid out in the channels."""
+
+    DEPTH_COLUMN_ROW = 0
+    COLUMN_ROW_DEPTH = 1
+
+
+class RandomGeneratorType(DmlEnum, prefix="DML_RANDOM_GENERATOR_TYPE_"):
+    """DML_RANDOM_GENERATOR_TYPE: the generator of random bits."""
+
+    PHILOX_4X32_10 = 0
+
+
+class MultiheadAttentionMaskType(DmlEnum, prefix="DML_MULTIHEAD_ATTENTION_MASK_TYPE_"):
+    """DML_MULTIHEAD_ATTENTION_MASK_TYPE: what the mask tensor holds."""
+
+    NONE = 0
+    KEY_SEQUENCE_LENGTH = 1
+    KEY_SEQUENCE_END_START = 2
+    KEY_QUERY_SEQUENCE_LENGTH_START_END = 3
+    BOOLEAN = 4
+
+
+class QuantizationType(DmlEnum, prefix="DML_QUANTIZATION_TYPE_"):
+    """DML_QUANTIZATION_TYPE: which tensors tell how values are quantized."""
+
+    NONE = 0
+    SCALE = 1
+    SCALE_ZERO_POINT = 2
+
+
+class Feature(DmlEnum, prefix="DML_FEATURE_"):
+    """DML_FEATURE: what `Device.check_feature_support` can be asked."""
+
+    TENSOR_DATA_TYPE_SUPPORT = 0
+    FEATURE_LEVELS = 1
+
+
+class GraphNodeType(DmlEnum, prefix="DML_GRAPH_NODE_TYPE_"):
+    """DML_GRAPH_NODE_TYPE: what a node of a graph is; CONSTANT exists from feature level 6_2 on."""
+
+    INVALID = 0
+    OPERATOR = 1
+    CONSTANT = 2
+
+
+class GraphEdgeType(DmlEnum, prefix="DML_GRAPH_EDGE_TYPE_"):
+    """DML_GRAPH_EDGE_TYPE: what an edge of a graph joins: a graph input and a node, a node and a graph output, two nodes."""
+
+    INVALID = 0
+    INPUT = 1
+    OUTPUT = 2
+    INTERMEDIATE = 3
 
 
 class CudnnEnum(DmlEnum):
@@ -220,6 +368,11 @@ class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
         """The first release of DirectML that has this level."""
         return _DIRECTML_VERSIONS[self]
 
+    @property
+    def windows_version(self) -> str:
+        """The first version of Windows whose own DirectML has exactly this level; empty if only the redistributable package has it."""
+        return _WINDOWS_VERSIONS.get(self.name, "")
+
     def __str__(self) -> str:
         return self.name.removeprefix("FL_")
 
@@ -231,6 +384,14 @@ _DIRECTML_VERSIONS = dict(
         strict=True,
     )
 )
+
+
+_WINDOWS_VERSIONS = {
+    "FL_1_0": "Windows 10 1903",
+    "FL_2_0": "Windows 10 2004",
+    "FL_4_0": "Windows 11 21H2",
+    "FL_5_0": "Windows 11 22H2",
+}
 
 
 class HResult(enum.IntEnum):

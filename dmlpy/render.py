@@ -52,7 +52,9 @@ class Table:
 
         table = rich.table.Table(title=self.title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
         for column, heading in enumerate(self.headings):
-            table.add_column(heading, overflow="fold", no_wrap=column < 3)
+            # Names are not broken; a list of dimension counts by tensor is, as it would leave no room for the rest.
+            short = all(len(row[column]) <= 60 for row in self.rows)
+            table.add_column(heading, overflow="fold", no_wrap=column < 3 and short)
         for index, row in enumerate(self.rows):
             broken = index in self.marked
             cells = [("✗ " if broken and column == 0 else "") + cell for column, cell in enumerate(row)]

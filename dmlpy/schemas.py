@@ -13,14 +13,16 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from dmlpy import operators as _operators  # noqa: F401  (registers every operator)
-from dmlpy.descs import OPERATORS, OperatorDesc, TensorField
+from dmlpy.descs import FusableDesc, OperatorDesc
 from dmlpy.enums import DmlEnum, TensorFlags
+from dmlpy.markers import TensorField
 from dmlpy.naming import c_member
 from dmlpy.operators.activation import ActivationDesc
+from dmlpy.registry import OPERATORS
 from dmlpy.structs import Struct
-from dmlpy.support import Since, TypeSet
+from dmlpy.support import Since
 from dmlpy.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
+from dmlpy.values import ValueStruct
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 COMMAND = "dmlpy schemas"
@@ -28,6 +30,7 @@ COMMAND = "dmlpy schemas"
 _LINE = 120
 _FLOAT = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
 _UINT32 = {"type": "integer", "minimum": 0, "maximum": MAX_UINT32}
+_INT32 = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
 
 
 def write(folder: Path) -> list[Path]:
@@ -72,13 +75,22 @@ def support_table(kind: type[OperatorDesc]) -> list[dict[str, Any]]:
     return [
         {
             "feature_level": str(row.level),
+            **({"when": {c_member(name): [str(value) for value in values] for name, values in row.when.items()}} if row.when else {}),
             "tensors": {
-                c_member(field.name): {"dims": list(row.dims), "types": [str(item) for item in sorted(_types(field, row))]}
+                c_member(field.name): {
+                    "dims": list(row.dims_for(field.name)),
+                    "types": [str(item) for item in sorted(row.types_for(field.marker.types))],
+                }
                 for field in kind.tensor_fields()
             },
         }
         for row in sorted(kind.support, key=lambda row: row.level)
     ]
+
+
+def _slot_support(field: TensorField, row: Since) -> dict[str, Any]:
+    types = sorted(row.types_for(field.marker.types))
+    return {"dims": list(row.dims_for(field.name)), "types": [str(item) for item in types]}
 
 
 def _files() -> dict[str, bytes]:
@@ -122,6 +134,8 @@ def _operator(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: b
         "required": ["Type", "Desc"],
         "additionalProperties": False,
     }
+    if "type" in kind.model_fields:
+        return nested  # beside a member of that name the operator's type has no place
     flat = {"type": "object", **members, "properties": {"Type": of_type}, "required": ["Type"], "unevaluatedProperties": False}
     return {"oneOf": [nested, flat]}
 
@@ -129,7 +143,7 @@ def _operator(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: b
 def _members(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bool) -> dict[str, Any]:
     tensors = {field.name: field for field in kind.tensor_fields()}
     told = _attribute_docs(kind)
-    counted = {counted: spelling for spelling, counted in kind.c_counts.items()}
+    counted = kind.counts_before()
     properties: dict[str, Any] = {}
     required = []
     for name, info in kind.model_fields.items():
@@ -138,9 +152,10 @@ def _members(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bo
                 continue
             optional = tensors[name].optional
             form: dict[str, Any] = _tensor(definitions)
+            form = {"type": "array", "items": form} if tensors[name].listed else form
             form = {"anyOf": [form, {"type": "null"}]} if optional else form
         else:
-            optional, form = NoneType in get_args(info.annotation), _attribute(info.annotation, definitions)
+            optional, form = NoneType in get_args(info.annotation), _attribute(kind, name, definitions)
         if name in counted:
             properties[counted[name]] = {**_UINT32, "description": f"The length of {c_member(name)}."}
         properties[c_member(name)] = {**form, **({"description": told[name]} if name in told else {})}
@@ -148,26 +163,48 @@ def _members(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bo
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
-def _attribute(annotation: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    if annotation is float:
+def _attribute(kind: type[OperatorDesc], name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    annotation = kind.model_fields[name].annotation
+    signed = next(field.signed for field in kind.attribute_fields() if field.name == name)
+    if annotation in (float, int | float):
         definitions["FLOAT"] = _FLOAT
-        return {"$ref": "#/$defs/FLOAT"}
+        number = {"$ref": "#/$defs/FLOAT"}
+        return number if annotation is float else {"anyOf": [number, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
     if annotation is bool:
         return {"type": "boolean"}
     if annotation is int:
-        return {"type": "integer"}
+        return {"type": "integer"} if kind.own else _INT32 if signed else _UINT32
     if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
         return _enumeration(annotation, definitions)
     if get_origin(annotation) is tuple:
         item = get_args(annotation)[0]
         inner = get_args(item)[0] if get_args(item) else item
         if inner is int:
-            return {"type": "array", "items": _UINT32}
+            return {"type": "array", "items": _INT32 if signed else _UINT32}
+        if inner is float:
+            definitions["FLOAT"] = _FLOAT
+            return {"type": "array", "items": {"$ref": "#/$defs/FLOAT"}}
         if inner is ActivationDesc:
             return {"type": "array", "items": _activation(definitions)}
-    if ActivationDesc in get_args(annotation):
-        return {"anyOf": [_activation(definitions), {"type": "null"}]}
-    raise TypeError(f"no JSON Schema for a member of type {annotation}")
+    kinds = [item for item in (annotation, *get_args(annotation)) if isinstance(item, type)]
+    form = _activation(definitions) if any(issubclass(item, FusableDesc) for item in kinds) else None
+    form = next((_value_struct(item, definitions) for item in kinds if issubclass(item, ValueStruct)), form)
+    if form is None:
+        raise TypeError(f"no JSON Schema for a member of type {annotation}")
+    return {"anyOf": [form, {"type": "null"}]} if NoneType in get_args(annotation) else form
+
+
+def _value_struct(kind: type[ValueStruct], definitions: dict[str, Any]) -> dict[str, Any]:
+    """The definition of DML_SCALE_BIAS or DML_SIZE_2D."""
+    told = _attribute_docs(kind)
+    forms = {name: _FLOAT if info.annotation is float else _UINT32 for name, info in kind.model_fields.items()}
+    definitions[kind.c_name] = {
+        "type": "object",
+        "properties": {c_member(name): {**form, "description": told[name]} for name, form in forms.items()},
+        "required": [c_member(name) for name in forms],
+        "additionalProperties": False,
+    }
+    return {"$ref": f"#/$defs/{kind.c_name}"}
 
 
 def _enumeration(kind: type[DmlEnum], definitions: dict[str, Any]) -> dict[str, Any]:
@@ -193,7 +230,9 @@ def _tensor(definitions: dict[str, Any]) -> dict[str, Any]:
         }
         told = _attribute_docs(TensorDesc)
         properties = {c_member(member): {**form, "description": told[member]} for member, form in forms.items()}
-        counts = {spelling: {**_UINT32, "description": f"The length of {c_member(of)}."} for spelling, of in TensorDesc.c_counts.items()}
+        counts = {
+            spelling: {**_UINT32, "description": f"The length of {c_member(of)}."} for of, spelling in TensorDesc.counted_members().items()
+        }
         definitions[name] = {
             "type": "object",
             "properties": {**properties, **counts},
@@ -241,13 +280,10 @@ def _annotations(kind: type[OperatorDesc]) -> dict[str, Any]:
             if (derived := kind.derived_sizes())
             else {}
         ),
+        "attributes": {c_member(field.name): _in_c(kind, text) for field in kind.attribute_fields() if (text := field.limits.text())},
         "rules": dict(kind.rules()),
         "support": support_table(kind),
     }
-
-
-def _types(field: TensorField, row: Since) -> TypeSet:
-    return row.types[field.marker.types] if isinstance(field.marker.types, str) else field.marker.types
 
 
 def _summary(kind: type[Struct]) -> str:

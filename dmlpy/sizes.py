@@ -78,7 +78,18 @@ class _Vote:
 
 
 class UnboundSymbolError(KeyError):
-    """No tensor and no attribute tells the value of a symbol."""
+    """No tensor and no attribute tells the value of a symbol. `@derived` methods raise it where attributes are no use either."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A derived value with a reason of its own: `Told(13, "(28 + 0 + 0 - 3) // 2 + 1")`."""
+
+    value: int
+    reason: str
+
+
+Derived = int | Told
 
 
 class Sizes(Mapping[str, int]):
@@ -94,8 +105,10 @@ class Sizes(Mapping[str, int]):
         """Binds a symbol by an attribute, which outranks every tensor."""
         self._settled[symbol] = (value, reason)
 
-    def derive(self, symbol: str, compute: Callable[[Sizes], int], formula: str) -> None:
-        """Binds a symbol by others; its reason names those that were asked for, and a place that alone holds one.
+    def derive(self, symbol: str, compute: Callable[[Sizes], Derived | Sequence[Derived]], formula: str) -> None:
+        """Binds a symbol, or a run of dimensions, by others.
+
+        The reason names the symbols that were asked for, and a place that alone holds one; a value that comes as `Told` has its own.
 
         Raises:
             UnboundSymbolError: one of the others is unbound.
@@ -106,11 +119,21 @@ class Sizes(Mapping[str, int]):
         for other in dict.fromkeys(self._asked):
             winner = None if other in self._settled else self._winner(other)
             told.append(f"{other} = {self[other]}" + (f" ({winner.places[0]})" if winner and len(winner.places) == 1 else ""))
-        self.settle(symbol, value, f"{formula}, for {', '.join(told)}" if told else formula)
+        reason = f"{formula}, for {', '.join(told)}" if told else formula
+        if isinstance(value, Sequence):
+            self.settle(f"len({symbol})", len(value), reason)
+            for index, item in enumerate(value):
+                self._settle_derived(f"{symbol}[{index}]", item, formula)
+        else:
+            self._settle_derived(symbol, value, reason)
+
+    def _settle_derived(self, symbol: str, value: Derived, reason: str) -> None:
+        self.settle(symbol, *((value.value, value.reason) if isinstance(value, Told) else (value, reason)))
 
     def vote(self, term: Term, size: int, place: str) -> None:
         """One dimension of one tensor speaks for its symbol, unless no tensor may have the size or no value of the symbol explains it."""
-        if term.symbol is None or not 1 <= size <= MAX_SIZE or size % term.factor:
+        least = 0 if term.symbol is not None and term.symbol.startswith("len(") else 1  # a run may cover no dimension
+        if term.symbol is None or not least <= size <= MAX_SIZE or size % term.factor:
             return
         value = size // term.factor
         votes = self._votes.setdefault(term.symbol, [])
@@ -139,6 +162,14 @@ class Sizes(Mapping[str, int]):
         if symbol not in self._hints:
             raise UnboundSymbolError(symbol)
         return self._hints[symbol]
+
+    def run(self, symbol: str) -> tuple[int, ...]:
+        """The sizes that a run covers: those of `*sizes` are `known.run("sizes")`.
+
+        Raises:
+            UnboundSymbolError: no tensor tells them.
+        """
+        return tuple(self[f"{symbol}[{index}]"] for index in range(self[f"len({symbol})"]))
 
     def __iter__(self) -> Iterator[str]:
         yield from {**self._settled, **self._votes, **self._hints}

@@ -7,11 +7,13 @@ struct could not hold: unknown or missing members, a text where a number belongs
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import operator
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -64,6 +66,35 @@ def _as_uints(value: Any) -> tuple[int, ...]:
         raise ValueError("a sequence of integers" + str(error).removeprefix("an integer")) from None
 
 
+def _as_floats(value: Any) -> tuple[float, ...]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError("a sequence of numbers")
+    try:
+        return tuple(_as_float(item) for item in value)
+    except ValueError as error:
+        raise ValueError("a sequence of numbers, each " + str(error)) from None
+
+
+SCALAR_MEMBERS = ("Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float32", "Float64")
+"""The members of DML_SCALAR_UNION that hold a number."""
+
+
+def half_of_bits(bits: int) -> float:
+    """The half-precision number of 16 bits."""
+    return float(np.array(bits, np.uint16).view(np.float16))
+
+
+def _as_scalar(value: Any) -> int | float:
+    if isinstance(value, Mapping):
+        if len(value) != 1 or not set(value) <= set(SCALAR_MEMBERS):
+            raise ValueError(f"a number, or an object with one of {', '.join(SCALAR_MEMBERS)}")
+        value = next(iter(value.values()))
+    try:
+        return _as_uint(value)
+    except ValueError:
+        return _as_float(value)
+
+
 def _as_float(value: Any) -> float:
     if isinstance(value, str) and value.strip().lower() in ("inf", "-inf", "nan"):
         value = float(value)
@@ -82,6 +113,12 @@ def _as_bool(value: Any) -> bool:
         return bool(value)
     raise ValueError("True or False")
 
+
+class Signed:
+    """Marks a member that is an INT in the header: it may be negative."""
+
+
+SIGNED = Signed()
 
 ReadT = TypeVar("ReadT", covariant=True)
 WriteT = TypeVar("WriteT", contravariant=True)
@@ -104,7 +141,11 @@ if TYPE_CHECKING:
     OptionalUint = Member[int | None, int | np.integer[Any] | None]
     Uints = Member[tuple[int, ...], Sequence[int]]
     OptionalUints = Member[tuple[int, ...] | None, Sequence[int] | None]
+    Int = Uint
+    Ints = Uints
     Float = Member[float, float | str | np.floating[Any]]
+    Floats = Member[tuple[float, ...], Sequence[float]]
+    Scalar = Member[int | float, int | float | str | Mapping[str, Any] | np.number[Any]]
     Bool = Member[bool, bool | np.bool_]
 else:
 
@@ -118,7 +159,11 @@ else:
     OptionalUint = Annotated[int | None, BeforeValidator(lambda value: None if value is None else _as_uint(value))]
     Uints = Annotated[tuple[int, ...], BeforeValidator(_as_uints)]
     OptionalUints = Annotated[tuple[int, ...] | None, BeforeValidator(lambda value: None if value is None else _as_uints(value))]
+    Int = Annotated[int, BeforeValidator(_as_uint), SIGNED]
+    Ints = Annotated[tuple[int, ...], BeforeValidator(_as_uints), SIGNED]
     Float = Annotated[float, BeforeValidator(_as_float)]
+    Floats = Annotated[tuple[float, ...], BeforeValidator(_as_floats)]
+    Scalar = Annotated[int | float, BeforeValidator(_as_scalar)]
     Bool = Annotated[bool, BeforeValidator(_as_bool)]
 
 
@@ -135,8 +180,8 @@ class Struct(BaseModel):
     c_name: ClassVar[str] = ""
     """The struct's name in directml.h."""
 
-    c_counts: ClassVar[Mapping[str, str]] = {}
-    """Members of the C struct that only tell a length, with the member whose length it is. They exist in JSON, not in Python."""
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {}
+    """Members of the C struct that only tell a length, with the member or members whose length it is. They exist in JSON, not in Python."""
 
     unused: ClassVar[Mapping[str, str]] = {}
     """Names that users may well think of as members, each with why it is none."""
@@ -208,6 +253,25 @@ class Struct(BaseModel):
         return next((name for name in cls.model_fields if c_member(name) == spelling), None)
 
     @classmethod
+    @cache
+    def counted_members(cls) -> dict[str, str]:
+        """Members whose length the C struct tells, each with the C member that tells it."""
+        return {
+            name: spelling for spelling, counted in cls.c_counts.items() for name in ((counted,) if isinstance(counted, str) else counted)
+        }
+
+    @classmethod
+    @cache
+    def counts_before(cls) -> dict[str, str]:
+        """The counts by the member that they stand in front of in C and JSON: the first whose length they tell."""
+        first: dict[str, str] = {}
+        for name in cls.model_fields:
+            spelling = cls.counted_members().get(name)
+            if spelling is not None and spelling not in first.values():
+                first[name] = spelling
+        return first
+
+    @classmethod
     def unused_remedy(cls, spelling: str) -> str | None:
         """What to do with a name of `unused`, in either spelling; None for any other."""
         return next((f"leave it out: {why}" for name, why in cls.unused.items() if spelling in (name, c_member(name))), None)
@@ -241,15 +305,18 @@ class Struct(BaseModel):
                 in_c = spelling[:1].isupper()
                 names = [c_member(name) if in_c else name for name in cls.model_fields]
                 expected = f"one of {', '.join(names)}"
-                remedy = cls.unused_remedy(spelling) or did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
+                remedy = cls.unused_remedy(spelling)
+                if remedy is None and len(problems) < MAX_REMEDIES:
+                    remedy = did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
                 problems.append(Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy))
-        for spelling, counted in cls.c_counts.items():
+        for counted, spelling in cls.counted_members().items():
             given = members.get(spelling)
             array: Any = values.get(counted)
             if array is not None and (isinstance(array, str | bytes) or not isinstance(array, Sequence | np.ndarray)):
                 continue  # an iterator, whose length nobody knows, or not an array at all: its own problem says so
             length = 0 if array is None else np.size(array) if isinstance(array, np.ndarray) else len(array)
-            if given is not None and counted in values and (isinstance(given, bool) or given != length):
+            wrong = given is not None and counted in values and (isinstance(given, bool) or given != length)
+            if wrong and not any(problem.path == spelling for problem in problems):
                 problems.append(Problem("count.length", spelling, brief(given), f"{length}, the length of {counted}"))
         return values, problems
 
@@ -278,6 +345,13 @@ def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:
     return kind(**members)
 
 
+_PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
+"""What is expected, for kinds of pydantic's errors that would be told in its words."""
+
+MAX_REMEDIES = 100
+"""Misspelt members of one struct for which the nearest name is looked up: finding it takes longer than reading the member."""
+
+
 def _form_problems(error: ValidationError) -> list[Problem]:
     problems = []
     for item in error.errors(include_url=False):
@@ -294,7 +368,7 @@ def _form_problems(error: ValidationError) -> list[Problem]:
         elif item["type"] == "model_type":
             problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
         else:
-            expected = str(cause).removeprefix("expected ") if cause else item["msg"]
+            expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
             problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=spelling_remedy(item["input"], expected)))
     return problems
 
@@ -315,6 +389,19 @@ def c_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
+
+
+def read_json(text: str | bytes, subject: str) -> Any:
+    """The data of JSON text.
+
+    Raises:
+        DescError: the text is no JSON; `subject` says what it should have been.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = Problem("json.syntax", "", "not JSON", "a JSON object", why=(str(error),))
+        raise DescError(subject, [problem]) from None
 
 
 def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -267,8 +267,8 @@ class TensorDesc(Struct):
         if alignment and (alignment & (alignment - 1) or alignment < element):
             expected = f"0, or a power of two of at least the element's {element} bytes"
             report("alignment.value", "guaranteed_base_offset_alignment", alignment, expected)
-        if self.data_type.bits == 4 and self.strides is not None and not self.is_packed:
-            report("stride.nibble", "strides", self.strides, "packed strides: elements of 4 bits have no address of their own")
+        if output and self.data_type.bits == 4 and not self.is_packed:
+            report("stride.nibble", "strides", self.strides, "packed strides: elements of 4 bits have no address to be written at")
         if output:
             self._output_problems(report)
         if strict:

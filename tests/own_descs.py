@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import dmlpy as dml
-from dmlpy.descs import OPERATORS, OperatorDesc
+from dmlpy.descs import OperatorDesc
+from dmlpy.registry import OPERATORS
 
 OWN = tuple(name for name, kind in OPERATORS.items() if kind.own)
 STEPS, BATCH, INPUTS, HIDDEN, PROJECTED = 7, 3, 11, 5, 2

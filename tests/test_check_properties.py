@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.descs import OPERATORS
+from dmlpy.registry import OPERATORS
 from tests import facts_reader as facts
 from tests.wrong_descs import STRUCTS, size_of
 

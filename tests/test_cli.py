@@ -19,12 +19,11 @@ from rich.console import Console
 import dmlpy as dml
 from dmlpy import explain
 from dmlpy.cli import REFUSED_OPTIONS, app
-from dmlpy.descs import OPERATORS
-from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.numpy.device import NumpyDevice
+from dmlpy.registry import OPERATORS
 from tests.models import RNN_LINE, put, resource_model, rnn_model, write
 
 ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
 MODELS = Path(__file__).parent / "data" / "models"
 
 
@@ -133,9 +132,10 @@ def test_run_tells_errors_on_stderr_without_a_traceback(tmp_path: Path) -> None:
     path = write(tmp_path, put(rnn_model(), "dispatchables/rnn/desc/WeightTensor/Sizes", [1, 1, 1, 2]))
     status, out, err = on_numpy(path)
     assert (status, out) == (1, "")
+    column = path.read_text(encoding="utf-8").index("[1, 1, 1, 2]") + 11
     assert err.splitlines() == [
         f"{path}, dispatchable 'rnn', DML_RNN_OPERATOR_DESC: 1 problem",
-        " 1. WeightTensor.Sizes[3] is 2, expected input_size = 1  [size.equal]",
+        f"{path}:1:{column}: WeightTensor.Sizes[3] is 2, expected input_size = 1  [size.equal]",
         "      WeightTensor is [1, num_directions, hidden_size, input_size]",
         "      input_size = 1: held by InputTensor.Sizes[3]",
     ]
@@ -153,9 +153,11 @@ def test_control_characters_of_names_do_not_reach_the_terminal(tmp_path: Path) -
 
 
 def test_run_warns_on_stderr(tmp_path: Path) -> None:
-    status, out, err = on_numpy(write(tmp_path, put(rnn_model(), "resources/x/sizeInByte", 16)))
+    path = write(tmp_path, put(rnn_model(), "resources/x/sizeInByte", 16))
+    status, out, err = on_numpy(path)
     assert (status, out.splitlines()[-1]) == (0, RNN_LINE)
-    assert err == "warning: resource 'x': 'sizeInByte' means nothing here; did you mean sizeInBytes?\n"
+    column = path.read_text(encoding="utf-8").index('"sizeInByte"') + 1
+    assert err == f"warning: {path}:1:{column}: resource 'x': sizeInByte is of no meaning here; did you mean sizeInBytes?\n"
 
 
 @pytest.mark.parametrize(
@@ -216,14 +218,20 @@ def test_adapters_and_dependencies() -> None:
 # --- check ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [*sorted((ROOT / "examples").glob("*.json")), MODELS / "good_gru_flat.json"], ids=lambda path: path.name)
-def test_check_of_valid_files(path: Path) -> None:
-    assert dmlpy("check", path) == (0, f"{path}: no problems\n", "")
-    status, out, _ = dmlpy("check", "--json", path)
-    assert (status, json.loads(out)) == (
-        0,
-        {"file": str(path), "feature_level": "6_4", "valid": True, "findings": [], "warnings": []},
-    )
+def test_check_of_valid_files() -> None:
+    files = [*sorted(EXAMPLES.glob("*.json")), MODELS / "good_gru_flat.json"]
+    status, out, err = dmlpy("check", *files)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert len(lines) == len(files) > 3
+    for path, line in zip(files, lines, strict=True):
+        assert re.fullmatch(re.escape(f"{path}: no problems; needs feature level ") + r"\d_\d \(DirectML 1\.\d+\.0\)", line)
+    status, out, _ = dmlpy("check", "--json", *files)
+    report = json.loads(out)
+    assert (status, report["problems"]) == (0, 0)
+    assert [item["file"] for item in report["files"]] == [str(path) for path in files]
+    kinds = {"kind": "desc", "feature_level": "6_4", "lowest_feature_level": "1_0", "problems": []}
+    assert report["files"][-1] == {"file": str(files[-1])} | kinds
 
 
 def test_check_lists_all_problems_of_a_desc_and_marks_them() -> None:
@@ -232,7 +240,7 @@ def test_check_lists_all_problems_of_a_desc_and_marks_them() -> None:
     marked = re.findall(r"^ x (\w+)", table, re.MULTILINE)
     assert (status, err) == (1, "")
     assert marked == ["WeightTensor", "RecurrenceTensor", "BiasTensor", "ActivationDescs"]
-    assert re.findall(r"^ \d\. (\S+) is .*, expected .*\[(.*)\]$", report, re.MULTILINE) == [
+    assert re.findall(r"^\S+:\d+:\d+: (\S+) is .*, expected .*\[(.*)\]$", str(MODELS) + report, re.MULTILINE) == [
         ("OutputSingleTensr", "field.unknown"),
         ("WeightTensor.Sizes[1]", "size.equal"),
         ("RecurrenceTensor.Flags", "field.form"),
@@ -247,16 +255,61 @@ def test_check_lists_all_problems_of_a_desc_and_marks_them() -> None:
 def test_check_for_programs(tmp_path: Path) -> None:
     data = put(rnn_model(), "dispatchables/rnn/desc/WeightTensor/Sizes", [1, 1, 1, 2])
     path = write(tmp_path, put(data, "commands/1/resource", "z"))
-    status, out, err = dmlpy("check", path, "--json", "--feature-level", "5.0")
+    status, out, err = dmlpy("check", path, EXAMPLES / "rnn.json", "--json", "--feature-level", "5.0")
     report = json.loads(out)
-    assert (status, err, report["valid"], report["feature_level"]) == (1, "", False, "5_0")
-    assert [(finding["place"], finding["struct"]) for finding in report["findings"]] == [
-        ("dispatchable 'rnn'", "DML_RNN_OPERATOR_DESC"),
-        ("command at index 1", None),
-    ]
-    first = report["findings"][0]["problems"][0]
-    assert (first["code"], first["path"], first["c_path"]) == ("size.equal", "weight_tensor.sizes[3]", "WeightTensor.Sizes[3]")
-    assert report["findings"][1]["problems"][0]["c_path"] == "resource"
+    assert (status, err, list(report), report["problems"]) == (1, "", ["files", "problems"], 2)
+    first, second = report["files"]
+    assert list(first) == ["file", "kind", "feature_level", "lowest_feature_level", "problems"]
+    assert [first[name] for name in ("file", "kind", "feature_level", "lowest_feature_level")] == [str(path), "model", "5_0", None]
+    assert (second["lowest_feature_level"], second["problems"]) == ("1_0", [])
+    text = path.read_text(encoding="utf-8")
+    wrong, unknown = first["problems"]
+    assert wrong == {
+        "subject": "dispatchable 'rnn'",
+        "struct": "DML_RNN_OPERATOR_DESC",
+        "code": "size.equal",
+        "path": "weight_tensor.sizes[3]",
+        "c_path": "WeightTensor.Sizes[3]",
+        "found": "2",
+        "expected": "input_size = 1",
+        "why": [
+            "weight_tensor is [1, num_directions, hidden_size, input_size]",
+            "input_size = 1: held by input_tensor.sizes[3]",
+        ],
+        "remedy": None,
+        "line": 1,
+        "column": text.index("[1, 1, 1, 2]") + 11,
+        "severity": "error",
+    }
+    assert unknown["c_path"] == "resource"
+    assert (unknown["subject"], unknown["struct"]) == ("command at index 1", None)
+
+
+def test_warnings_are_no_problems(tmp_path: Path) -> None:
+    path = write(tmp_path, put(rnn_model(), "resources/x/sizeInByte", 16))
+    status, out, err = dmlpy("check", path)
+    assert status == 0
+    assert out.startswith(f"{path}: no problems")
+    assert err.startswith(f"warning: {path}:1:")
+    status, out, err = dmlpy("check", path, "--json")
+    report = json.loads(out)
+    assert (status, err, report["problems"]) == (0, "", 0)
+    (warning,) = report["files"][0]["problems"]
+    assert (warning["severity"], warning["code"], warning["path"]) == ("warning", "member.ignored", "sizeInByte")
+
+
+def test_check_tells_files_that_cannot_be_read_from_wrong_ones(tmp_path: Path) -> None:
+    good, wrong, absent = EXAMPLES / "rnn.json", write(tmp_path, "{}"), tmp_path / "absent.json"
+    for files, status, count in (
+        ([good], 0, 0),
+        ([good, wrong], 1, 1),
+        ([absent], 2, 1),
+        ([good, absent, wrong], 2, 2),
+        ([tmp_path], 2, 1),
+    ):
+        assert dmlpy("check", *files)[0] == status
+        found, out, _ = dmlpy("check", "--json", *files)
+        assert (found, json.loads(out)["problems"], len(json.loads(out)["files"])) == (status, count, len(files))
 
 
 @pytest.mark.parametrize(
@@ -265,7 +318,7 @@ def test_check_for_programs(tmp_path: Path) -> None:
         ('{"Type": "RNN", ]', [], "json.syntax"),
         ("{}", [], "json.root"),
         ('{"Type": "RNN", "Type": "RNN"}', [], "json.duplicate"),
-        ('{"Type": "GEMM"}', [], "operator.unknown"),
+        ('{"Type": "GEM"}', [], "operator.unknown"),
         ('{"Type": "ACTIVATION_GELU", "InputTensor": TENSOR, "OutputTensor": TENSOR}', ["--feature-level", "5_0"], "level.operator"),
         ('{"Type": "ACTIVATION_GELU", "InputTensor": ALIGNED, "OutputTensor": TENSOR}', ["--strict"], "strict.alignment"),
     ],
@@ -279,14 +332,14 @@ def test_check_of_wrong_files(tmp_path: Path, text: str, arguments: list[str], c
     assert f"[{code}]" in out
     status, out, _ = dmlpy("check", path, "--json", *arguments)
     assert status == 1
-    assert code in [problem["code"] for finding in json.loads(out)["findings"] for problem in finding["problems"]]
+    assert code in [problem["code"] for problem in json.loads(out)["files"][0]["problems"]]
     if arguments:
         assert dmlpy("check", path)[0] == 0
 
 
 def test_check_of_an_unknown_level_is_no_traceback() -> None:
     status, out, err = dmlpy("check", MODELS / "good_gru_flat.json", "--feature-level", "7_7")
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert "feature_level is '7_7'" in err
 
 
@@ -339,24 +392,27 @@ def test_errors_render_on_narrow_terminals_with_broken_fields_marked() -> None:
 
 
 def test_explain_at_a_feature_level() -> None:
-    relu = explain.explain("ACTIVATION_RELU", "2_0")
-    assert relu.row is not None
-    assert (str(relu.row.level), relu.row.dims) == ("2_0", (4, 5))
-    assert explain.explain("ACTIVATION_RELU").row is dml.ActivationReluDesc.support[-1]
+    (row,) = explain.explain("ACTIVATION_RELU", "2_0").rows
+    assert (str(row.level), row.dims) == ("2_0", (4, 5))
+    assert explain.explain("ACTIVATION_RELU").rows == (dml.ActivationReluDesc.support[-1],)
     status, out, _ = dmlpy("explain", "ACTIVATION_GELU", "--feature-level", "5_0")
     assert status == 0
     assert "Feature level 5_0 does not have it." in out
 
 
-@pytest.mark.parametrize("type_name", OPERATORS)
-def test_every_operator_is_explained(type_name: str) -> None:
-    found = explain.explain(type_name)
-    kind = OPERATORS[type_name]
-    assert [item.name for item in found.fields if item.name] == list(kind.model_fields)
-    assert [item.c_name for item in found.fields if not item.name] == list(kind.c_counts)
-    assert found.summary
-    assert all(item.form for item in found.fields)
-    assert kind.c_name in found.members().to_text()
+def test_every_operator_is_explained() -> None:
+    wrong = []
+    for type_name, kind in OPERATORS.items():
+        found = explain.explain(type_name)
+        told = {
+            "fields": [item.name for item in found.fields if item.name] == list(kind.model_fields),
+            "counts": [item.c_name for item in found.fields if not item.name] == list(kind.c_counts),
+            "summary": bool(found.summary),
+            "forms": all(item.form for item in found.fields),
+            "title": kind.c_name in found.members().to_text(),
+        }
+        wrong += [f"{type_name}: {what}" for what, right in told.items() if not right]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
@@ -374,14 +430,56 @@ def test_explain_of_unknown_operators_tells_the_nearest() -> None:
     assert "did you mean LSTM?" in err
 
 
-def test_explain_without_a_name_lists_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    for device in (NumpyDevice, CudaDevice):
-        monkeypatch.setattr(device, "runs", lambda self, kind: kind is not dml.ActivationSoftmax1Desc)
-    status, out, _ = dmlpy("explain")
+@pytest.mark.parametrize("command", ["explain", "ops"])
+def test_operators_are_listed(command: str) -> None:
+    status, out, _ = dmlpy(command)
     assert status == 0
-    assert all(type_name in out for type_name in OPERATORS)
-    assert re.search(r"DML_OPERATOR_GRU +GRUDesc +1_0 +numpy", out)
-    assert re.search(r"DML_OPERATOR_ACTIVATION_SOFTMAX1 .*described only", out)
+    names = re.findall(r"^ ([A-Z]\w+) ", out, re.MULTILINE)
+    assert sorted(names) == sorted(kind.short_name() for kind in OPERATORS.values())
+    assert re.search(r"^ GRU +recurrent +1_0 +numpy, cuda +ONNX Runtime, Keras$", out, re.MULTILINE)
+    assert re.search(r"^ GRU_GRAD +recurrent +dmlpy's own +numpy, cuda", out, re.MULTILINE)
+    assert re.search(r"^ ROI_ALIGN +pooling +3_0 +described only", out, re.MULTILINE)
+    assert re.search(r"^ GEMM +matrix +1_0 +numpy *$", out, re.MULTILINE)
+
+
+def test_ops_of_a_family_and_a_level() -> None:
+    status, out, _ = dmlpy("ops", "--family", "activation", "--feature-level", "5.1", "--json")
+    listed = {item["operator"]: item for item in json.loads(out)}
+    kinds = [kind for kind in OPERATORS.values() if kind.family() == "activation" and kind.introduced() <= dml.FeatureLevel.FL_5_1]
+    assert (status, sorted(listed)) == (0, sorted(kind.type_name for kind in kinds))
+    assert "DML_OPERATOR_ACTIVATION_SWISH" not in listed, "of level 6_2"
+    softmax = listed["DML_OPERATOR_ACTIVATION_SOFTMAX1"]
+    assert softmax.pop("runs_on") == {"numpy": True, "cuda": True}
+    assert softmax == {
+        "operator": "DML_OPERATOR_ACTIVATION_SOFTMAX1",
+        "class": "ActivationSoftmax1Desc",
+        "family": "activation",
+        "own": False,
+        "feature_level": "5_1",
+        "verified_against": ["ONNX Runtime"],
+    }
+    assert listed["DML_OPERATOR_ACTIVATION_RELU"]["runs_on"]["numpy"] is True
+    status, out, err = dmlpy("ops", "--family", "activations")
+    assert (status, out) == (1, "")
+    assert "did you mean activation?" in err
+
+
+def test_levels() -> None:
+    status, out, _ = dmlpy("levels")
+    assert status == 0
+    assert re.findall(r"^ (\d_\d) ", out, re.MULTILINE) == [str(level) for level in dml.FeatureLevel]
+    assert re.search(r"^ 5_0 +1\.8\.0 +Windows 11 22H2 ", out, re.MULTILINE)
+    status, out, _ = dmlpy("levels", "5.1")
+    assert (status, out.splitlines()[0]) == (0, "5_1: DirectML 1.9.0")
+    assert "ACTIVATION_SOFTMAX1" in out
+    assert "  ACTIVATION_PARAMETERIZED_RELU, ACTIVATION_RELU, ACTIVATION_RELU_GRAD: also INT32, INT16, INT8\n" in out
+    (level,) = json.loads(dmlpy("levels", "5_1", "--json")[1])
+    assert list(level) == ["level", "value", "directml", "windows", "operators", "grown", "beyond_operators"]
+    assert (level["value"], level["windows"], level["grown"]["ACTIVATION_RELU"]) == (0x5100, None, ["also INT32, INT16, INT8"])
+    assert len(json.loads(dmlpy("levels", "--json")[1])) == len(dml.FeatureLevel)
+    status, out, err = dmlpy("levels", "7_7")
+    assert (status, out) == (1, "")
+    assert "feature_level is '7_7'" in err
 
 
 def test_info() -> None:
@@ -413,7 +511,7 @@ def test_schemas_are_written_and_compared(tmp_path: Path) -> None:
 def test_help_and_version() -> None:
     status, out, _ = dmlpy("--help")
     assert status == 0
-    assert all(command in out for command in ("run", "check", "explain", "info", "schemas"))
+    assert all(command in out for command in ("run", "check", "explain", "ops", "levels", "info", "schemas"))
     assert dmlpy("--version") == (0, f"dmlpy {dml.__version__}\n", "")
     assert dmlpy("check")[0] == 2
 
@@ -423,7 +521,7 @@ def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
     shown = subprocess.run([*program, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert shown.stdout == f"dmlpy {dml.__version__}\n"
     loaded = set(shown.stderr.split())
-    assert not {"cupy", "PIL", "psutil", "dmlpy.dxdispatch", "dmlpy.schemas"} & loaded
+    assert not {"cupy", "PIL", "psutil", "flatbuffers", "dmlpy.dxdispatch", "dmlpy.catalog", "dmlpy.schemas"} & loaded
     failed = subprocess.run([*program, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr.startswith("absent.json: 1 problem\n 1. file is missing, expected a JSON file  [json.file]\n")
+    assert failed.stderr.startswith("absent.json: 1 problem\n 1. file is missing, expected a file  [file.unreadable]\n")

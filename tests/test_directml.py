@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import dmlpy as dml
 from dmlpy import directml
-from dmlpy.descs import OPERATORS
 from dmlpy.enums import DmlEnum
+from dmlpy.registry import OPERATORS
 
 
 def test_every_struct_and_enumeration_member_has_its_c_name() -> None:
     expected: dict[str, object] = {kind.c_name: kind for kind in OPERATORS.values() if not kind.own}
-    expected["DML_BUFFER_TENSOR_DESC"] = dml.TensorDesc
+    for kind in (dml.TensorDesc, dml.ScaleBias, dml.Size2D, dml.FeatureQueryFeatureLevels, dml.FeatureDataFeatureLevels):
+        expected[kind.c_name] = kind
+    for kind in (dml.FeatureQueryTensorDataTypeSupport, dml.FeatureDataTensorDataTypeSupport):
+        expected[kind.c_name] = kind
     for kind in (kind for kind in DmlEnum.__subclasses__() if kind.prefix()):
         expected["DML_TENSOR_FLAGS" if kind is dml.TensorFlags else kind.prefix().removesuffix("_")] = kind
         expected |= {member.c_name: member for member in kind}
@@ -28,3 +33,8 @@ def test_a_c_program_reads_the_same() -> None:
         Direction=directml.DML_RECURRENT_NETWORK_DIRECTION_FORWARD,
     )
     assert dml.check(desc, directml.DML_FEATURE_LEVEL_1_0) == []
+
+
+def test_the_stub_is_fresh() -> None:
+    file = Path(directml.__file__).with_suffix(".pyi")
+    assert file.read_text(encoding="utf-8") == directml.stub(), "run: python -m dmlpy.directml > dmlpy/directml.pyi"

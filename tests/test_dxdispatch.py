@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, RunError, RunOptions, load, run
 from dmlpy.dxdispatch.examine import examine
+from dmlpy.dxdispatch.model import Dispatch
 from dmlpy.dxdispatch.runner import stray_bytes
 from dmlpy.dxdispatch.timing import Timings, split
 from tests.models import RNN_LINE, Data, lines_of, problems_of, put, resource_model, rnn_model, write
@@ -30,8 +32,8 @@ WRONG_MODELS: list[tuple[str, Any, str, str]] = [
     ("dispatchables/rnn", [], "dispatchable 'rnn':  [field.form]", "an object"),
     ("dispatchables/rnn/type", "hlsl", "dispatchable 'rnn': type [dispatchable.kind]", "Direct3D"),
     ("dispatchables/rnn/type", "ONNX", "dispatchable 'rnn': type [dispatchable.kind]", "ONNX Runtime"),
-    ("dispatchables/rnn/type", "dmlSerializedGraph", "dispatchable 'rnn': type [dispatchable.kind]", "not built yet"),
-    ("dispatchables/rnn/type", "DML_OPERATOR_GEMM", "dispatchable 'rnn': type [operator.unknown]", "DML_OPERATOR_GEMM"),
+    ("dispatchables/rnn/type", "dmlSerializedGraph", "dispatchable 'rnn': sourcePath [field.missing]", "required"),
+    ("dispatchables/rnn/type", "DML_OPERATOR_GEM", "dispatchable 'rnn': type [operator.unknown]", "did you mean DML_OPERATOR_GEMM"),
     ("dispatchables/rnn/type", "RNNN", "dispatchable 'rnn': type [operator.unknown]", "did you mean DML_OPERATOR_RNN"),
     ("dispatchables/rnn/type", None, "dispatchable 'rnn': type [field.missing]", "DML_OPERATOR_RNN"),
     ("dispatchables/rnn/dmlCompileType", "Fast", "dispatchable 'rnn': dmlCompileType [field.form]", "DmlCompileOp"),
@@ -130,17 +132,18 @@ def test_a_text_names_some_parts_and_the_error_all(tmp_path: Path) -> None:
         load(write(tmp_path, data))
     assert (len(caught.value.findings), len(caught.value.problems)) == (60, 60)
     assert str(caught.value).startswith(f"{caught.value.path}: 60 problems\n")
-    assert str(caught.value).endswith("command at index 49: 1 problem\n 1. " + OMITTED)
-
-
-OMITTED = "resource is missing, expected a value: the member is required  [field.missing]\nand 10 more parts with problems"
+    *_, place, problem, rest = str(caught.value).splitlines()
+    assert place == "command at index 49: 1 problem"
+    assert re.fullmatch(re.escape(f"{caught.value.path}:1:") + r"\d+: resource is missing, expected .*  \[field\.missing\]", problem)
+    assert rest == "and 10 more parts with problems"
 
 
 def test_names_with_control_characters_stay_on_their_line(tmp_path: Path) -> None:
     data = put(rnn_model(), "dispatchables/rnn/desc/model_json\nno problems\x1b[2J", 1)
     with pytest.raises(ModelError) as caught:
         load(write(tmp_path, data))
-    assert str(caught.value).splitlines()[1].startswith(" 1. model_json\\nno problems\\x1b[2J is no member of this struct")
+    line = str(caught.value).splitlines()[1].partition(": ")[2]
+    assert line.startswith("model_json\\nno problems\\x1b[2J is no member of this struct")
 
 
 def test_the_kind_of_a_resource(tmp_path: Path) -> None:
@@ -151,9 +154,9 @@ def test_the_kind_of_a_resource(tmp_path: Path) -> None:
 
 def test_a_type_among_the_members_is_not_the_operator(tmp_path: Path) -> None:
     data = put(rnn_model(), "dispatchables/rnn", {"type": "DML_OPERATOR_RANDOM_GENERATOR", "desc": {"Type": "PHILOX_4X32_10"}})
-    problem = problems_of(tmp_path, data)["dispatchable 'rnn': type [operator.unknown]"]
-    assert problem.found == "'DML_OPERATOR_RANDOM_GENERATOR'"
-    assert "not built yet" in problem.why[0]
+    problems = problems_of(tmp_path, data)
+    assert "dispatchable 'rnn': input_state_tensor [field.missing]" in problems
+    assert not any(key.startswith("dispatchable 'rnn': type") for key in problems)
 
 
 def test_deferred_resources_have_no_memory(tmp_path: Path) -> None:
@@ -204,18 +207,55 @@ def test_bindings_take_parts_of_resources(tmp_path: Path, any_device: dml.Device
     assert lines_of(write(tmp_path, data), any_device)[-1] == RNN_LINE
 
 
+def test_an_array_of_tensors_is_one_bind_point(tmp_path: Path) -> None:
+    def sized(*sizes: int) -> Data:
+        return {"DataType": "FLOAT32", "Sizes": list(sizes)}
+
+    data = rnn_model()
+    put(data, "resources/x/initialValues", list(range(8)))
+    put(data, "resources/y/initialValues/valueCount", 7)
+    join = {"InputTensors": [sized(4), sized(2), sized(1)], "InputCount": 3, "OutputTensor": sized(7), "Axis": 0}
+    data["dispatchables"] = {"join": {"type": "JOIN", "desc": join}}
+    sources: Any = ["x", {"name": "x", "elementOffset": 4}, "w"]
+    data["commands"] = [{"type": "dispatch", "dispatchable": "join", "bindings": {"InputTensors": sources, "OutputTensor": "y"}}]
+    dispatch = load(write(tmp_path, data)).commands[0].action
+    assert isinstance(dispatch, Dispatch)
+    found = {place: (held.resource.name, held.offset) for place, held in dispatch.bindings.items()}
+    assert found == {"input_tensors[0]": ("x", 0), "input_tensors[1]": ("x", 16), "input_tensors[2]": ("w", 0), "output_tensor": ("y", 0)}
+    place = "commands/0/bindings/InputTensors"
+    for value, wanted, words in [
+        (sources[:2], "InputTensors [bind.count]", "2 resources, expected 3, as many"),
+        ("x", "InputTensors [bind.count]", "1 resource, expected 3"),
+        (["w", *sources[1:]], "InputTensors[0] [bind.size]", "4 bytes of 'w', expected at least 16"),
+        ([*sources[:2], "no"], "InputTensors[2] [bind.resource]", "'no', expected a resource of the file"),
+        (["y", *sources[1:]], "OutputTensor [hazard.in_place]", "memory that InputTensors[0] uses too"),
+    ]:
+        (problem,) = problems_of(tmp_path, put(data, place, value)).items()
+        assert problem[0] == f"command at index 0: {wanted}"
+        assert words in str(problem[1])
+    missing = [key.removeprefix("command at index 0: bind point ") for key in problems_of(tmp_path, put(data, place, None))]
+    assert missing == [f"InputTensors[{index}] of dispatchable 'join' [bind.missing]" for index in range(3)]
+
+
 def test_what_means_nothing_is_a_warning(tmp_path: Path) -> None:
     data = put(rnn_model(), "resources/x/sizeInByte", 64)
     put(data, "dispatchables/rnn/colour", "red")
     put(data, "commands/1/verbos", True)
     put(data, "commands/0/threadGroupCount", [1, 1, 1])
     data["$schema"] = "./_schema.json"
-    assert load(write(tmp_path, data)).warnings == (
-        "resource 'x': 'sizeInByte' means nothing here; did you mean sizeInBytes?",
-        "dispatchable 'rnn': 'colour' means nothing beside desc",
-        "command at index 0: threadGroupCount is for shaders; it means nothing here",
-        "command at index 1: 'verbos' means nothing here; did you mean verbose?",
-    )
+    path = write(tmp_path, json.dumps(data, indent=1))
+    lines = path.read_text(encoding="utf-8").splitlines()
+    told = []
+    for warning in load(path).warnings:
+        (position,) = warning.positions
+        assert lines[position.line - 1][position.column - 1 :].startswith(f'"{warning.problems[0].path}": ')
+        told += [text.partition(": ")[2] for text in warning.sentences("model.json")]
+    assert told == [
+        "resource 'x': sizeInByte is of no meaning here; did you mean sizeInBytes?",
+        "dispatchable 'rnn': colour is of no meaning here; the struct's members stand inside desc",
+        "command at index 0: threadGroupCount is of no meaning here; leave it out: it is for shaders",
+        "command at index 1: verbos is of no meaning here; did you mean verbose?",
+    ]
 
 
 # --- running ------------------------------------------------------------------------------------------------------------

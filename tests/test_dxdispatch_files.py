@@ -29,23 +29,25 @@ from tests.models import Data, lines_of, printed, problems_of, put, resource_mod
     ],
 )
 def test_text_is_json_with_comments_and_trailing_commas(tmp_path: Path, text: str) -> None:
-    assert model_text.read(write(tmp_path, text)) == ({"a": [1, 2.5, "x"]}, ())
+    document = model_text.read(write(tmp_path, text))
+    assert (document.data, document.repeated, document.findings()) == ({"a": [1, 2.5, "x"]}, (), [])
 
 
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        ('{\n "a": [1,\n 2 3]}', "json.syntax", r"line 3, column 4 is not JSON \(expecting ',' del.*\n.*character 15, in '.*2 3\]}'"),
-        ('// note\n{"a": /* 1\n2 */ nul}', "json.syntax", r"line 3, column 6 is not JSON \(expecting value\)"),
-        ('{"a": 1 /* open', "json.syntax", r"line 1, column 9 is not JSON \(expecting ',' delimiter\)"),
-        ("{'a': 1}", "json.syntax", r"line 1, column 2 is not JSON \(expecting property name enclosed in double quotes\)"),
-        ('{"a": 1', "json.syntax", r"line 1, column 8 is not JSON \(the text ends, expecting ',' delimiter\)"),
+        ('{\n "a": [1,\n 2 3]}', "json.syntax", r"model\.json:3:4: file is not JSON \(expecting ',' del.*\n.*character 15, in '.*2 3\]}'"),
+        ('// note\n{"a": /* 1\n2 */ nul}', "json.syntax", r"model\.json:3:6: file is not JSON \(expecting value\)"),
+        ('{"a": 1 /* open', "json.syntax", r"model\.json:1:9: file is not JSON \(expecting ',' delimiter\)"),
+        ("{'a': 1}", "json.syntax", r"model\.json:1:2: file is not JSON \(expecting property name enclosed in double quotes\)"),
+        ('{"a": 1', "json.syntax", r"model\.json:1:8: file is not JSON \(the text ends, expecting ',' delimiter\)"),
         ("", "json.syntax", "empty"),
         ("[1, 2]", "json.root", "a JSON array, expected an object"),
         ("null", "json.root", "a JSON null, expected an object"),
         ("[" * 100_000, "json.depth", "nested too deeply"),
+        ('{"a": ' * 65 + "1" + "}" * 65, "json.depth", "nested too deeply, expected at most 64"),
         ("// deep\n" + "[" * 20_000, "json.depth", "nested too deeply"),
-        ('{"a": ' + "9" * 5000 + "}", "json.number", "line 1, column 7 is a number of 5000 digits, expected at most 4300"),
+        ('{"a": ' + "9" * 5000 + "}", "json.number", r"model\.json:1:7: file is a number of 5000 digits, expected at most 4300"),
     ],
 )
 def test_syntax_errors_tell_the_place(tmp_path: Path, text: str, code: str, message: str) -> None:
@@ -66,13 +68,13 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["/* no comment */", "// none", 'a \\" // quoted', "[1,]", "\\\\"])
 def test_what_strings_hold_is_left_alone(text: str) -> None:
     data = {"values": [text, {text: 1}]}
-    assert model_text.parse("// comment\n" + json.dumps(data)) == (data, ())
+    assert model_text.parse("// comment\n" + json.dumps(data)).data == data
 
 
 @pytest.mark.parametrize("comment", ["", "// comment\n"])
 def test_large_files_are_read(tmp_path: Path, comment: str) -> None:
     values = [0.25] * 1_000_000
-    data, _ = model_text.read(write(tmp_path, comment + json.dumps({"values": values})))
+    data = model_text.read(write(tmp_path, comment + json.dumps({"values": values}))).data
     assert data["values"] == values
 
 
@@ -194,14 +196,14 @@ def test_pictures_that_unpack_to_too_much_are_refused(tmp_path: Path, monkeypatc
     data = resource_model(initialValuesDataType="FLOAT32", initialValues={"sourcePath": "x.png"})
     for most in (1000, 100):  # of which Pillow warns, and which it refuses
         monkeypatch.setattr(image, "MAX_IMAGE_PIXELS", most)
-        assert "resource 'x': sourcePath [image.size]" in problems_of(tmp_path, data)
+        assert "resource 'x': initialValues.sourcePath [image.size]" in problems_of(tmp_path, data)
 
 
 def test_pictures_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.png").write_bytes(b"never read")
     monkeypatch.setitem(sys.modules, "PIL", None)
     problems = problems_of(tmp_path, resource_model(initialValuesDataType="FLOAT32", initialValues={"sourcePath": "x.png"}))
-    assert problems["resource 'x': sourcePath [image.pillow]"].remedy == "pip install dmlpy[examples]"
+    assert problems["resource 'x': initialValues.sourcePath [image.pillow]"].remedy == "pip install dmlpy[examples]"
 
 
 WRONG_RESOURCES: list[tuple[Data, str]] = [
@@ -243,18 +245,18 @@ WRONG_RESOURCES: list[tuple[Data, str]] = [
     ({"initialValues": [{"type": "UINT8"}]}, "initialValues[0] [field.form]"),
     ({"initialValues": {"sourcePath": ""}}, "initialValues [field.form]"),
     ({"initialValues": {"sourcePath": "x.npy", "value": 1}}, "initialValues [field.form]"),
-    ({"initialValues": {"sourcePath": "absent.npy"}}, "sourcePath [file.missing]"),
-    ({"initialValues": {"sourcePath": "a\0b"}}, "sourcePath [file.name]"),
-    ({"initialValues": {"sourcePath": "a" * 5000 + ".npy"}}, "sourcePath [file.unreadable]"),
-    ({"initialValues": {"sourcePath": "pickled.npy"}}, "sourcePath [npy.pickle]"),
-    ({"initialValues": {"sourcePath": "raw_pickle.npy"}}, "sourcePath [npy.pickle]"),
-    ({"initialValues": {"sourcePath": "cut.npy"}}, "sourcePath [npy.damaged]"),
-    ({"initialValues": {"sourcePath": "archive.npy"}}, "sourcePath [npy.damaged]"),
-    ({"initialValues": {"sourcePath": "complex.npy"}}, "sourcePath [npy.type]"),
+    ({"initialValues": {"sourcePath": "absent.npy"}}, "initialValues.sourcePath [file.missing]"),
+    ({"initialValues": {"sourcePath": "a\0b"}}, "initialValues.sourcePath [file.name]"),
+    ({"initialValues": {"sourcePath": "a" * 5000 + ".npy"}}, "initialValues.sourcePath [file.unreadable]"),
+    ({"initialValues": {"sourcePath": "pickled.npy"}}, "initialValues.sourcePath [npy.pickle]"),
+    ({"initialValues": {"sourcePath": "raw_pickle.npy"}}, "initialValues.sourcePath [npy.pickle]"),
+    ({"initialValues": {"sourcePath": "cut.npy"}}, "initialValues.sourcePath [npy.damaged]"),
+    ({"initialValues": {"sourcePath": "archive.npy"}}, "initialValues.sourcePath [npy.damaged]"),
+    ({"initialValues": {"sourcePath": "complex.npy"}}, "initialValues.sourcePath [npy.type]"),
     ({"initialValues": {"sourcePath": "good.npy"}, "initialValuesDataType": "INT32"}, "initialValuesDataType [npy.type]"),
-    ({"initialValues": {"sourcePath": "three.bin"}, "initialValuesDataType": "FLOAT32"}, "sourcePath [resource.size]"),
+    ({"initialValues": {"sourcePath": "three.bin"}, "initialValuesDataType": "FLOAT32"}, "initialValues.sourcePath [resource.size]"),
     ({"initialValues": {"sourcePath": "three.png"}, "initialValuesDataType": "INT32"}, "initialValuesDataType [image.type]"),
-    ({"initialValues": {"sourcePath": "three.png"}, "initialValuesDataType": "FLOAT32"}, "sourcePath [image.damaged]"),
+    ({"initialValues": {"sourcePath": "three.png"}, "initialValuesDataType": "FLOAT32"}, "initialValues.sourcePath [image.damaged]"),
     (
         {"initialValues": {"sourcePath": "three.png"}, "initialValuesDataType": "FLOAT32", "resampleSize": [1, 2, 5, 5]},
         "resampleSize [image.size]",
@@ -303,7 +305,9 @@ def test_input_files_stay_in_the_input_folders(tmp_path: Path) -> None:
     (inside / "folder").symlink_to(outside, target_is_directory=True)
     escapes = ["../outside/x.npy", str(outside / "x.npy"), "link.npy", "folder/x.npy", "..\\outside\\x.npy", "x/../../outside/x.npy"]
     for name in escapes:
-        assert "resource 'x': sourcePath [file.outside]" in problems_of(inside, resource_model(initialValues={"sourcePath": name})), name
+        assert "resource 'x': initialValues.sourcePath [file.outside]" in problems_of(
+            inside, resource_model(initialValues={"sourcePath": name})
+        ), name
     path = write(outside, resource_model(initialValues={"sourcePath": "../inside/x.npy"}))
     assert load(path, Folders((inside, tmp_path), tmp_path)).resources["x"].count == 2
 
@@ -322,7 +326,9 @@ def test_the_model_s_folder_comes_before_the_current_directory(tmp_path: Path, m
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are files of POSIX")
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.npy")
-    assert "resource 'x': sourcePath [file.missing]" in problems_of(tmp_path, resource_model(initialValues={"sourcePath": "pipe.npy"}))
+    assert "resource 'x': initialValues.sourcePath [file.missing]" in problems_of(
+        tmp_path, resource_model(initialValues={"sourcePath": "pipe.npy"})
+    )
 
 
 def test_output_files_stay_in_the_output_folder(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, RunError, RunOptions, load, run, text
-from dmlpy.dxdispatch.checker import check_file
+from dmlpy.dxdispatch.checker import Report, check_file
+from tests import facts_reader, flatbuffer_writer, graph_cases, relation_descs
 from tests.models import put, rnn_model, write
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -77,7 +78,7 @@ MEMBERS += ["DimensionCount", "ActivationDescCount", "name"]
 
 def bases() -> list[dict[str, Any]]:
     """Valid models with all that they can hold, and the descs in them."""
-    models = [text.read(path)[0] for path in sorted(EXAMPLES.glob("*.json"))]
+    models = [text.read(path).data for path in sorted(EXAMPLES.glob("*.json"))]
     full = rnn_model()
     full["resources"] |= {
         "mixed": {"initialValues": [{"type": "UINT8", "value": 3}, {"type": "FLOAT32", "value": 1}]},
@@ -144,15 +145,28 @@ def damage(content: str, chance: random.Random) -> str:
     return content[:start] + chance.choice(["", '"', "}", ",", " // c\n", "/*", "\\", "\0"]) + content[start + chance.randrange(3) :]
 
 
-def is_told_or_runs(path: Path) -> None:
+def is_told(path: Path) -> Report:
+    """A check that must end with a report whose every part can be shown, with problems at places of the text."""
     report = check_file(path)
-    assert json.loads(json.dumps(report.to_dict()))["valid"] == (not report.findings)
+    told = json.loads(json.dumps(report.to_dict()))["problems"]
+    assert len([item for item in told if item["severity"] == "error"]) == report.problem_count
+    assert (report.problem_count == 0) == (not report.findings)
+    assert report.text().replace("\n", "").isprintable()
     for finding in report.findings:
         assert finding.problems
-        assert finding.text().replace("\n", "").isprintable()
         if finding.table is not None:
             assert finding.table.title in finding.table.to_text()
             assert finding.table.to_html().startswith("<table>")
+    if report.kind not in (None, "serialized graph"):
+        lines = path.read_bytes().decode("utf-8-sig", errors="surrogatepass").split("\n")
+        for item in told:
+            assert 1 <= item["line"] <= len(lines), item
+            assert 1 <= item["column"] <= len(lines[item["line"] - 1]) + 1, item
+    return report
+
+
+def is_told_or_runs(path: Path) -> None:
+    report = is_told(path)
     failed = error_of_run(path)
     if failed is None or (isinstance(failed, dml.DeviceError) and failed.hresult.name == "E_OUTOFMEMORY"):
         assert not report.findings
@@ -176,7 +190,7 @@ def error_of_run(path: Path) -> dml.DmlError | None:
     return None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_changed_files_are_told_what_is_wrong_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=MEMORY))
     np.save(tmp_path / "a.npy", np.arange(6, dtype=np.float32))
@@ -194,6 +208,50 @@ def test_changed_files_are_told_what_is_wrong_or_run(tmp_path: Path, monkeypatch
             is_told_or_runs(write(tmp_path, content))
         except Exception as error:
             raise AssertionError(f"{type(error).__name__} of {content}") from error
+
+
+def descs_and_graphs() -> list[dict[str, Any]]:
+    """Valid descs of all operators, nested and flat, and graphs."""
+    described = [
+        relation_descs.data(operator, members.members)
+        for operator in sorted(facts_reader.relations())
+        for members in relation_descs.valid_descs(operator)[:2]
+    ]
+    flat = [{"Type": data["Type"], **data["Desc"]} for data in described if "Type" not in data["Desc"]]
+    return described + flat + [graph_cases.network().to_dict(), *(graph_cases.random_network(seed).to_dict() for seed in range(20))] * 3
+
+
+def test_changed_descs_and_graphs_are_told_what_is_wrong(tmp_path: Path) -> None:
+    valid, chance = descs_and_graphs(), random.Random(7)
+    assert len(valid) > 300
+    broken = 0
+    for number in range(300):
+        data = copy.deepcopy(chance.choice(valid))
+        for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
+            change(data, chance)
+        content = json.dumps(data, indent=chance.choice([None, 1]))
+        if number % 20 == 0:
+            content = damage(content, chance)
+        try:
+            broken += bool(is_told(write(tmp_path, content)).findings)
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__} of {content}") from error
+    assert 100 < broken < 300
+
+
+def test_changed_serialized_graphs_are_told_what_is_wrong(tmp_path: Path) -> None:
+    chance = random.Random(8)
+    valid = [flatbuffer_writer.write(flatbuffer_writer.dump_of(graph_cases.random_network(seed))) for seed in range(10)]
+    path = tmp_path / "graph.bin"
+    for _ in range(300):
+        data = bytearray(chance.choice(valid))
+        for _ in range(chance.choice([1, 1, 4, 40])):
+            data[chance.randrange(len(data))] = chance.choice([0, 1, 2, 4, 127, 128, 255, chance.randrange(256)])
+        path.write_bytes(data[: chance.choice([len(data), chance.randrange(len(data))])])
+        try:
+            is_told(path)
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__} of {path.read_bytes().hex()}") from error
 
 
 def test_the_bases_are_valid(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 import dmlpy as dml
-from dmlpy.descs import OPERATORS
+from dmlpy.registry import OPERATORS
 from tests import facts_reader as facts
 from tests.test_check_properties import garbage_activations, garbage_descs, valid_members
 from tests.wrong_descs import STRUCTS, activation, valid

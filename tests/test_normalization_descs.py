@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.descs import OPERATORS, OperatorDesc
+from dmlpy.descs import OperatorDesc
 from dmlpy.explain import explain
 from dmlpy.operators.activation import ActivationDesc
+from dmlpy.registry import OPERATORS
 from tests.normalization_cases import FUSED, IMAGE_SIZED, MODES, case
 
 SIZES, CHANNELS = (2, 3, 4, 5), (1,)

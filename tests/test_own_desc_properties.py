@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.descs import OPERATORS, OperatorDesc
+from dmlpy.descs import OperatorDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
+from dmlpy.registry import OPERATORS
 from tests.own_descs import GATES, OWN, ROLES
 
 quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.descs import OPERATORS, OperatorDesc
+from dmlpy.descs import OperatorDesc
 from dmlpy.explain import explain
+from dmlpy.registry import OPERATORS
 from tests.own_descs import BATCH, HIDDEN, INPUTS, OWN, PROJECTED, STEPS, batch_norm, block_cell, network, own_desc, tensor, training
 
 LONGER = {name: tuple(desc.tensors()) for name in OWN for desc in [own_desc(name)]}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.descs import OPERATORS
 from dmlpy.naming import c_member, c_path, nearest
+from dmlpy.registry import OPERATORS
 from dmlpy.structs import brief
 from tests import facts_reader as facts
 from tests.test_json import rnn

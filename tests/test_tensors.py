@@ -184,7 +184,7 @@ RULES: list[tuple[str, dml.TensorDesc, bool, str, str]] = [
     ("2^32 elements", desc((2**16, 2**16)), False, "elements.limit", "sizes"),
     ("2^32 elements, broadcast", desc((2**16, 2**16), (0, 0)), False, "elements.limit", "sizes"),
     ("a span beyond 2^32", desc((3, 2), (2**31, 1)), False, "elements.limit", "strides"),
-    ("strided nibbles", desc((2, 3), (4, 1), "UINT4"), False, "stride.nibble", "strides"),
+    ("strided nibbles", desc((2, 3), (4, 1), "UINT4"), True, "stride.nibble", "strides"),
     ("owned output", desc(flags="OWNED_BY_DML"), True, "flag.output", "flags"),
     ("broadcast output", desc((2, 3), (0, 1)), True, "stride.broadcast", "strides[0]"),
     ("overlapping output", desc((2, 3), (2, 1)), True, "stride.overlap", "strides"),

@@ -1,14 +1,15 @@
 """Wrong RNN, LSTM and GRU descs, made of the facts alone: a valid desc in the C spelling, with one thing changed.
 
-What is wrong, and which member has to be blamed for it, follows from `tests/facts` (sizes, types, constraints, enumerations) and from the
-rules of every tensor; dmlpy's own classes are not looked at.
+Here is what only these operators have: symbols that up to a dozen sizes share, directions, and activations; `tests/mutants.py` has what
+every operator has. What is wrong, and which member has to be blamed for it, follows from `tests/facts`; dmlpy's own classes are not
+looked at.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,7 +18,6 @@ from tests import facts_reader as facts
 
 STRUCTS = ("DML_OPERATOR_RNN", "DML_OPERATOR_LSTM", "DML_OPERATOR_GRU")
 SYMBOLS = {"seq_length": 7, "batch_size": 3, "input_size": 11, "hidden_size": 5}
-BYTES = {name: bits // 8 for name, bits in facts.enums()["enums"]["DML_TENSOR_DATA_TYPE"]["bits"].items()}
 TYPE_PREFIX = "DML_TENSOR_DATA_TYPE_"
 DIRECTION_PREFIX = "DML_RECURRENT_NETWORK_DIRECTION_"
 BEYOND_UINT32 = 2**32
@@ -38,7 +38,6 @@ class Wrong:
         named: a place that the problems must mention, as a place or as a reason.
         alone: whether no other member may be blamed.
         level: the feature level to check against.
-        json_only: whether the mistake exists only where the C struct's members are all written out.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Wrong:
     named: str
     alone: bool = True
     level: str = "6_4"
-    json_only: bool = False
 
 
 def size_of(term: str, symbols: dict[str, int]) -> int:
@@ -106,7 +104,6 @@ class Maker:
         self.direction = direction
         self.fact = facts.operators()[operator]
         self.relation = facts.relations()[operator]
-        self.slots = facts.tensors(self.fact)
         self.base = valid(operator, direction)
 
     def wrong(self, name: str, at: str, changes: Members, *, named: str | None = None, **more: Any) -> Wrong:
@@ -138,74 +135,6 @@ class Maker:
             for size in (0, BEYOND_UINT32):
                 impossible = [*sizes[:axis], size, *sizes[axis + 1 :]]
                 yield self.tensor(slot, f"Sizes[{axis}] = {size}", f"Sizes[{axis}]", {"Sizes": impossible})
-
-    def ranks(self) -> Iterator[Wrong]:
-        for slot in self.slots:
-            sizes = self.base[slot]["Sizes"]
-            for other in (sizes[1:], [1, *sizes], [], [1] * 5 + sizes):
-                yield self.tensor(slot, f"with {len(other)} dimensions", "Sizes", {"Sizes": other})
-            yield self.wrong(
-                f"{slot} DimensionCount 3", f"{slot}.DimensionCount", {slot: self.base[slot] | {"DimensionCount": 3}}, json_only=True
-            )
-
-    def types(self) -> Iterator[Wrong]:
-        own = self.base
-        for slot in self.slots:
-            for name in ("FLOAT16", "FLOAT64", "INT32", "UINT32", "INT8", "UINT4", "UNKNOWN"):
-                allowed = self.fact["support"][-1]["tensors"][slot]["types"]
-                if name not in allowed or slot not in self.relation["type_of_its_own"]:
-                    yield self.tensor(slot, f"of type {name}", "DataType", {"DataType": TYPE_PREFIX + name})
-            yield self.tensor(slot, "of a misspelt type", "DataType", {"DataType": own[slot]["DataType"] + "_T"})
-
-    def members(self) -> Iterator[Wrong]:
-        for field in self.fact["fields"]:
-            name = field["name"]
-            if "count_of" in field:
-                yield self.wrong(f"{name} too large", name, {name: self.base[name] + 1}, json_only=True)
-            elif not field["optional"]:
-                # A FLOAT or BOOL has a default in Python; the C struct, and JSON, have none.
-                has_default = field["type"] == "FLOAT" or field.get("enum") == "BOOL"
-                yield self.wrong(f"{name} missing", name, {name: None}, json_only=has_default)
-            if field["kind"] == "input" and field["optional"]:
-                misspelt = name.replace("Tensor", "Tenzor")
-                yield self.wrong(f"{name} misspelt", misspelt, {misspelt: self.base[name], name: None})
-            if field.get("enum") == "BOOL":
-                yield from (self.wrong(f"{name} = {value!r}", name, {name: value}) for value in (2, "yes", 0.5))
-            if field["type"] == "TENSOR_DESC":
-                yield self.wrong(f"{name} a number", name, {name: 3})
-                yield self.tensor(name, "with a member too many", "Extent", {"Extent": 1})
-                yield self.tensor(name, "with sizes of a wrong form", "Sizes", {"Sizes": [1.5, 2, 3, 4]})
-        yield self.wrong("Weights, no member", "Weights", {"Weights": self.base["WeightTensor"]})
-        outputs = [field["name"] for field in self.fact["fields"] if field["kind"] == "output"]
-        yield self.wrong("no output", outputs[0], dict.fromkeys(outputs))
-
-    def strides(self) -> Iterator[Wrong]:
-        for slot, field in self.slots.items():
-            _, second, third, last = self.base[slot]["Sizes"]
-            packed = [second * third * last, third * last, last, 1]
-            yield self.tensor(slot, "with 3 strides", "Strides", {"Strides": packed[1:]})
-            yield self.tensor(slot, "with a negative stride", "Strides[3]", {"Strides": [*packed[:3], -1]})
-            yield self.tensor(slot, "with a huge stride", "Strides[0]", {"Strides": [BEYOND_UINT32, *packed[1:]]})
-            if field["kind"] == "output":
-                yield self.tensor(slot, "broadcast", "Strides[3]", {"Strides": [*packed[:3], 0]})
-                yield self.tensor(slot, "overlapping itself", "Strides", {"Strides": [*packed[:2], last - 1, 1]})
-            yield self.tensor(slot, "reaching beyond 2^32", "Strides", {"Strides": [packed[0], packed[1], packed[2], BEYOND_UINT32 - 1]})
-
-    def buffers(self) -> Iterator[Wrong]:
-        for slot, field in self.slots.items():
-            element = BYTES[self.base[slot]["DataType"]]
-            count = 1
-            for size in self.base[slot]["Sizes"]:
-                count *= size
-            for size in (count * element - 1, 1):
-                yield self.tensor(slot, f"in {size} bytes", "TotalTensorSizeInBytes", {"TotalTensorSizeInBytes": size})
-            yield self.tensor(slot, "in -4 bytes", "TotalTensorSizeInBytes", {"TotalTensorSizeInBytes": -4})
-            for alignment in (element // 2, 3 * element, -element, BEYOND_UINT32):
-                place = "GuaranteedBaseOffsetAlignment"
-                yield self.tensor(slot, f"aligned to {alignment}", place, {place: alignment})
-            if field["kind"] == "output" or not self.relation["owned_inputs"]:
-                yield self.tensor(slot, "owned", "Flags", {"Flags": "DML_TENSOR_FLAG_OWNED_BY_DML"})
-            yield self.tensor(slot, "with an unknown flag", "Flags", {"Flags": "OWNED"})
 
     def activations(self) -> Iterator[Wrong]:
         own = self.base["ActivationDescs"]
@@ -262,15 +191,15 @@ class Maker:
                     whole[slot]["Sizes"][axis] = 2**31
         yield self.wrong("more than 2^32 - 1 elements", "InputTensor.Sizes", whole, alone=False)
 
-    def all(self) -> Iterator[Wrong]:
-        for make in (self.sizes, self.ranks, self.types, self.members, self.strides, self.buffers, self.activations, self.numbers):
-            yield from make()
+
+MAKERS: dict[str, Callable[[Maker], Iterator[Wrong]]] = {"sizes": Maker.sizes, "activations": Maker.activations, "numbers": Maker.numbers}
 
 
 @cache
-def wrong_descs(operator: str) -> tuple[Wrong, ...]:
-    """Every wrong desc of an operator, in one direction and in both."""
-    return tuple(wrong for direction in ("FORWARD", "BIDIRECTIONAL") for wrong in Maker(operator, direction).all())
+def wrong_descs(operator: str, *makers: str) -> tuple[Wrong, ...]:
+    """The wrong descs of an operator that these makers make (all, where none is named), in one direction and in both."""
+    directions = [Maker(operator, direction) for direction in ("FORWARD", "BIDIRECTIONAL")]
+    return tuple(wrong for maker in directions for name in makers or MAKERS for wrong in MAKERS[name](maker))
 
 
 def exempt_axes(operator: str) -> list[str]:

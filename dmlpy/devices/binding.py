@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from dmlpy.arrays import ArrayView, Buffer, array_at
-from dmlpy.descs import In, OperatorDesc, TensorField
+from dmlpy.descs import OperatorDesc
 from dmlpy.devices.device import Device
 from dmlpy.enums import DataType
+from dmlpy.markers import In, TensorField
 from dmlpy.naming import c_member, did_you_mean
 from dmlpy.problems import Problem
 from dmlpy.structs import brief
@@ -47,13 +48,13 @@ def by_field(
         kind: what these fields are, for messages: `input`, `output`, ...
     """
     names = {field.name for field in fields}
-    elsewhere = {field.name: field.marker for field in desc.tensor_fields() if field.name not in names}
+    elsewhere = {slot.place: slot.field.marker for slot in desc.slots() if slot.place not in names}
     described = desc.tensors()
     found: dict[str, Any] = {}
-    problems = []
+    values, problems = _one_by_one(desc, values)
     given: set[str] = set()
     for spelling, value in values.items():
-        name = desc.member_named(spelling)
+        name = _place_named(desc, spelling)
         if name in given:
             problems.append(Problem("bind.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
             continue
@@ -72,6 +73,47 @@ def by_field(
         elif value is not None:
             found[name] = value
     return found, problems
+
+
+def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """The values with lists for arrays of tensors taken apart: `input_tensors=[a, b]` is `input_tensors[0]` and `input_tensors[1]`."""
+    listed = {field.name for field in desc.tensor_fields() if field.listed}
+    found: dict[str, Any] = {}
+    problems = []
+    for spelling, value in values.items():
+        name = desc.member_named(spelling)
+        if name not in listed or value is None:
+            found[spelling] = value
+            continue
+        count = len(getattr(desc, name))
+        if not isinstance(value, list | tuple):
+            problems.append(Problem("bind.count", spelling, f"of type {type(value).__name__}", f"a list of {count}, one for each tensor"))
+            continue
+        if len(value) > count:  # too few are told one by one, as missing
+            problems.append(Problem("bind.count", spelling, f"{len(value)} given", f"{count}, one for each tensor"))
+        for index, item in enumerate(value[:count]):
+            place = f"{name}[{index}]"
+            if any(_place_named(desc, other) == place for other in values):
+                problems.append(Problem("bind.twice", place, "given twice", f"in {spelling} or by itself, not both"))
+            found[place] = item
+    return found, problems
+
+
+def _place_named(desc: OperatorDesc, spelling: str) -> str | None:
+    """The place that a name in either spelling stands for: `InputTensors[0]` is `input_tensors[0]`; None if there is no such member."""
+    member, bracket, index = spelling.partition("[")
+    name = desc.member_named(member)
+    return name and f"{name}{bracket}{index}"
+
+
+def gathered(desc: OperatorDesc, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by place as values by field: those of an array of tensors in a tuple."""
+    found: dict[str, Any] = {}
+    for slot in desc.slots():
+        if slot.place in values:
+            value = values[slot.place]
+            found[slot.field.name] = value if slot.index is None else (*found.get(slot.field.name, ()), value)
+    return found
 
 
 def _misplaced(name: str, marker: In, kind: str) -> Problem:

@@ -47,8 +47,9 @@ class Device(ABC):
     def plan(self, desc: OperatorDesc) -> Plan | None:
         """The plan for a checked desc, or None if the device does not run this operator."""
 
+    @classmethod
     @abstractmethod
-    def runs(self, kind: type[OperatorDesc]) -> bool:
+    def runs(cls, kind: type[OperatorDesc]) -> bool:
         """Whether the device has plans for an operator."""
 
     @abstractmethod

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc, TensorField
+from dmlpy.descs import OperatorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, Memory
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.enums import FeatureLevel
+from dmlpy.markers import TensorField
 from dmlpy.naming import c_member
 from dmlpy.problems import BindError, Problem
 from dmlpy.tensors import TensorDesc
@@ -37,7 +38,10 @@ class BindingProperties:
 
 
 class Outputs:
-    """The outputs of one call, by field name in either spelling; iterates over them in the struct's order."""
+    """The outputs of one call, by field name in either spelling; iterates over them in the struct's order.
+
+    An array of tensors is a tuple of arrays.
+    """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = dict(values)
@@ -122,7 +126,8 @@ class CompiledOperator:
 
     @cached_property
     def _fields(self) -> tuple[TensorField, ...]:
-        return self.desc.tensor_fields()
+        """The tensor members, each element of an array of tensors as one of its own."""
+        return tuple(replace(slot.field, name=slot.place) for slot in self.desc.slots())
 
     @cached_property
     def _descs(self) -> dict[str, TensorDesc]:
@@ -163,7 +168,7 @@ class CompiledOperator:
             stream: as for `Dispatch`.
             copy: whether arrays in host memory are copied to a CUDA operator's device (and passed outputs back).
             validate: whether sequence lengths in GPU memory are read back and checked; this synchronises.
-            **tensors: inputs, and outputs that shall be filled, by field name in either spelling.
+            **tensors: inputs, and outputs that shall be filled, by field name in either spelling; for an array of tensors a list of them.
 
         Returns:
             Outputs: the described outputs; those that were not passed are allocated.
@@ -203,7 +208,8 @@ class CompiledOperator:
         """Binds memory for many dispatches.
 
         Args:
-            inputs: arrays, `Buffer`s or None by field name. With `persistent` the constant inputs are left out.
+            inputs: arrays, `Buffer`s or None by field name (an array of tensors as a list, or one by one as `input_tensors[0]`). With
+                `persistent` the constant inputs are left out.
             outputs: the same for every described output.
             temporary: scratch (`binding_properties.temporary_resource_size` bytes, 16-byte aligned); None allocates it.
             persistent: memory that `prepare` filled; None packs the constants anew in each dispatch.
@@ -272,7 +278,7 @@ class CompiledOperator:
         for field in outputs:
             if field.marker.reserve and field.name in results:
                 results[field.name] = Reserve.of(results[field.name], self._reserve_configuration)
-        return Outputs({field.name: results[field.name] for field in outputs if field.name in results})
+        return Outputs(binding.gathered(self.desc, {field.name: results[field.name] for field in outputs if field.name in results}))
 
     def _inputs(self, persistent: Any) -> tuple[TensorField, ...]:
         constants = () if persistent is None else self._plan.constants

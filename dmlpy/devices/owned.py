@@ -52,8 +52,7 @@ class OwningPlan(Plan):
 
 def owned_inputs(desc: OperatorDesc) -> tuple[str, ...]:
     """The inputs that the desc flags, in the struct's order."""
-    tensors = desc.tensors()
-    return tuple(field.name for field in desc.inputs() if field.name in tensors and tensors[field.name].flags is TensorFlags.OWNED_BY_DML)
+    return tuple(place for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML)
 
 
 def with_owned_inputs(plan: Plan, desc: OperatorDesc, device: Device) -> Plan:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dmlpy.descs import OperatorDesc, TensorField, show_attribute
+from dmlpy.descs import OperatorDesc, show_attribute
 from dmlpy.devices.device import Device
+from dmlpy.markers import TensorField
 from dmlpy.problems import Problem
 
 

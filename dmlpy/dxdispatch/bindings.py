@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
+from dmlpy.checking import lowest_level
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices.binding import Bound, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
 from dmlpy.dxdispatch.resources import Resource
-from dmlpy.enums import TensorFlags
-from dmlpy.naming import c_member, did_you_mean
+from dmlpy.enums import FeatureLevel, TensorFlags
+from dmlpy.graphs import Graph
+from dmlpy.markers import Slot
+from dmlpy.naming import c_member, c_path, did_you_mean, plural
 from dmlpy.problems import Problem
 from dmlpy.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 
 Sources = Mapping[str, tuple[SourceEntry, ...]]
+
+if TYPE_CHECKING:
+    from dmlpy.graphs import SerializedGraph  # at run time only a dump needs it
 
 
 @dataclass(frozen=True)
@@ -25,27 +33,108 @@ class Range:
     offset: int
 
 
-@dataclass(frozen=True)
-class Dispatchable:
-    """A dispatchable as far as it could be read.
+class BindPoint(NamedTuple):
+    """A name that a file's `bindings` may have.
 
     Attributes:
-        name: its name in the file.
-        kind: the operator's class.
-        desc: the desc; None if something is wrong with it.
-        owned: resources for tensors flagged OWNED_BY_DML, by field.
+        name: as files spell it: `InputTensor`, `InputTensors`.
+        member: as Python spells it.
+        slots: the places for its tensors; empty where the desc cannot be read.
+        takes: how many resources; None where nobody knows.
+        optional: whether it may be left out although it has a tensor.
     """
 
     name: str
+    member: str
+    slots: tuple[Slot, ...]
+    takes: int | None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Dispatchable:
+    """What a model can dispatch, as far as it could be read.
+
+    Attributes:
+        name: its name in the file.
+        owned: resources for tensors flagged OWNED_BY_DML, by place (`input_tensor`, `input_tensors[0]`, a graph input's name).
+    """
+
+    name: str
+    owned: Mapping[str, Range]
+
+    @abstractmethod
+    def bind_points(self) -> list[BindPoint]:
+        """What may be bound, in DirectML's order."""
+
+    @abstractmethod
+    def lowest_level(self) -> FeatureLevel | None:
+        """The lowest feature level that takes it; None if none does."""
+
+
+@dataclass(frozen=True)
+class OperatorDispatchable(Dispatchable):
+    """An operator.
+
+    Attributes:
+        kind: the operator's class.
+        desc: the desc; None if something is wrong with it.
+    """
+
     kind: type[OperatorDesc]
     desc: OperatorDesc | None
-    owned: Mapping[str, Range]
+
+    def bind_points(self) -> list[BindPoint]:
+        # Every tensor member, in the struct's order; an array of tensors is one bind point.
+        slots = () if self.desc is None else self.desc.slots()
+        points = []
+        for field in self.kind.tensor_fields():
+            own = tuple(slot for slot in slots if slot.field.name == field.name)
+            unknown = field.listed and self.desc is None
+            points.append(BindPoint(c_member(field.name), field.name, own, None if unknown else len(own) if field.listed else 1))
+        return points
+
+    def lowest_level(self) -> FeatureLevel | None:
+        return None if self.desc is None else lowest_level(self.desc)
+
+
+@dataclass(frozen=True)
+class GraphDispatchable(Dispatchable):
+    """A graph of operators that is one dispatchable.
+
+    Attributes:
+        loaded: a valid graph, and the inputs whose contents lie in files beside its own.
+    """
+
+    loaded: SerializedGraph
+
+    @property
+    def graph(self) -> Graph:
+        return self.loaded.graph
+
+    def bind_points(self) -> list[BindPoint]:
+        # The names of the graph's inputs, then of its outputs, each with the tensor of the first node that it leads to.
+        graph = self.graph
+        found: dict[str, Slot] = {}
+        for edge in graph.input_edges:
+            name = graph.input_names[edge.graph_input_index]
+            found.setdefault(name, replace(graph.nodes[edge.to_node_index].input_slots()[edge.to_node_input_index], place=name))
+        for end in graph.output_edges:
+            name = graph.output_names[end.graph_output_index]
+            found.setdefault(name, replace(graph.nodes[end.from_node_index].output_slots()[end.from_node_output_index], place=name))
+        return [
+            BindPoint(name, name, (found[name],) if name in found else (), 1, name in self.loaded.constants)
+            for name in (*graph.input_names, *graph.output_names)
+        ]
+
+    def lowest_level(self) -> FeatureLevel | None:
+        return self.graph.lowest_level()
 
 
 def resolve(
     dispatchable: Dispatchable, sources: Sources, resources: Mapping[str, Resource | None], *, initialisation: bool = False
 ) -> tuple[dict[str, Range], list[Problem]]:
-    """The resources of a dispatchable's tensors, by field, and what is wrong with them.
+    """The resources of a dispatchable's tensors, by place, and what is wrong with them.
 
     Args:
         dispatchable: what runs.
@@ -53,31 +142,36 @@ def resolve(
         resources: all resources by name; None for those that could not be built.
         initialisation: whether these are the resources for tensors flagged OWNED_BY_DML, and not those for a dispatch.
     """
-    kind, desc = dispatchable.kind, dispatchable.desc
-    names = [c_member(field.name) for field in kind.tensor_fields()]
+    points = dispatchable.bind_points()
     found: dict[str, Range] = {}
     problems: list[Problem] = []
     given = set()
     for spelling, entries in sources.items():
-        name = kind.member_named(spelling)
-        if name is None or c_member(name) not in names:
+        point = next((point for point in points if spelling in (point.name, point.member)), None)
+        if point is None:
+            names = [point.name for point in points]
             remedy = did_you_mean(spelling, names)
             found_here = f"no bind point of dispatchable {dispatchable.name!r}"
             problems.append(Problem("bind.unknown", spelling, found_here, f"one of {', '.join(names)}", remedy=remedy))
             continue
-        given.add(name)
-        if len(entries) != 1:
-            problems.append(Problem("bind.count", spelling, f"{len(entries)} resources", "1, as many as the bind point has tensors"))
+        given.add(point.member)
+        if point.takes not in (None, len(entries)):
+            expected = f"{point.takes}, as many as the bind point has tensors"
+            problems.append(Problem("bind.count", spelling, plural(len(entries), "resource"), expected))
             continue
-        place, wrong = _range(spelling, entries[0], resources)
-        if desc is not None and not wrong:
-            wrong = _tensor_problems(spelling, name, desc, place, initialisation=initialisation)
-        problems += wrong
-        if place is not None and not wrong:
-            found[name] = place
-    if desc is not None:
-        problems += _unbound(dispatchable.name, desc, given, initialisation=initialisation)
-        problems += _hazards(desc, found) if not problems else []
+        for index, entry in enumerate(entries):
+            path = spelling if len(entries) == 1 else f"{spelling}[{index}]"
+            place, wrong = _range(path, entry, resources)
+            if point.slots and not wrong:
+                wrong = _tensor_problems(path, point.slots[index].tensor, place, initialisation=initialisation)
+            problems += wrong
+            if point.slots and place is not None and not wrong:
+                found[point.slots[index].place] = place
+    for point in points:
+        if point.member not in given and not point.optional:
+            problems += _unbound(dispatchable.name, point, initialisation=initialisation)
+    if not problems and isinstance(dispatchable, OperatorDispatchable) and dispatchable.desc is not None:
+        problems += _hazards(dispatchable.desc, found)
     return found, problems
 
 
@@ -110,22 +204,22 @@ def _range(spelling: str, entry: SourceEntry, resources: Mapping[str, Resource |
     return Range(resource, offset), []
 
 
-def _tensor_problems(spelling: str, name: str, desc: OperatorDesc, place: Range | None, *, initialisation: bool) -> list[Problem]:
-    tensor: TensorDesc | None = getattr(desc, name)
+def _tensor_problems(path: str, tensor: TensorDesc | None, place: Range | None, *, initialisation: bool) -> list[Problem]:
     if tensor is None:
-        return [Problem("bind.unexpected", spelling, "given", "nothing: the desc leaves it null")]
+        remedy = f"leave it out, or describe {path} in the desc"
+        return [Problem("bind.unexpected", path, "given", "nothing: the desc leaves it null", remedy=remedy)]
     owned = tensor.flags is TensorFlags.OWNED_BY_DML
     if owned != initialisation:
         expected = "a resource in the dispatchable's bindings" if owned else "a resource in the dispatch command's bindings"
         why = (f"the tensor {'is' if owned else 'is not'} flagged OWNED_BY_DML",)
-        return [Problem("bind.owned", spelling, "bound in the other place", expected, why)]
+        return [Problem("bind.owned", path, "bound in the other place", expected, why)]
     needed = _needed(tensor)
     if place is not None and place.resource.size - place.offset < needed:
         found = f"{place.resource.size - place.offset} bytes of {place.resource.name!r}"
         reasons = [f"the tensor is {tensor.summary()}"]
         if place.offset:
             reasons.append(f"the resource has {place.resource.size} bytes and is used from byte {place.offset} on")
-        return [Problem("bind.size", spelling, found, f"at least {needed}", tuple(reasons))]
+        return [Problem("bind.size", path, found, f"at least {needed}", tuple(reasons))]
     return []
 
 
@@ -134,17 +228,17 @@ def _needed(tensor: TensorDesc) -> int:
     return -(-tensor.size_in_bytes // 4) * 4
 
 
-def _unbound(name: str, desc: OperatorDesc, given: set[str], *, initialisation: bool) -> list[Problem]:
+def _unbound(name: str, point: BindPoint, *, initialisation: bool) -> list[Problem]:
     return [
         Problem(
             "bind.missing",
-            f"bind point {c_member(field)} of dispatchable {name!r}",
+            f"bind point {point.name}{slot.place.removeprefix(point.member)} of dispatchable {name!r}",
             "not bound",
-            f"a resource of at least {_needed(tensor)} bytes",
-            (f"the tensor is {tensor.summary()}",),
+            f"a resource of at least {_needed(slot.tensor)} bytes",
+            (f"the tensor is {slot.tensor.summary()}",),
         )
-        for field, tensor in desc.tensors().items()
-        if field not in given and (tensor.flags is TensorFlags.OWNED_BY_DML) == initialisation
+        for slot in point.slots
+        if slot.tensor is not None and (slot.tensor.flags is TensorFlags.OWNED_BY_DML) == initialisation
     ]
 
 
@@ -156,8 +250,9 @@ def _hazards(desc: OperatorDesc, found: Mapping[str, Range]) -> list[Problem]:
         if place.resource.name not in starts:
             starts[place.resource.name] = free
             free += place.resource.size
-    outputs = {field.name for field in desc.outputs()}
     bound = [
-        Bound(name, getattr(desc, name), name in outputs, starts[place.resource.name] + place.offset, None) for name, place in found.items()
+        Bound(c_path(slot.place), slot.tensor, slot.field.marker.output, starts[held.resource.name] + held.offset, None)
+        for slot in desc.slots()
+        if slot.tensor is not None and (held := found.get(slot.place)) is not None
     ]
-    return [replace(problem, path=c_member(problem.path)) for problem in hazards(desc, bound, None, None)]
+    return hazards(desc, bound, None, None)

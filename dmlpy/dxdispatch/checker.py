@@ -1,19 +1,24 @@
-"""`check_file`: what is wrong with a file, be it a model or one desc."""
+"""`check_file`: what is wrong with a file, be it a model, one desc, or a graph in JSON or serialized."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from dmlpy.checking import LATEST
+from dmlpy.checking import LATEST, lowest_level
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.examine import examine
 from dmlpy.dxdispatch.files import Folders
-from dmlpy.dxdispatch.model import from_dict, is_model
-from dmlpy.dxdispatch.report import Finding, ModelError
+from dmlpy.dxdispatch.model import from_document, is_model
+from dmlpy.dxdispatch.output import printable
+from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.enums import FeatureLevel
-from dmlpy.problems import Problem
+from dmlpy.graphs import Graph
+from dmlpy.problems import DescError, Problem
+
+Kind = Literal["model", "desc", "graph", "serialized graph"]
 
 
 @dataclass(frozen=True)
@@ -22,49 +27,116 @@ class Report:
 
     Attributes:
         path: the file.
+        kind: what it holds; None where nobody can tell.
         feature_level: the cap that it was checked against.
+        lowest_feature_level: the lowest level that takes everything in it; None if it has problems.
         findings: problems by part of the file; empty when it is valid.
         warnings: what the file says that means nothing.
     """
 
     path: Path
+    kind: Kind | None
     feature_level: FeatureLevel
+    lowest_feature_level: FeatureLevel | None
     findings: tuple[Finding, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+
+    @property
+    def readable(self) -> bool:
+        """Whether the file could be read at all."""
+        return self.kind is not None or not any(
+            problem.code.startswith("file.") for finding in self.findings for problem in finding.problems
+        )
+
+    @property
+    def problem_count(self) -> int:
+        """How many problems there are; warnings are none."""
+        return sum(len(finding.problems) for finding in self.findings)
+
+    def text(self) -> str:
+        """The problems for people, or one line that says that there are none."""
+        if self.findings:
+            return printable(str(ModelError(self.path, self.findings)))
+        level = self.lowest_feature_level
+        since = "" if level is None else f"; needs feature level {level} (DirectML {level.directml_version})"
+        return printable(f"{self.path}: no problems{since}")
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "file": str(self.path),
+            "kind": self.kind,
             "feature_level": str(self.feature_level),
-            "valid": not self.findings,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "warnings": list(self.warnings),
+            "lowest_feature_level": None if self.lowest_feature_level is None else str(self.lowest_feature_level),
+            "problems": [problem for finding in (*self.findings, *self.warnings) for problem in finding.to_dicts()],
         }
 
 
-def check_file(path: Path, feature_level: FeatureLevel = LATEST, *, strict: bool = False, input_path: Path | None = None) -> Report:
-    """Checks a model or a single desc, nested or flat. The file's own syntax is part of the findings.
+def check_file(
+    path: Path, feature_level: FeatureLevel = LATEST, *, strict: bool = False, lenient: bool = False, input_path: Path | None = None
+) -> Report:
+    """Checks a file; the file's own syntax is part of the findings.
 
     Args:
-        path: the file.
+        path: a DxDispatch model; a single desc, nested or flat; a `Graph` in JSON; or a graph that ONNX Runtime serialized.
         feature_level: a cap, as for `dmlpy.check`.
         strict: as for `dmlpy.check`; models are always checked so.
-        input_path: folder of the files that a model names, instead of its own.
+        lenient: as for `Graph.check`; what ONNX Runtime wrote is always checked so, for it reads bytes as other types on purpose.
+        input_path: folder of the files that a model or a serialized graph names, instead of its own.
     """
     try:
-        data, twice = text.read(path)
-        if is_model(data):
-            model = from_dict(data, path, Folders.of(path, input_path), feature_level, twice)
-            return Report(path, feature_level, (), model.warnings)
+        data = text.read_bytes(path)
+        if not _is_serialized(data):
+            return _check_json(text.decode(data, path), feature_level, strict, lenient, input_path)
     except ModelError as error:
-        return Report(path, feature_level, tuple(error.findings))
-    findings = [Finding("", twice)] if twice else []
-    if not any(key.lower() == "type" for key in data):
-        expected = "a model (resources, dispatchables, commands) or a desc (Type, Desc)"
-        findings.append(Finding("", (Problem("json.root", "file", "no model and no desc", expected),)))
-        return Report(path, feature_level, tuple(findings))
-    examined = examine(data, feature_level, strict=strict)
+        return Report(path, None, feature_level, None, tuple(error.findings))
+    from dmlpy.graphs.serialized import read_serialized  # needs flatbuffers
+
+    try:
+        graph = read_serialized(data, input_path or path.parent)
+    except DescError as error:
+        return _report(path, "serialized graph", feature_level, [Finding("", error.problems)], None)
+    return _check_graph(path, "serialized graph", graph, feature_level, strict, lenient=True)
+
+
+def _is_serialized(data: bytes) -> bool:
+    """Whether a file is no text, so that it can only be a graph: the offset that it begins with has zero bytes, which no text has."""
+    return b"\0" in data[:8] and not data.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
+def _check_json(document: text.Document, level: FeatureLevel, strict: bool, lenient: bool, input_path: Path | None) -> Report:
+    path, findings = document.path, document.findings()
+    if is_model(document.data):
+        try:
+            model = from_document(document, Folders.of(path, input_path), level)
+        except ModelError as error:
+            return _report(path, "model", level, error.findings, None)
+        lowest = [dispatchable.lowest_level() for dispatchable in model.dispatchables.values()]
+        return replace(_report(path, "model", level, (), max(filter(None, lowest), default=None)), warnings=model.warnings)
+    members = {key.lower() for key in document.data}
+    if "nodes" in members:
+        try:
+            report = _check_graph(path, "graph", Graph.from_dict(document.data), level, strict, lenient)
+        except DescError as error:
+            report = _report(path, "graph", level, [graph_finding(Place(), error.problems)], None)
+        return replace(report, findings=(*findings, *(finding.located(document.positions) for finding in report.findings)))
+    if "type" not in members:
+        expected = "a model (resources, dispatchables, commands), a desc (Type, Desc) or a graph (Nodes)"
+        problem = Problem("json.root", "file", "neither a model nor a desc nor a graph", expected)
+        findings.append(Finding("", (problem,)).located(document.positions))
+        return _report(path, None, level, findings, None)
+    examined = examine(document.data, level, strict=strict)
     if examined.problems:
-        findings.append(examined.finding(""))
-    return Report(path, feature_level, tuple(findings))
+        findings.append(examined.finding("").located(document.positions))
+    return _report(path, "desc", level, findings, None if examined.desc is None else lowest_level(examined.desc))
+
+
+def _check_graph(path: Path, kind: Kind, graph: Graph, level: FeatureLevel, strict: bool, lenient: bool) -> Report:
+    problems = graph.check(level, strict=strict, lenient=lenient)
+    findings = [graph_finding(Place(), problems, graph)] if problems else []
+    return _report(path, kind, level, findings, None if problems else graph.lowest_level())
+
+
+def _report(path: Path, kind: Kind | None, level: FeatureLevel, findings: Iterable[Finding], lowest: FeatureLevel | None) -> Report:
+    given = tuple(findings)
+    return Report(path, kind, level, None if given else lowest, given)

@@ -93,12 +93,24 @@ Command = DispatchEntry | PrintEntry | WriteFileEntry
 COMMANDS: dict[str, type[Command]] = {"dispatch": DispatchEntry, "print": PrintEntry, "writefile": WriteFileEntry}
 
 
-class OperatorEntry(Entry):
-    """What a DirectML operator's dispatchable has beside its desc."""
+class DispatchableEntry(Entry):
+    """What dispatchables have in common."""
 
     execution_flags: Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ["NONE"]
-    dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
     bindings: Bindings = {}
+
+
+class OperatorEntry(DispatchableEntry):
+    """What a DirectML operator's dispatchable has beside its desc."""
+
+    dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
+
+
+class SerializedGraphEntry(DispatchableEntry):
+    """The dispatchable of a graph that ONNX Runtime serialized."""
+
+    type: Annotated[Any, Field(validation_alias=AliasChoices("type", "Type"))]
+    source_path: Annotated[str, Field(min_length=1)]
 
 
 def form_problems(error: ValidationError) -> list[Problem]:
@@ -119,11 +131,13 @@ def form_problems(error: ValidationError) -> list[Problem]:
     return problems
 
 
-def unknown_members(kind: type[Entry], data: dict[str, Any]) -> list[str]:
-    """A sentence for each member that means nothing."""
+def unknown_members(kind: type[Entry], data: dict[str, Any]) -> list[Problem]:
+    """A problem for each member that means nothing."""
     names = kind.spellings()
-    found = []
-    for key in data:
-        if key not in names and not key.startswith(("$", "_")):
-            found.append("; ".join(filter(None, [f"{key!r} means nothing here", did_you_mean(key, names)])))
-    return found
+    unknown = [key for key in data if key not in names and not key.startswith(("$", "_"))]
+    return [ignored(key, f"one of {', '.join(names)}", did_you_mean(key, names)) for key in unknown]
+
+
+def ignored(key: str, expected: str, remedy: str | None = None) -> Problem:
+    """The problem of a member that means nothing where it stands."""
+    return Problem("member.ignored", key, "of no meaning here", expected, remedy=remedy)

@@ -10,14 +10,16 @@ from typing import Annotated, Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from dmlpy.checking import LATEST, check
-from dmlpy.descs import OperatorDesc, operator_class
+from dmlpy.descs import OperatorDesc
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.enums import DmlEnum, FeatureLevel
-from dmlpy.naming import c_member, nearest
+from dmlpy.naming import c_member, c_path, nearest
 from dmlpy.problems import DescError, Problem
+from dmlpy.registry import operator_class
 from dmlpy.render import Table
-from dmlpy.structs import unwrap
+from dmlpy.structs import brief, unwrap
 from dmlpy.tensors import TensorDesc
+from dmlpy.values import ValueStruct
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,13 @@ def _examine_in_parts(
             unreadable.append(name)  # missing
 
     first = kind.model_construct(**dict.fromkeys(kind.model_fields) | read | _stand_ins(kind, unreadable, 0))
-    counted = check(first, level, strict=strict)
+    counted = _told(first, level, strict)
     for number in range(1, 4):
         other = {name: _inferred(first, name) for name in kind.model_fields if name in unreadable}
         stand_in = {name: value for name, value in other.items() if value is not None} | _stand_ins(kind, unreadable, number)
         seen = {
             (problem.code, problem.path, problem.found, problem.expected)
-            for problem in check(kind.model_construct(**dict.fromkeys(kind.model_fields) | read | stand_in), level, strict=strict)
+            for problem in _told(kind.model_construct(**dict.fromkeys(kind.model_fields) | read | stand_in), level, strict)
         }
         counted = [problem for problem in counted if (problem.code, problem.path, problem.found, problem.expected) in seen]
 
@@ -101,13 +103,28 @@ def _examine_in_parts(
     return Examined(kind, None, tuple(merged), _table(first, merged, words))
 
 
+def _told(desc: OperatorDesc, level: FeatureLevel, strict: bool) -> list[Problem]:
+    """The rules' problems of a desc that lacks members; if a rule cannot do without them, those of the tensors alone."""
+    try:
+        return check(desc, level, strict=strict)
+    except Exception:  # a rule may read any member that a desc always has
+        return [
+            problem.under(slot.place)
+            for slot in desc.slots()
+            if slot.tensor is not None
+            for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict)
+        ]
+
+
 def _read_members(kind: type[OperatorDesc], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    tensors = {field.name for field in kind.tensor_fields()}
+    tensors = {field.name: field.listed for field in kind.tensor_fields()}
     read: dict[str, Any] = {}
     unreadable: list[str] = []
     for name, value in named.items():
         try:
-            if name in tensors:
+            if tensors.get(name) and value is not None:
+                read[name] = tuple(_read_tensor(item) for item in _as_list(value))
+            elif name in tensors:
                 read[name] = None if value is None else _read_tensor(value)
             else:
                 info = kind.model_fields[name]
@@ -115,6 +132,12 @@ def _read_members(kind: type[OperatorDesc], named: Mapping[str, Any]) -> tuple[d
         except (DescError, ValidationError):
             unreadable.append(name)
     return read, unreadable
+
+
+def _as_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise DescError("tensors", [Problem("field.form", "", brief(value), "a sequence of TensorDesc")])
+    return value
 
 
 def _annotated(annotation: Any, metadata: Iterable[Any]) -> Any:
@@ -150,16 +173,23 @@ def _stand_ins(kind: type[OperatorDesc], unreadable: Iterable[str], number: int)
                 values = tuple(annotation)
             elif annotation is bool:
                 values = (False, True)
-            elif annotation in (int, float) or float in get_args(annotation):
+            elif annotation is int:
+                values = (0, 1)
+            elif annotation is float or float in get_args(annotation):
                 values = (0.0, 1.0)
+            elif isinstance(annotation, type) and issubclass(annotation, ValueStruct):
+                values = tuple(annotation(**dict.fromkeys(annotation.model_fields, number)) for number in (0, 1))
             found[name] = values[number % len(values)]
     return found
 
 
 def _inferred(desc: OperatorDesc, name: str) -> TensorDesc | None:
     """A tensor that agrees with all others in sizes and type, where they determine it."""
-    field = next((field for field in desc.tensor_fields() if field.name == name), None)
-    sizes = None if field is None else desc.sizes().infer(desc.terms(field))
+    field = next((field for field in desc.tensor_fields() if field.name == name and not field.listed), None)
+    try:
+        sizes = None if field is None else desc.sizes().infer(desc.terms(field))
+    except Exception:  # as in `_told`
+        return None
     types = [tensor.data_type for tensor in desc.tensors().values()]
     return TensorDesc(data_type=max(types, key=types.count), sizes=sizes) if sizes and types else None
 
@@ -170,5 +200,5 @@ def _table(desc: OperatorDesc, problems: Sequence[Problem], unreadable: Mapping[
     rows = []
     for row in table.rows:
         cells = (row[1], "", unreadable[row[0]], *[""] * (len(row) - 4)) if row[0] in unreadable else row[1:]
-        rows.append((c_member(row[0]), *cells))
+        rows.append((c_path(row[0]), *cells))
     return replace(table, rows=tuple(rows))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
+SOURCE = "initialValues.sourcePath"
+"""Where a resource names its file."""
 IMAGE_TYPES = (DataType.FLOAT32, DataType.FLOAT16)
 
 
@@ -43,8 +45,8 @@ class Folders:
         here = Path.cwd()
         return cls((input_path or model.parent, here), output_path or here)
 
-    def source(self, name: str) -> Path:
-        """The file that `sourcePath` names.
+    def source(self, name: str, member: str) -> Path:
+        """The file that a `sourcePath` names; `member` is the path of that member in its part.
 
         Raises:
             DescError: there is none, or it lies outside the input folders (links are followed first).
@@ -52,16 +54,16 @@ class Folders:
         roots = [folder.resolve() for folder in self.inputs]
         looked: list[Path] = []
         for root in roots:
-            path = _below(root, name, "sourcePath")
+            path = _below(root, name, member)
             if any(path.is_relative_to(allowed) for allowed in roots):
                 looked.append(path)
                 if path.is_file():
                     return path
         if not looked:
             expected = f"a file below {' or '.join(map(str, dict.fromkeys(roots)))}"
-            raise refuse("file.outside", "sourcePath", f"{name!r}, outside the input folders", expected, remedy="give --input_path")
+            raise refuse("file.outside", member, f"{name!r}, outside the input folders", expected, remedy="give --input_path")
         expected = " or ".join(map(str, dict.fromkeys(looked)))
-        raise refuse("file.missing", "sourcePath", f"{name!r}, no file", expected)
+        raise refuse("file.missing", member, f"{name!r}, no file", expected)
 
     def target(self, name: str) -> Path:
         """The file that `targetPath` names; its folders are not made yet.
@@ -98,15 +100,15 @@ def read_npy(path: Path) -> Array:
     except (ValueError, OSError, EOFError, MemoryError, OverflowError) as error:
         pickled = "pickle" in str(error) or "Object arrays" in str(error) or "Python objects" in str(error)
         expected = "an array of numbers: files with pickled objects can run programs and are not read" if pickled else "a .npy file"
-        raise refuse("npy.pickle" if pickled else "npy.damaged", "sourcePath", f"{path.name}", expected, str(error)) from None
+        raise refuse("npy.pickle" if pickled else "npy.damaged", SOURCE, f"{path.name}", expected, str(error)) from None
     if not isinstance(stored, np.ndarray):
         stored.close()
-        raise refuse("npy.damaged", "sourcePath", f"{path.name}, an archive", "a .npy file with one array")
+        raise refuse("npy.damaged", SOURCE, f"{path.name}, an archive", "a .npy file with one array")
     array = np.ascontiguousarray(stored, dtype=stored.dtype.newbyteorder("="))
     try:
         DataType.of(array.dtype)
     except TypeError as error:
-        raise refuse("npy.type", "sourcePath", f"{path.name} with elements of type {array.dtype}", "a tensor's type", str(error)) from None
+        raise refuse("npy.type", SOURCE, f"{path.name} with elements of type {array.dtype}", "a tensor's type", str(error)) from None
     return array
 
 
@@ -118,7 +120,7 @@ def read_image(path: Path, data_type: DataType, resample: tuple[int, int, int, i
     """
     if data_type not in IMAGE_TYPES:
         raise refuse("image.type", "initialValuesDataType", str(data_type), "FLOAT32 or FLOAT16 for a picture")
-    pillow = _pillow("sourcePath", path.name)
+    pillow = _pillow(SOURCE, path.name)
     try:
         with warnings.catch_warnings():
             # Pillow only warns of a picture that unpacks to very much: here it is an error.
@@ -132,9 +134,9 @@ def read_image(path: Path, data_type: DataType, resample: tuple[int, int, int, i
                 channels = 3 if opened.mode == "RGB" else 4
             picture = opened.convert({1: "L", 3: "RGB"}.get(channels, "RGBA"))
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
-        raise refuse("image.size", "sourcePath", path.name, "a picture of fewer pixels", str(error)) from None
+        raise refuse("image.size", SOURCE, path.name, "a picture of fewer pixels", str(error)) from None
     except (OSError, SyntaxError, ValueError) as error:
-        raise refuse("image.damaged", "sourcePath", path.name, "a PNG or JPEG picture", str(error)) from None
+        raise refuse("image.damaged", SOURCE, path.name, "a PNG or JPEG picture", str(error)) from None
     if picture.size != (width, height):
         picture = picture.resize((width, height), pillow.Resampling.BICUBIC)
     pixels = np.asarray(picture, np.float32).reshape(height, width, -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,20 +12,23 @@ from pydantic import ValidationError
 
 from dmlpy.checking import LATEST
 from dmlpy.dxdispatch import text
-from dmlpy.dxdispatch.bindings import Dispatchable, Range, resolve
+from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range, resolve
 from dmlpy.dxdispatch.entries import (
     COMMANDS,
+    DispatchableEntry,
     DispatchEntry,
     Entry,
     OperatorEntry,
     PrintEntry,
+    SerializedGraphEntry,
     WriteFileEntry,
     form_problems,
+    ignored,
     unknown_members,
 )
 from dmlpy.dxdispatch.examine import examine
-from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, IMAGE_TYPES, Folders
-from dmlpy.dxdispatch.report import Finding, ModelError
+from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, IMAGE_TYPES, SOURCE, Folders
+from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.enums import FeatureLevel
 from dmlpy.naming import did_you_mean
@@ -35,8 +38,8 @@ from dmlpy.structs import brief
 OTHER_KINDS = {
     "hlsl": "shaders need Direct3D",
     "onnx": "ONNX models are not run by dmlpy; ONNX Runtime runs them",
-    "dmlserializedgraph": "serialized graphs are not built yet",
 }
+SERIALIZED_GRAPH = "dmlserializedgraph"
 EXECUTION_FLAGS = ("NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE")
 MAX_DIMENSIONS = 32
 """Of an array in a .npy file that every NumPy reads."""
@@ -88,14 +91,14 @@ class Model:
         resources: by name.
         dispatchables: by name.
         commands: in order.
-        warnings: what the file says that means nothing, one sentence each.
+        warnings: what the file says that means nothing.
     """
 
     path: Path
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
 
 
 def is_model(data: Mapping[str, Any]) -> bool:
@@ -114,28 +117,25 @@ def load(path: Path, folders: Folders | None = None, feature_level: FeatureLevel
     Raises:
         ModelError: all that is wrong with it.
     """
-    data, twice = text.read(path)
-    return from_dict(data, path, folders or Folders.of(path), feature_level, twice)
+    return from_document(text.read(path), folders or Folders.of(path), feature_level)
 
 
-def from_dict(
-    data: Mapping[str, Any], path: Path, folders: Folders, feature_level: FeatureLevel = LATEST, twice: tuple[Problem, ...] = ()
-) -> Model:
-    """As `load`, of data that was read; `twice` are the keys that its text repeats."""
+def from_document(document: text.Document, folders: Folders, feature_level: FeatureLevel = LATEST) -> Model:
+    """As `load`, of a file that was read."""
     loader = _Loader(folders, feature_level)
-    loader.report("", list(twice))
-    parts = loader.parts(data)
+    loader.findings += document.findings()
+    parts = loader.parts(document.data)
     resources = {name: loader.resource(name, entry) for name, entry in parts["resources"].items()}
     dispatchables = {name: loader.dispatchable(name, entry, resources) for name, entry in parts["dispatchables"].items()}
     commands = [loader.command(index, entry, resources, dispatchables) for index, entry in enumerate(parts["commands"])]
     if loader.findings:
-        raise ModelError(path, loader.findings)
+        raise ModelError(document.path, [finding.located(document.positions) for finding in loader.findings])
     return Model(
-        path,
+        document.path,
         {name: resource for name, resource in resources.items() if resource is not None},
         {name: dispatchable for name, dispatchable in dispatchables.items() if dispatchable is not None},
         tuple(command for command in commands if command is not None),
-        tuple(loader.warnings),
+        tuple(warning.located(document.positions) for warning in loader.warnings),
     )
 
 
@@ -146,12 +146,16 @@ class _Loader:
     folders: Folders
     level: FeatureLevel
     findings: list[Finding] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
     available: int = -1
 
-    def report(self, place: str, problems: list[Problem]) -> None:
+    def report(self, place: Place, problems: list[Problem]) -> None:
         if problems:
-            self.findings.append(Finding(place, tuple(problems)))
+            self.findings.append(Finding(place.words, tuple(problems), location=place.location))
+
+    def warn(self, place: Place, problems: list[Problem]) -> None:
+        if problems:
+            self.warnings.append(Finding(place.words, tuple(problems), location=place.location, severity="warning"))
 
     def parts(self, data: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -159,7 +163,7 @@ class _Loader:
         if not is_model(data):
             words = "a model (resources, dispatchables, commands)"
             remedy = "dmlpy check FILE.json checks a single desc" if any(key.lower() == "type" for key in data) else None
-            self.report("", [Problem("json.root", "file", "no model", words, remedy=remedy)])
+            self.report(Place(), [Problem("json.root", "file", "no model", words, remedy=remedy)])
             return {"resources": {}, "dispatchables": {}, "commands": []}
         for name, form, words in (("resources", dict, "an object"), ("dispatchables", dict, "an object"), ("commands", list, "an array")):
             value = data.get(name)
@@ -168,21 +172,21 @@ class _Loader:
                 problems.append(Problem("field.missing", name, "missing", words))
             elif not isinstance(value, form):
                 problems.append(Problem("field.form", name, brief(value), words))
-        self.report("", problems)
+        self.report(Place(), problems)
         return found
 
-    def read(self, kind: type[EntryT], place: str, data: Any) -> EntryT | None:
+    def read(self, kind: type[EntryT], place: Place, data: Any) -> EntryT | None:
         try:
             entry = kind.model_validate(data)
         except ValidationError as error:
             self.report(place, form_problems(error))
             return None
         if kind is not OperatorEntry:
-            self.warnings += [f"{place}: {text}" for text in unknown_members(kind, data)]
+            self.warn(place, unknown_members(kind, data))
         return entry
 
     def resource(self, name: str, data: Any) -> Resource | None:
-        place = f"resource {name!r}"
+        place = Place(f"resource {name!r}", ("resources", name))
         entry = self.read(ResourceEntry, place, data)
         if entry is None:
             return None
@@ -196,7 +200,7 @@ class _Loader:
             self.report(place, list(error.problems))
             return None
         except OSError as error:
-            self.report(place, [Problem("file.unreadable", "sourcePath", error.strerror or str(error), "a file that can be read")])
+            self.report(place, [Problem("file.unreadable", SOURCE, error.strerror or str(error), "a file that can be read")])
             return None
         except MemoryError:
             # Less was to be had than the system said: limits of the process or of its container.
@@ -207,7 +211,7 @@ class _Loader:
         return resource
 
     def dispatchable(self, name: str, data: Any, resources: Mapping[str, Resource | None]) -> Dispatchable | None:
-        place = f"dispatchable {name!r}"
+        place = Place(f"dispatchable {name!r}", ("dispatchables", name))
         if not isinstance(data, dict):
             self.report(place, [Problem("field.form", "", brief(data), "an object with type and desc")])
             return None
@@ -216,32 +220,58 @@ class _Loader:
             why = (OTHER_KINDS[kind.lower()],)
             self.report(place, [Problem("dispatchable.kind", "type", brief(kind), "a DirectML operator", why)])
             return None
+        if isinstance(kind, str) and kind.lower() == SERIALIZED_GRAPH:
+            return self._serialized(place, name, data, resources)
         entry = self.read(OperatorEntry, place, data)
         beside = {*OperatorEntry.spellings(), "type", "Type"}
         nested = next((data[key] for key in ("desc", "Desc") if key in data), None)
         members = nested if isinstance(nested, dict) else {key: value for key, value in data.items() if key not in beside}
         examined = examine({"Type": kind, "Desc": members} if kind is not None else {"Desc": members}, self.level, strict=True)
         if examined.problems:
-            self.findings.append(examined.finding(place))
+            self.findings.append(replace(examined.finding(place.words), location=place.location))
         if nested is not None:
             surplus = [key for key in data if key not in {*beside, "desc", "Desc"} and not key.startswith(("$", "_"))]
-            self.warnings += [f"{place}: {key!r} means nothing beside desc" for key in surplus]
+            expected = "nothing beside desc but type, bindings, executionFlags and dmlCompileType"
+            self.warn(place, [ignored(key, expected, "the struct's members stand inside desc") for key in surplus])
         if entry is None or examined.kind is None:
             return None
         self._execution_flags(place, entry)
-        bare = Dispatchable(name, examined.kind, None if examined.problems else examined.desc, {})
+        bare = OperatorDispatchable(name, {}, examined.kind, None if examined.problems else examined.desc)
         owned, problems = resolve(bare, entry.bindings, resources, initialisation=True)
-        self.report(place, problems)
-        return Dispatchable(name, bare.kind, bare.desc, owned)
+        self.report(place.below("bindings"), problems)
+        return replace(bare, owned=owned)
 
-    def _execution_flags(self, place: str, entry: OperatorEntry) -> None:
+    def _serialized(self, place: Place, name: str, data: dict[str, Any], resources: Mapping[str, Resource | None]) -> Dispatchable | None:
+        entry = self.read(SerializedGraphEntry, place, data)
+        if entry is None:
+            return None
+        self._execution_flags(place, entry)
+        from dmlpy.graphs.serialized import load_serialized  # needs flatbuffers
+
+        # The problems' paths are places in the graph: in the model they stand where the graph is named.
+        named = place.below("sourcePath")
+        try:
+            path = self.folders.source(entry.source_path, "")
+            loaded = load_serialized(path, path.parent)
+        except DescError as error:
+            self.report(named, list(error.problems))
+            return None
+        if problems := loaded.graph.check(self.level, strict=True, lenient=True):
+            self.findings.append(graph_finding(named, problems, loaded.graph))
+            return None
+        bare = GraphDispatchable(name, {}, loaded)
+        owned, wrong = resolve(bare, entry.bindings, resources, initialisation=True)
+        self.report(place.below("bindings"), wrong)
+        return replace(bare, owned=owned)
+
+    def _execution_flags(self, place: Place, entry: DispatchableEntry) -> None:
         wrong = [flag for flag in entry.execution_flags if flag.removeprefix("DML_EXECUTION_FLAG_") not in EXECUTION_FLAGS]
         self.report(place, [Problem("field.form", "executionFlags", brief(flag), f"one of {', '.join(EXECUTION_FLAGS)}") for flag in wrong])
 
     def command(
         self, index: int, data: Any, resources: Mapping[str, Resource | None], dispatchables: Mapping[str, Dispatchable | None]
     ) -> Command | None:
-        place = f"command at index {index}"
+        place = Place(f"command at index {index}", ("commands", index))
         kind = data.get("type") if isinstance(data, dict) else None
         if not isinstance(kind, str) or kind.lower() not in COMMANDS:
             found = "missing" if isinstance(data, dict) and "type" not in data else brief(kind if isinstance(data, dict) else data)
@@ -251,7 +281,7 @@ class _Loader:
         action: Action | None = None
         if isinstance(entry, DispatchEntry):
             if "threadGroupCount" in data:
-                self.warnings.append(f"{place}: threadGroupCount is for shaders; it means nothing here")
+                self.warn(place, [ignored("threadGroupCount", "nothing", "leave it out: it is for shaders")])
             action = self._dispatch(place, entry, resources, dispatchables)
         elif isinstance(entry, PrintEntry | WriteFileEntry):
             resource = self._named(place, "resource", entry.resource, resources)
@@ -260,14 +290,14 @@ class _Loader:
                 action = self._checked(place, lambda: make(entry, resource))  # type: ignore[arg-type]
         return None if action is None else Command(action, data)
 
-    def _checked(self, place: str, make: Callable[[], Action]) -> Action | None:
+    def _checked(self, place: Place, make: Callable[[], Action]) -> Action | None:
         try:
             return make()
         except DescError as error:
             self.report(place, list(error.problems))
             return None
 
-    def _named(self, place: str, member: str, name: str, parts: Mapping[str, Any]) -> Any:
+    def _named(self, place: Place, member: str, name: str, parts: Mapping[str, Any]) -> Any:
         if name not in parts:
             remedy = did_you_mean(name, parts, repr)
             self.report(place, [Problem("command.name", member, repr(name), f"a {member} of the file", remedy=remedy)])
@@ -275,7 +305,7 @@ class _Loader:
 
     def _dispatch(
         self,
-        place: str,
+        place: Place,
         entry: DispatchEntry,
         resources: Mapping[str, Resource | None],
         dispatchables: Mapping[str, Dispatchable | None],
@@ -284,7 +314,7 @@ class _Loader:
         if dispatchable is None:
             return None
         found, problems = resolve(dispatchable, entry.bindings, resources)
-        self.report(place, problems)
+        self.report(place.below("bindings"), problems)
         return None if problems else Dispatch(dispatchable, found)
 
     def _print(self, entry: PrintEntry, resource: Resource) -> Print:

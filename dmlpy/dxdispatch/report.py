@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from dmlpy.descs import OPERATORS
-from dmlpy.problems import DmlError, Problem, lay_out
+from dmlpy.graphs import Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from dmlpy.naming import plural
+from dmlpy.positions import Key, Position, Positions
+from dmlpy.problems import DmlError, Problem
+from dmlpy.registry import OPERATORS
 from dmlpy.render import Table
+from dmlpy.structs import Struct
 
 MAX_FINDINGS = 50
 """Parts of a file whose problems a text tells; `--json` and `findings` have all."""
+
+OF_KEYS = frozenset({"bind.unknown", "field.twice", "field.unknown", "member.ignored"})
+"""Codes of problems that concern a member's name: their position is that of the key."""
+
+Severity = Literal["error", "warning"]
+
+
+class Place(NamedTuple):
+    """A part of a file: in words for people, and by keys and indices from the root of the file's JSON."""
+
+    words: str = ""
+    location: tuple[Key, ...] = ()
+
+    def below(self, key: Key) -> Place:
+        """The same part in words; its problems' paths begin in one of its members."""
+        return Place(self.words, (*self.location, key))
 
 
 @dataclass(frozen=True)
@@ -24,30 +45,94 @@ class Finding:
         problems: what is wrong with it.
         struct: the C struct that the problems' places belong to; None where they are places in the file.
         table: the struct's members with the broken ones marked.
+        members: names that the problems' texts spell in Python; empty if they are those of the struct.
+        location: keys and indices from the root of the file's JSON to where the problems' paths begin.
+        positions: where in the file's text each problem is; empty where nobody knows.
+        severity: `warning` where the file can be used all the same.
     """
 
     place: str
     problems: tuple[Problem, ...]
     struct: str | None = None
     table: Table | None = None
+    members: frozenset[str] = frozenset()
+    location: tuple[Key, ...] = ()
+    positions: tuple[Position, ...] = ()
+    severity: Severity = "error"
 
-    def text(self, subject: str = "") -> str:
-        """The problems laid out, under the part's name; `subject` is put before it."""
-        parts = [part for part in (subject, self.place, self.struct) if part]
-        return lay_out(
-            ", ".join(parts) or "file", [problem.in_c(self._members) for problem in self.problems] if self.struct else self.problems
-        )
+    def located(self, positions: Positions) -> Finding:
+        """The same with the positions of its problems."""
+        if self.positions:
+            return self
+        found = [
+            positions.of(
+                self.location, problem.path, key=problem.code in OF_KEYS, outer=self.struct is None or problem.code == "operator.unknown"
+            )
+            for problem in self.problems
+        ]
+        return replace(self, positions=tuple(found))
 
-    @property
-    def _members(self) -> Iterable[str]:
-        return next((kind.model_fields for kind in OPERATORS.values() if kind.c_name == self.struct), ())
+    def text(self, path: str = "", *, alone: bool = False) -> str:
+        """The problems laid out under the part's name; those with a position begin with `FILE:LINE:COLUMN: `, as editors expect.
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON: the part and its problems. Places in the file itself have one spelling only."""
-        problems = [problem.to_dict() for problem in self.problems]
+        Args:
+            path: the file.
+            alone: whether the file is named in front of the part.
+        """
+        parts = [part for part in (path if alone else "", self.place, self.struct) if part]
+        lines = [f"{', '.join(parts) or 'file'}: {plural(len(self.problems), 'problem')}"]
+        for index, problem in enumerate(self._spelled()):
+            lines.append(f"{self._position(path, index) or f'{index + 1:2}. '}{problem.headline()}")
+            lines += [f"      {line}" for line in problem.details()]
+        return "\n".join(lines)
+
+    def sentences(self, path: str = "") -> list[str]:
+        """A line for each problem: where, what, and the remedy."""
+        found = []
+        for index, problem in enumerate(self._spelled()):
+            place = f"{self.place}: " if self.place else ""
+            remedy = f"; {problem.remedy}" if problem.remedy else ""
+            found.append(f"{self._position(path, index)}{place}{problem.path} is {problem.found}{remedy}")
+        return found
+
+    def _position(self, path: str, index: int) -> str:
+        if index >= len(self.positions):
+            return ""
+        return f"{path}:{self.positions[index].line}:{self.positions[index].column}: "
+
+    def _spelled(self) -> Sequence[Problem]:
         if self.struct is None:
-            problems = [{**problem, "c_path": problem["path"]} for problem in problems]
-        return {"place": self.place, "struct": self.struct, "problems": problems}
+            return self.problems
+        kind = OPERATORS.get(re.sub(r"^([A-Z]+)_(\w+)_OPERATOR_DESC$", r"\1_OPERATOR_\2", self.struct))
+        members = self.members or (frozenset() if kind is None else frozenset(kind.model_fields))
+        return [problem.in_c(sorted(members)) for problem in self.problems]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """For JSON: each problem with the part that it concerns. Places in the file itself have one spelling only."""
+        found = []
+        for index, (problem, spelled) in enumerate(zip(self.problems, self._spelled(), strict=True)):
+            position = self.positions[index] if index < len(self.positions) else None
+            found.append(
+                {
+                    "subject": self.place,
+                    "struct": self.struct,
+                    **problem.to_dict(),
+                    "c_path": spelled.path,
+                    "line": position and position.line,
+                    "column": position and position.column,
+                    "severity": self.severity,
+                }
+            )
+        return found
+
+
+def graph_finding(place: Place, problems: Iterable[Problem], graph: Graph | None = None) -> Finding:
+    """The problems of a graph, which name members of its own, of its edges and of its nodes' operators; None if it could not be read."""
+    kinds: set[type[Struct]] = {Graph, InputEdge, OutputEdge, IntermediateEdge}
+    kinds |= {type(node.operator) for node in graph.nodes if isinstance(node, OperatorNode)} if graph else set()
+    # Words of one part, like `nodes` and `name`, are plain English too and are left as they are.
+    members = frozenset(name for kind in kinds for name in kind.model_fields if "_" in name)
+    return Finding(place.words, tuple(problems), Graph.c_name, members=members, location=place.location)
 
 
 class ModelError(DmlError):
@@ -58,12 +143,12 @@ class ModelError(DmlError):
         self.findings: Sequence[Finding] = tuple(findings)
         super().__init__(str(path), [problem for finding in self.findings for problem in finding.problems])
         if len(self.findings) == 1:
-            text = self.findings[0].text(str(path))
+            text = self.findings[0].text(str(path), alone=True)
         else:
-            shown = [finding.text() for finding in self.findings[:MAX_FINDINGS]]
+            shown = [finding.text(str(path)) for finding in self.findings[:MAX_FINDINGS]]
             rest = len(self.findings) - len(shown)
             more = [f"and {rest} more parts with problems"] if rest else []
-            text = "\n".join([f"{path}: {len(self.problems)} problems", *shown, *more])
+            text = "\n".join([f"{path}: {plural(len(self.problems), 'problem')}", *shown, *more])
         self.args = (text,)
 
     def __reduce__(self) -> tuple[Any, ...]:

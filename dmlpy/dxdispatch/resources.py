@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from dmlpy.dxdispatch.entries import Entry, Uint, as_lower, type_or_unknown
-from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, Array, Folders, read_image, read_npy, refuse
+from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, SOURCE, Array, Folders, read_image, read_npy, refuse
 from dmlpy.enums import DataType
 from dmlpy.problems import DescError, Problem
 from dmlpy.structs import brief
@@ -251,13 +251,13 @@ def _from_file(entry: ResourceEntry, values: dict[str, Any], folders: Folders, a
         found = f"sourcePath and {' and '.join(others)}" if others else brief(values["sourcePath"])
         raise refuse("field.form", "initialValues", found, "sourcePath alone, the name of a file")
     data_type = entry.initial_values_data_type
-    path = folders.source(values["sourcePath"])
+    path = folders.source(values["sourcePath"], SOURCE)
     suffix = path.suffix.lower()
-    _afford(path.stat().st_size, available, "sourcePath")
+    _afford(path.stat().st_size, available, SOURCE)
     if suffix == ".npy":
         array = read_npy(path)
         if array.size == 0:
-            raise refuse("npy.empty", "sourcePath", f"{path.name} without elements", "at least one value")
+            raise refuse("npy.empty", SOURCE, f"{path.name} without elements", "at least one value")
         if data_type not in (DataType.UNKNOWN, DataType.of(array.dtype)):
             raise refuse("npy.type", "initialValuesDataType", str(data_type), f"{DataType.of(array.dtype)}, the type in {path.name}")
         data_type = DataType.of(array.dtype)
@@ -284,7 +284,7 @@ def _raw(path: Path, data_type: DataType) -> tuple[DataType, int, Array]:
     bits = data.size * 8
     if not bits or bits % data_type.bits:
         expected = f"a multiple of {data_type.bits // 8} bytes, not 0"
-        raise refuse("resource.size", "sourcePath", f"{path.name} of {data.size} bytes", expected)
+        raise refuse("resource.size", SOURCE, f"{path.name} of {data.size} bytes", expected)
     return data_type, bits // data_type.bits, data
 
 

@@ -15,15 +15,16 @@ from dmlpy.checking import LATEST
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.devices import CompiledOperator, Device, Memory
 from dmlpy.devices import Dispatch as BoundDispatch
+from dmlpy.devices.graph import CompiledGraph, GraphDispatch
 from dmlpy.dxdispatch import output
-from dmlpy.dxdispatch.bindings import Range
+from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range
 from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, Array, write_bytes, write_image, write_npy
 from dmlpy.dxdispatch.model import Command, Dispatch, Model, Print, WriteFile
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.resources import Resource
 from dmlpy.dxdispatch.timing import Timings
 from dmlpy.enums import FeatureLevel, HResult
-from dmlpy.naming import c_member
+from dmlpy.naming import c_path
 from dmlpy.problems import BindError, CompileError, DeviceError, DmlError, Problem
 from dmlpy.tensors import TensorDesc
 
@@ -111,24 +112,32 @@ class _Run:
         self.warn = _escaped(warn)
         self.stream = device.current_stream()
         self.memory: dict[str, Memory] = {}
-        self.operators: dict[str, CompiledOperator] = {}
+        self.compiled: dict[str, CompiledOperator | CompiledGraph] = {}
+        self.constants: dict[str, dict[str, Memory]] = {}
+        """What serialized graphs have in files, by dispatchable and graph input."""
 
     def compile_all(self) -> None:
         problems: list[Problem] = []
-        refused: CompileError | None = None
+        hresult = CompileError.default_hresult
         for name, dispatchable in self.model.dispatchables.items():
-            assert dispatchable.desc is not None, "a model that loads has its descs"
             start = time.perf_counter()
             try:
-                self.operators[name] = compile_desc(dispatchable.desc, self.device, self.level)
+                self.compiled[name] = self.compile(dispatchable)
             except CompileError as error:
-                refused = error
+                hresult = error.hresult
                 problems += [problem.under(f"dispatchable {name!r}") for problem in error.problems]
                 continue
             if self.options.verbosity >= 1:
                 self.inform(f"Initialize '{name}': {_since(start):.4f} ms")
-        if refused is not None:
-            raise CompileError(str(self.model.path), problems, refused.hresult)
+        if problems:
+            raise CompileError(str(self.model.path), problems, hresult)
+
+    def compile(self, dispatchable: Dispatchable) -> CompiledOperator | CompiledGraph:
+        if isinstance(dispatchable, GraphDispatchable):
+            return compile_desc(dispatchable.graph, self.device, self.level)
+        assert isinstance(dispatchable, OperatorDispatchable)
+        assert dispatchable.desc is not None, "a model that loads has its descs"
+        return compile_desc(dispatchable.desc, self.device, self.level)
 
     def upload_all(self) -> None:
         self.device.require(sum(resource.size for resource in self.model.resources.values()), f"the resources of {self.model.path}")
@@ -143,6 +152,12 @@ class _Run:
             buffer = block[start : start + resource.size]
             resource.fill(buffer)
             self.memory[name] = self.device.upload(buffer, self.stream)
+        for name, dispatchable in self.model.dispatchables.items():
+            if isinstance(dispatchable, GraphDispatchable):
+                self.constants[name] = {
+                    constant: self.device.upload(np.frombuffer(dispatchable.loaded.read_constant(constant), np.uint8), self.stream)
+                    for constant in dispatchable.loaded.constants
+                }
 
     def command(self, index: int, command: Command) -> None:
         text = json.dumps(command.source, separators=(",", ":"))
@@ -163,7 +178,9 @@ class _Run:
             told = str(failed)
             if failed.problems and isinstance(command.action, Dispatch):
                 # As the file spells its members.
-                told = Finding("", failed.problems, command.action.dispatchable.kind.c_name).text()
+                compiled = self.compiled[command.action.dispatchable.name]
+                struct = compiled.desc.c_name if isinstance(compiled, CompiledOperator) else None
+                told = Finding("", failed.problems, struct).text()
             if self.options.print_commands:
                 self.inform(f"[EndCmd][{index:04}]\t: hr=0x{failed.hresult:08X} {' '.join(told.split())}")
             raise RunError(f"command at index {index} failed: {text}\n{told}", hresult=failed.hresult) from error
@@ -193,20 +210,28 @@ class _Run:
         for text in timings.lines(name, options.verbosity):
             self.inform(text)
 
-    def bind(self, action: Dispatch) -> BoundDispatch:
-        operator = self.operators[action.dispatchable.name]
-        outputs = {field.name for field in operator.desc.outputs()}
-        ranges = {**action.dispatchable.owned, **action.bindings}
-        buffers = {name: self.buffer(place) for name, place in ranges.items()}
-        return operator.bind(
-            {name: buffer for name, buffer in buffers.items() if name not in outputs},
-            {name: buffer for name, buffer in buffers.items() if name in outputs},
-        )
+    def bind(self, action: Dispatch) -> BoundDispatch | GraphDispatch:
+        name = action.dispatchable.name
+        compiled, outputs = self.compiled[name], self.outputs(name)
+        buffers = {place: Buffer(memory.pointer, memory.size) for place, memory in self.constants.get(name, {}).items()}
+        buffers |= {place: self.buffer(memory) for place, memory in {**action.dispatchable.owned, **action.bindings}.items()}
+        inputs = {place: buffer for place, buffer in buffers.items() if place not in outputs}
+        if isinstance(compiled, CompiledGraph):
+            # A graph's input that feeds no node may be bound, to no effect.
+            inputs = {place: buffer for place, buffer in inputs.items() if place in compiled.inputs}
+        return compiled.bind(inputs, {place: buffer for place, buffer in buffers.items() if place in outputs})
+
+    def outputs(self, name: str) -> dict[str, TensorDesc]:
+        """The described outputs of a dispatchable, by place or by the graph's name for it."""
+        compiled = self.compiled[name]
+        if isinstance(compiled, CompiledGraph):
+            return compiled.outputs
+        return {slot.place: slot.tensor for slot in compiled.desc.output_slots() if slot.tensor is not None}
 
     def buffer(self, place: Range) -> Buffer:
         return Buffer(self.memory[place.resource.name].pointer + place.offset, place.resource.size - place.offset)
 
-    def time(self, bound: BoundDispatch) -> tuple[float, float | None]:
+    def time(self, bound: BoundDispatch | GraphDispatch) -> tuple[float, float | None]:
         """Milliseconds of one dispatch by the host's clock, waiting included, and by the device's own."""
         repeat = self.options.repeat
         start = time.perf_counter()
@@ -222,16 +247,14 @@ class _Run:
 
     def examine(self, action: Dispatch, before: Mapping[str, bytes]) -> None:
         """The checks of a debug run. Raises BindError for bytes that changed outside the described elements of the outputs."""
-        desc = self.operators[action.dispatchable.name].desc
         written: dict[str, list[tuple[int, TensorDesc]]] = {}
-        for field in desc.outputs():
-            if (place := action.bindings.get(field.name)) is not None:
-                tensor = getattr(desc, field.name)
+        for name, tensor in self.outputs(action.dispatchable.name).items():
+            if (place := action.bindings.get(name)) is not None:
                 written.setdefault(place.resource.name, []).append((place.offset, tensor))
                 data = np.frombuffer(self.read(place.resource), np.uint8)
                 elements = np.ndarray(tensor.sizes, tensor.data_type.numpy, data.data, place.offset, tensor.numpy_strides())
                 if elements.dtype.kind == "f" and (count := int(np.isnan(elements).sum())):
-                    self.warn(f"{c_member(field.name)} of dispatchable {action.dispatchable.name!r} has {count} NaN values")
+                    self.warn(f"{c_path(name)} of dispatchable {action.dispatchable.name!r} has {count} NaN values")
         problems = []
         for name, old in before.items():
             strays = stray_bytes(old, self.read(self.model.resources[name]), written.get(name, []))

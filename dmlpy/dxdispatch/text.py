@@ -6,13 +6,18 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dmlpy.dxdispatch.report import Finding, ModelError
+from dmlpy.positions import Position, Positions, nesting
 from dmlpy.problems import Problem
 
 MAX_BYTES = 256 * 2**20
+MAX_NESTING = 64
+"""Objects and arrays within one another: no model, desc or graph comes near."""
 
 # Strings come first in both, so that nothing inside one is taken for a comment or a comma. What is never closed runs to the end: a text
 # of many openings is read once, not once for each.
@@ -22,36 +27,80 @@ _TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*+[\]}}])", re.DOTALL)
 _NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 
-def read(path: Path) -> tuple[dict[str, Any], tuple[Problem, ...]]:
-    """The object in a file, and the keys that are given twice in one of its objects (the last one counts).
+@dataclass(frozen=True)
+class Document:
+    """A file's object.
+
+    Attributes:
+        path: the file, for messages.
+        text: its text.
+        data: the object; of a key that is given twice the last one counts.
+        repeated: the keys that are given twice in one of its objects.
+    """
+
+    path: Path
+    text: str
+    data: dict[str, Any]
+    repeated: tuple[Problem, ...] = ()
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Where the values stand in the text."""
+        return Positions(without_comments(self.text))
+
+    def findings(self) -> list[Finding]:
+        """What is wrong with the text itself."""
+        if not self.repeated:
+            return []
+        return [Finding("", self.repeated, positions=tuple(self.positions.repeated()))]
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's bytes.
 
     Raises:
-        ModelError: the file cannot be read or is no JSON object; a syntax error is told with its place and the text around it.
+        ModelError: it cannot be read.
     """
     try:
         if not path.is_file():
             found = "a directory" if path.is_dir() else "no regular file" if path.exists() else "missing"
-            raise _refused(path, "json.file", found, "a JSON file")
+            raise _refused(path, "file.unreadable", found, "a file")
         if (size := path.stat().st_size) > MAX_BYTES:
-            raise _refused(path, "json.size", f"{size} bytes", f"at most {MAX_BYTES}; large data belong in files of their own (sourcePath)")
-        text = path.read_text(encoding="utf-8-sig")
+            remedy = "large data belong in files of their own (sourcePath)"
+            raise _refused(path, "file.size", f"{size} bytes", f"at most {MAX_BYTES}", remedy=remedy)
+        return path.read_bytes()
     except OSError as error:
-        raise _refused(path, "json.file", f"unreadable: {error.strerror or error}", "a JSON file") from None
+        raise _refused(path, "file.unreadable", f"unreadable: {error.strerror or error}", "a file") from None
+
+
+def read(path: Path) -> Document:
+    """The object in a file.
+
+    Raises:
+        ModelError: the file cannot be read or is no JSON object; a syntax error is told with its place and the text around it.
+    """
+    return decode(read_bytes(path), path)
+
+
+def decode(data: bytes, path: Path) -> Document:
+    """As `read`, of the file's bytes."""
+    try:
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        why = ("it begins like UTF-16, which some Windows programs write",) if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else ()
+        why = ("it begins like UTF-16, which some Windows programs write",) if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ()
         raise _refused(path, "json.encoding", f"not UTF-8 at byte {error.start}", "UTF-8 text", *why) from None
     return parse(text, path)
 
 
-def parse(text: str, path: Path | str = "text") -> tuple[dict[str, Any], tuple[Problem, ...]]:
+def parse(text: str, path: Path | str = "text") -> Document:
     """As `read`, of the text itself; `path` is for messages."""
-    twice: list[Problem] = []
+    repeated: list[Problem] = []
 
     def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
-                twice.append(Problem("json.duplicate", repr(key), "given twice in one object", "each key once"))
+                repeated.append(Problem("json.duplicate", repr(key), "given twice in one object", "each key once"))
             found[key] = value
         return found
 
@@ -63,22 +112,24 @@ def parse(text: str, path: Path | str = "text") -> tuple[dict[str, Any], tuple[P
         try:
             data = decoded(text)
         except json.JSONDecodeError:
-            twice.clear()
+            repeated.clear()
             data = decoded(without_comments(text))
     except RecursionError:
-        raise _refused(path, "json.depth", "nested too deeply", "a model") from None
+        raise _too_deep(path) from None
     except MemoryError:
-        raise _refused(path, "json.size", "too large for the memory that is left", "a smaller file") from None
+        raise _refused(path, "file.size", "too large for the memory that is left", "a smaller file") from None
     except json.JSONDecodeError as error:
         raise _syntax_error(text, path, error) from None
     except ValueError:
         # All that is left: Python converts no integer of so many digits.
         number = max(re.finditer(r"\d+", text), key=lambda match: len(match[0]))
         found, most = f"a number of {len(number[0])} digits", f"at most {sys.get_int_max_str_digits()}"
-        raise _refused(path, "json.number", found, most, place=_place(text, number.start())) from None
+        raise _refused(path, "json.number", found, most, position=Positions(text).at(number.start())) from None
     if not isinstance(data, dict):
-        raise _refused(path, "json.root", f"a JSON {_NAMES[type(data)]}", "an object: { ... }")
-    return data, tuple(twice)
+        raise _refused(path, "json.root", f"a JSON {_NAMES[type(data)]}", "an object: { ... }", position=Position(1, 1))
+    if nesting(data, MAX_NESTING) > MAX_NESTING:
+        raise _too_deep(path)
+    return Document(Path(path), text, data, tuple(repeated))
 
 
 def without_comments(text: str) -> str:
@@ -92,19 +143,23 @@ def without_comments(text: str) -> str:
 
 
 def _syntax_error(text: str, path: Path | str, error: json.JSONDecodeError) -> ModelError:
+    position = Positions(text).at(error.pos)
     if not text.strip():
-        return _refused(path, "json.syntax", "empty", "a JSON object")
+        return _refused(path, "json.syntax", "empty", "a JSON object", position=position)
     reason = error.msg[:1].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting")
     if not text[error.pos :].strip():
         reason = f"the text ends, {reason}"
     where = f"character {error.pos}, in {text[max(0, error.pos - 20) : error.pos + 20]!r}"
     expected = "JSON, with comments and trailing commas if need be"
-    return _refused(path, "json.syntax", f"not JSON ({reason})", expected, where, place=_place(text, error.pos))
+    return _refused(path, "json.syntax", f"not JSON ({reason})", expected, where, position=position)
 
 
-def _place(text: str, position: int) -> str:
-    return f"line {text.count(chr(10), 0, position) + 1}, column {position - text.rfind(chr(10), 0, position)}"
+def _too_deep(path: Path | str) -> ModelError:
+    return _refused(path, "json.depth", "nested too deeply", f"at most {MAX_NESTING} objects and arrays within one another")
 
 
-def _refused(path: Path | str, code: str, found: str, expected: str, *why: str, place: str = "file") -> ModelError:
-    return ModelError(path, [Finding("", (Problem(code, place, found, expected, why),))])
+def _refused(
+    path: Path | str, code: str, found: str, expected: str, *why: str, remedy: str | None = None, position: Position | None = None
+) -> ModelError:
+    positions = () if position is None else (position,)
+    return ModelError(path, [Finding("", (Problem(code, "file", found, expected, why, remedy),), positions=positions)])

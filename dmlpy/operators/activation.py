@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
-from dmlpy.descs import Breach, In, OperatorDesc, Out, rule
+from dmlpy.descs import FusableDesc, OperatorDesc
 from dmlpy.enums import FeatureLevel
+from dmlpy.markers import Breach, In, Limits, Out, rule
+from dmlpy.operators.elementwise.common import ElementWiseDesc
 from dmlpy.problems import DescError
-from dmlpy.sizes import Sizes
+from dmlpy.sizes import MAX_SIZE, Sizes
 from dmlpy.structs import Float, Uints, brief, default
 from dmlpy.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, Since
 from dmlpy.tensors import TensorDesc
@@ -19,14 +22,14 @@ FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), Since("2_0", dims=(4, 5), T=FLOATS),
 INTEGERS_FROM_5_1 = (*FROM_1_0, Since("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32))
 
 
-class ActivationDesc(OperatorDesc):
-    """An activation function. Inside another struct its tensors are null; on its own it needs both."""
+class ActivationDesc(FusableDesc):
+    """An activation function. Inside another struct its tensors are null; on its own it needs all of them."""
 
     fusable: ClassVar[bool] = True
     """Whether DirectML fuses it into other operators and runs it in a recurrent cell."""
 
 
-class ElementWiseActivationDesc(ActivationDesc):
+class ElementWiseActivationDesc(ElementWiseDesc, ActivationDesc):
     """y = f(x), element by element."""
 
     in_place: ClassVar[bool] = True
@@ -35,52 +38,114 @@ class ElementWiseActivationDesc(ActivationDesc):
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", null_when_fused=True)] = None
 
 
-class ActivationIdentityDesc(ElementWiseActivationDesc, dml="ACTIVATION_IDENTITY"):
-    """y = x."""
+class LoneActivationDesc(ActivationDesc):
+    """y = f(x), an activation that DirectML fuses into no other operator.
 
+    It can be built without tensors like the others, so that an operator that fuses it by mistake can say so.
+    """
+
+    fusable: ClassVar[bool] = False
+
+    input_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+
+
+class ActivationIdentityDesc(ElementWiseActivationDesc, dml="ACTIVATION_IDENTITY"):
+    """DML_ACTIVATION_IDENTITY_OPERATOR_DESC: a copy of each element.
+
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+    """
+
+    formula = "y = x"
     support = FROM_1_0
 
 
 class ActivationReluDesc(ElementWiseActivationDesc, dml="ACTIVATION_RELU"):
-    """y = max(0, x); integers too."""
+    """DML_ACTIVATION_RELU_OPERATOR_DESC: the positive part.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+    """
+
+    formula = "y = max(0, x)"
     support = INTEGERS_FROM_5_1
 
 
 class ActivationSigmoidDesc(ElementWiseActivationDesc, dml="ACTIVATION_SIGMOID"):
-    """y = 1 / (1 + exp(-x))."""
+    """DML_ACTIVATION_SIGMOID_OPERATOR_DESC: the logistic function.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+    """
+
+    formula = "y = 1 / (1 + exp(-x))"
     support = FROM_1_0
 
 
 class ActivationTanhDesc(ElementWiseActivationDesc, dml="ACTIVATION_TANH"):
-    """y = tanh(x)."""
+    """DML_ACTIVATION_TANH_OPERATOR_DESC: the hyperbolic tangent.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+    """
+
+    formula = "y = tanh(x) = (1 - exp(-2 * x)) / (1 + exp(-2 * x))"
     support = FROM_1_0
 
 
 class ActivationSoftsignDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTSIGN"):
-    """y = x / (1 + |x|)."""
+    """DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC: a sigmoid without an exponential.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+    """
+
+    formula = "y = x / (1 + |x|)"
     support = FROM_1_0
 
 
 class ActivationGeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_GELU"):
-    """y = 0.5 * x * (1 + erf(x / sqrt(2)))."""
+    """DML_ACTIVATION_GELU_OPERATOR_DESC: x times the normal distribution function of x, exact, not approximated by tanh.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+    """
+
+    formula = "y = 0.5 * x * (1 + erf(x / sqrt(2)))"
     support = (Since("5_1", dims=(1, 8), T=FLOATS),)
 
 
 class ActivationEluDesc(ElementWiseActivationDesc, dml="ACTIVATION_ELU"):
-    """y = x where x >= 0, else alpha * (exp(x) - 1)."""
+    """DML_ACTIVATION_ELU_OPERATOR_DESC: x, exponential below 0.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: what negative elements tend to is -alpha; 1 in Python if left out.
+    """
+
+    formula = "y = x where x >= 0, else alpha * (exp(x) - 1)"
     support = FROM_1_0
     alpha: Float = default(1.0)
 
 
 class ActivationCeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_CELU"):
-    """y = max(0, x) + min(0, alpha * (exp(x / alpha) - 1)). alpha may not be 0."""
+    """DML_ACTIVATION_CELU_OPERATOR_DESC: x, exponential below 0 and smooth at 0 for every alpha.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: what negative elements tend to is -alpha, which is not 0; 1 in Python if left out.
+    """
+
+    formula = "y = max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"
     support = (Since("3_0", dims=(1, 8), T=FLOATS),)
     alpha: Float = default(1.0)
 
@@ -91,62 +156,125 @@ class ActivationCeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_CELU"):
 
 
 class ActivationLeakyReluDesc(ElementWiseActivationDesc, dml="ACTIVATION_LEAKY_RELU"):
-    """y = x where x >= 0, else alpha * x."""
+    """DML_ACTIVATION_LEAKY_RELU_OPERATOR_DESC: x, with another slope below 0.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: the slope below 0; 0.01 in Python if left out.
+    """
+
+    formula = "y = x where x >= 0, else alpha * x"
     support = FROM_1_0
     alpha: Float = default(0.01)
 
 
 class ActivationThresholdedReluDesc(ElementWiseActivationDesc, dml="ACTIVATION_THRESHOLDED_RELU"):
-    """y = x where x > alpha, else 0."""
+    """DML_ACTIVATION_THRESHOLDED_RELU_OPERATOR_DESC: x above a threshold.
 
+    An element equal to alpha gives 0, and so does, by the formula, NaN.
+
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: the threshold; 1 in Python if left out.
+    """
+
+    formula = "y = x where x > alpha, else 0"
     support = FROM_1_0
     alpha: Float = default(1.0)
 
 
 class ActivationScaledEluDesc(ElementWiseActivationDesc, dml="ACTIVATION_SCALED_ELU"):
-    """y = gamma * x where x > 0, else gamma * (alpha * exp(x) - alpha)."""
+    """DML_ACTIVATION_SCALED_ELU_OPERATOR_DESC: x, exponential below 0, and scaled: SELU.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: what negative elements tend to is -gamma * alpha; 1.67326319 in Python if left out.
+        gamma: the scale; 1.05070102 in Python if left out.
+    """
+
+    formula = "y = gamma * x where x > 0, else gamma * (alpha * exp(x) - alpha)"
     support = FROM_1_0
     alpha: Float = default(1.67326319)
     gamma: Float = default(1.05070102)
 
 
 class ActivationLinearDesc(ElementWiseActivationDesc, dml="ACTIVATION_LINEAR"):
-    """y = alpha * x + beta."""
+    """DML_ACTIVATION_LINEAR_OPERATOR_DESC: a straight line.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: the slope; 1 in Python if left out.
+        beta: y where x is 0; 0 in Python if left out.
+    """
+
+    formula = "y = alpha * x + beta"
     support = FROM_1_0
     alpha: Float = default(1.0)
     beta: Float = default(0.0)
 
 
 class ActivationHardSigmoidDesc(ElementWiseActivationDesc, dml="ACTIVATION_HARD_SIGMOID"):
-    """y = max(0, min(alpha * x + beta, 1))."""
+    """DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC: a straight line held between 0 and 1.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: the slope; 0.2 in Python if left out.
+        beta: y where x is 0; 0.5 in Python if left out.
+    """
+
+    formula = "y = max(0, min(alpha * x + beta, 1))"
     support = FROM_1_0
     alpha: Float = default(0.2)
     beta: Float = default(0.5)
 
 
 class ActivationScaledTanhDesc(ElementWiseActivationDesc, dml="ACTIVATION_SCALED_TANH"):
-    """y = alpha * tanh(beta * x)."""
+    """DML_ACTIVATION_SCALED_TANH_OPERATOR_DESC: the hyperbolic tangent, scaled.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: the scale of the result; 1 in Python if left out.
+        beta: the scale of x; 0.5 in Python if left out.
+    """
+
+    formula = "y = alpha * tanh(beta * x)"
     support = FROM_1_0
     alpha: Float = default(1.0)
     beta: Float = default(0.5)
 
 
 class ActivationParametricSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_PARAMETRIC_SOFTPLUS"):
-    """y = alpha * ln(1 + exp(beta * x))."""
+    """DML_ACTIVATION_PARAMETRIC_SOFTPLUS_OPERATOR_DESC: a smooth positive part, scaled.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        alpha: the scale of the result; 1 in Python if left out.
+        beta: the scale of x; 1 in Python if left out.
+    """
+
+    formula = "y = alpha * ln(1 + exp(beta * x))"
     support = FROM_1_0
     alpha: Float = default(1.0)
     beta: Float = default(1.0)
 
 
 class ActivationSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTPLUS"):
-    """y = ln(1 + exp(steepness * x)) / steepness."""
+    """DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC: a smooth positive part.
 
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        steepness: how close it is to max(0, x): at least 1, from feature level 6_4 on above 0; 1 in Python if left out.
+    """
+
+    formula = "y = ln(1 + exp(steepness * x)) / steepness"
     support = FROM_1_0
     steepness: Float = default(1.0)
 
@@ -160,12 +288,19 @@ class ActivationSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTPLUS
 
 
 class ActivationShrinkDesc(ElementWiseActivationDesc, dml="ACTIVATION_SHRINK"):
-    """y = x - bias where x > threshold, x + bias where x < -threshold, else 0.
+    """DML_ACTIVATION_SHRINK_OPERATOR_DESC: moved towards 0 by a bias, and 0 near 0.
 
     Integers are computed as 64-bit floats, the result rounded toward zero and held within the type's range; one that a NaN as bias
     makes no number is the smallest of the type.
+
+    Attributes:
+        input_tensor: x. Null inside another struct.
+        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
+        bias: what is subtracted, or added; 0 in Python if left out.
+        threshold: elements from -threshold to threshold give 0; 0.5 in Python if left out.
     """
 
+    formula = "y = x - bias where x > threshold, x + bias where x < -threshold, else 0"
     support = (
         Since("2_0", dims=(4, 5), T=FLOATS),
         Since("3_0", dims=(1, 8), T=FLOATS),
@@ -175,44 +310,68 @@ class ActivationShrinkDesc(ElementWiseActivationDesc, dml="ACTIVATION_SHRINK"):
     threshold: Float = default(0.5)
 
 
-class ActivationSwishDesc(ElementWiseActivationDesc, dml="ACTIVATION_SWISH"):
-    """y = x * sigmoid(sigmoid_input_scale * x)."""
+class ActivationSwishDesc(ElementWiseDesc, LoneActivationDesc, dml="ACTIVATION_SWISH"):
+    """DML_ACTIVATION_SWISH_OPERATOR_DESC: x times a sigmoid of it.
 
-    fusable = False
-    in_place = False
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes and type.
+        sigmoid_input_scale: the scale of x inside the sigmoid; 1 in Python if left out.
+    """
+
+    formula = "y = x * sigmoid(sigmoid_input_scale * x) = x / (1 + exp(-sigmoid_input_scale * x))"
     support = (Since("6_2", dims=(1, 8), T=FLOATS),)
     sigmoid_input_scale: Float = default(1.0)
 
 
-class ActivationHardSwishDesc(ElementWiseActivationDesc, dml="ACTIVATION_HARD_SWISH"):
-    """y = x * max(0, min(alpha * x + beta, 1))."""
+class ActivationHardSwishDesc(ElementWiseDesc, LoneActivationDesc, dml="ACTIVATION_HARD_SWISH"):
+    """DML_ACTIVATION_HARD_SWISH_OPERATOR_DESC: x times HARD_SIGMOID of it.
 
-    fusable = False
-    in_place = False
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes and type.
+        alpha: the slope of the factor; 0.2 in Python if left out.
+        beta: the factor where x is 0; 0.5 in Python if left out.
+    """
+
+    formula = "y = x * max(0, min(alpha * x + beta, 1))"
     support = (Since("6_2", dims=(1, 8), T=FLOATS),)
     alpha: Float = default(0.2)
     beta: Float = default(0.5)
 
 
-class ActivationParameterizedReluDesc(ActivationDesc, dml="ACTIVATION_PARAMETERIZED_RELU"):
-    """y = x where x >= 0, else slope * x, with a slope for each element; a shared slope has strides of 0.
+class ActivationParameterizedReluDesc(ElementWiseDesc, ActivationDesc, dml="ACTIVATION_PARAMETERIZED_RELU"):
+    """DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC: x, with a slope for each element below 0.
 
     Integers are multiplied modulo two to the number of their bits. In place the output has the memory of either input; DirectML's page
     names input_tensor only.
+
+    Attributes:
+        input_tensor: x.
+        slope_tensor: slope, the input's sizes and type; what repeats has strides of 0.
+        output_tensor: y, the input's sizes and type; it may have the memory of either input.
     """
 
+    formula = "y = x where x >= 0, else slope * x"
     fusable = False
     in_place = True
     support = INTEGERS_FROM_5_1
 
-    input_tensor: Annotated[TensorDesc | None, In("*sizes", null_when_fused=True)] = None
-    slope_tensor: Annotated[TensorDesc | None, In("*sizes", null_when_fused=True)] = None
-    output_tensor: Annotated[TensorDesc | None, Out("*sizes", null_when_fused=True)] = None
+    input_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    slope_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
 
 
-class ActivationReluGradDesc(ActivationDesc, dml="ACTIVATION_RELU_GRAD"):
-    """dx = dy where x > 0, else 0."""
+class ActivationReluGradDesc(ElementWiseDesc, ActivationDesc, dml="ACTIVATION_RELU_GRAD"):
+    """DML_ACTIVATION_RELU_GRAD_OPERATOR_DESC: the gradient of RELU. Where x is 0 or NaN it is 0.
 
+    Attributes:
+        input_tensor: x as the forward operator had it.
+        input_gradient_tensor: dy, the upstream gradient, the input's sizes and type.
+        output_gradient_tensor: dx, the input's sizes and type.
+    """
+
+    formula = "dx = dy where x > 0, else 0"
     fusable = False
     support = (
         Since("3_0", dims=(1, 8), T=FLOATS),
@@ -220,68 +379,107 @@ class ActivationReluGradDesc(ActivationDesc, dml="ACTIVATION_RELU_GRAD"):
         Since("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32),
     )
 
-    input_tensor: Annotated[TensorDesc | None, In("*sizes", null_when_fused=True)] = None
-    input_gradient_tensor: Annotated[TensorDesc | None, In("*sizes", null_when_fused=True)] = None
-    output_gradient_tensor: Annotated[TensorDesc | None, Out("*sizes", null_when_fused=True)] = None
+    input_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    input_gradient_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    output_gradient_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
 
 
-class RowActivationDesc(ElementWiseActivationDesc):
+class RowActivationDesc(LoneActivationDesc):
     """A function of whole rows: the tensor is read as a matrix whose rows are its last dimension."""
 
-    fusable = False
-    in_place = False
     support = FROM_1_0
 
     @rule("without its leading ones the tensor has at most 2 dimensions")
     def effective_rank(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        sizes = () if self.input_tensor is None else self.input_tensor.sizes
+        tensor = self.input_tensor
+        sizes = () if tensor is None else tensor.sizes
         leading = next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes))
-        if len(sizes) - leading > 2:
-            found = f"{list(sizes)}, {len(sizes) - leading} dimensions without the leading ones"
-            yield Breach("input_tensor.sizes", found, "at most 2", remedy=f"the operator {self.type_name}1 takes a list of axes")
+        if tensor is None or len(sizes) - leading <= 2:
+            return
+        found = f"{list(sizes)}, {len(sizes) - leading} dimensions without the leading ones"
+        remedy = f"from feature level 5_1 on {self.type_name}1 takes a list of axes"
+        rows = math.prod(sizes[:-1])
+        if 1 <= rows <= MAX_SIZE and tensor.is_packed and (self.output_tensor is None or self.output_tensor.is_packed):
+            same = [*[1] * (len(sizes) - 2), rows, sizes[-1]]
+            remedy = f"along the last dimension, sizes {same} of input and output are the same; {remedy}"
+        yield Breach("input_tensor.sizes", found, "at most 2", remedy=remedy)
 
 
 class ActivationSoftmaxDesc(RowActivationDesc, dml="ACTIVATION_SOFTMAX"):
-    """y[i] = exp(x[i]) / sum(exp(x)), along the last dimension."""
+    """DML_ACTIVATION_SOFTMAX_OPERATOR_DESC: each row as shares of 1.
+
+    Attributes:
+        input_tensor: x; its rows are its last dimension. After leading ones it has at most 2 dimensions.
+        output_tensor: y, the input's sizes and type.
+    """
+
+    formula = "y[i] = exp(x[i]) / (the sum of exp(x[k]) over the row)"
 
 
 class ActivationLogSoftmaxDesc(RowActivationDesc, dml="ACTIVATION_LOG_SOFTMAX"):
-    """y[i] = x[i] - ln(sum(exp(x))), along the last dimension."""
+    """DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC: the natural logarithm of SOFTMAX.
+
+    Attributes:
+        input_tensor: x; its rows are its last dimension. After leading ones it has at most 2 dimensions.
+        output_tensor: y, the input's sizes and type.
+    """
+
+    formula = "y[i] = x[i] - ln(the sum of exp(x[k]) over the row)"
 
 
 class ActivationHardmaxDesc(RowActivationDesc, dml="ACTIVATION_HARDMAX"):
-    """1 at the first largest value of each row, 0 elsewhere."""
+    """DML_ACTIVATION_HARDMAX_OPERATOR_DESC: where the largest element of each row is.
+
+    Attributes:
+        input_tensor: x; its rows are its last dimension. After leading ones it has at most 2 dimensions.
+        output_tensor: y, the input's sizes and type.
+    """
+
+    formula = "y[i] = 1 where x[i] is the first largest element of the row, else 0"
 
 
-class AxesActivationDesc(ElementWiseActivationDesc):
+class AxesActivationDesc(LoneActivationDesc):
     """A function of groups of elements: those that differ only along the listed axes."""
 
-    fusable = False
-    in_place = False
     c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
     support = (Since("5_1", dims=(1, 8), T=FLOATS),)
-    axes: Uints
-
-    @rule("each axis is one of the tensor's dimensions")
-    def axes_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        if self.input_tensor is None:
-            return  # that is a problem of its own
-        count = len(self.input_tensor.sizes)
-        for index, axis in enumerate(self.axes):
-            if not 0 <= axis < count:
-                yield Breach(f"axes[{index}]", str(axis), f"0 to {count - 1}", (f"input_tensor has {count} dimensions",))
+    axes: Annotated[Uints, Limits(axis_of="sizes")]
 
 
 class ActivationSoftmax1Desc(AxesActivationDesc, dml="ACTIVATION_SOFTMAX1"):
-    """y[i] = exp(x[i]) / sum(exp(x)), over each group."""
+    """DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC: each group as shares of 1.
+
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes and type.
+        axes: the dimensions that a group spans, all together; the last one alone makes groups of rows, as SOFTMAX has them.
+    """
+
+    formula = "y[i] = exp(x[i]) / (the sum of exp(x[k]) over the group)"
 
 
 class ActivationLogSoftmax1Desc(AxesActivationDesc, dml="ACTIVATION_LOG_SOFTMAX1"):
-    """y[i] = x[i] - ln(sum(exp(x))), over each group."""
+    """DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC: the natural logarithm of SOFTMAX1.
+
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes and type.
+        axes: the dimensions that a group spans, all together; the last one alone makes groups of rows, as LOG_SOFTMAX has them.
+    """
+
+    formula = "y[i] = x[i] - ln(the sum of exp(x[k]) over the group)"
 
 
 class ActivationHardmax1Desc(AxesActivationDesc, dml="ACTIVATION_HARDMAX1"):
-    """1 at the first largest value of each group, 0 elsewhere."""
+    """DML_ACTIVATION_HARDMAX1_OPERATOR_DESC: where the largest element of each group is.
+
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes and type.
+        axes: the dimensions that a group spans, all together; the last one alone makes groups of rows, as HARDMAX has them.
+    """
+
+    formula = "y[i] = 1 where x[i] is the first largest element of the group, in the order of its indices, else 0"
 
 
 def _as_activation(value: Any, path: str = "") -> ActivationDesc:
@@ -309,10 +507,28 @@ def _as_activations(value: Any) -> tuple[ActivationDesc, ...]:
     return tuple(_as_activation(item, f"[{index}]") for index, item in enumerate(value))
 
 
+def _as_function(value: Any) -> FusableDesc:
+    """A fused function of any of its forms; raises as `_as_activation`."""
+    if isinstance(value, Mapping):
+        return FusableDesc.from_dict(value)
+    return value if isinstance(value, FusableDesc) else _as_activation(value)
+
+
 def unfusable(path: str, activation: ActivationDesc | None, why: str) -> Iterable[Breach]:
     """The breach of an operator that fuses the activation at `path`, if DirectML does not fuse it."""
     if activation is not None and not activation.fusable:
         yield Breach(path, activation.type_name, "an element-wise activation that DirectML fuses", (why,))
+
+
+def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLevel, also: Mapping[str, str]) -> Iterable[Breach]:
+    """As `unfusable`, for an operator that fuses more: `also` has those operators' short names, each with the level that brought it."""
+    if function is None or (isinstance(function, ActivationDesc) and function.fusable):
+        return
+    since = also.get(function.short_name())
+    if since is None or FeatureLevel.parse(since) > level:
+        more = "".join(f", or from feature level {brought} on {name}" for name, brought in also.items())
+        remedy = None if since is None else f"feature level {since} takes it"
+        yield Breach(path, function.type_name, f"an element-wise activation that DirectML fuses{more}", remedy=remedy)
 
 
 if TYPE_CHECKING:
@@ -320,6 +536,8 @@ if TYPE_CHECKING:
 
     Activations = Member[tuple[ActivationDesc, ...], Iterable[ActivationDesc]]
     FusedActivation = Member[ActivationDesc | None, ActivationDesc | None]
+    FusedFunction = Member[FusableDesc | None, FusableDesc | None]
 else:
     Activations = Annotated[tuple[ActivationDesc, ...], BeforeValidator(_as_activations)]
     FusedActivation = Annotated[ActivationDesc | None, BeforeValidator(lambda value: None if value is None else _as_activation(value))]
+    FusedFunction = Annotated[FusableDesc | None, BeforeValidator(lambda value: None if value is None else _as_function(value))]

@@ -23,7 +23,7 @@ dml.ActivationEluDesc(beta=1.0)  # error: call-arg
 dml.ActivationSoftmax1Desc()  # error: call-arg
 dml.check(tensor)  # error: arg-type
 dml.check(tanh, feature_level=None)  # error: arg-type
-dml.compile("RNN")  # error: arg-type
+dml.compile("RNN")  # error: call-overload
 dml.compile(tanh, "numpy")({"input_tensor": 1})  # error: call-arg
 alpha = tanh.alpha  # error: attr-defined
 tensor.sizes.append(3)  # error: attr-defined

@@ -65,7 +65,8 @@ class CudaDevice(Device):
             return gradient_plan(desc, self.library)
         return recurrent_plan(desc, self.library) if isinstance(desc, RecurrentDesc) else None
 
-    def runs(self, kind: type[OperatorDesc]) -> bool:
+    @classmethod
+    def runs(cls, kind: type[OperatorDesc]) -> bool:
         return issubclass(kind, RecurrentDesc | CudnnRNNDesc | GRUBlockDesc | ActivationDesc | NormalizationDesc | FusedBatchNormDesc)
 
     def describe(self) -> dict[str, str]:

@@ -20,6 +20,7 @@ from dmlpy.devices.numpy.recurrent.block_cell import block_cell_plan
 from dmlpy.devices.numpy.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
+from dmlpy.devices.numpy.whole import computes, whole_plan
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.enums import HResult
 from dmlpy.operators.activation import ActivationDesc
@@ -52,10 +53,12 @@ class NumpyDevice(Device):
             return NetworkPlan(desc)
         if isinstance(desc, RecurrentGradDesc):
             return GradientPlan(desc)
-        return RecurrentPlan(desc) if isinstance(desc, RecurrentDesc) else None
+        return RecurrentPlan(desc) if isinstance(desc, RecurrentDesc) else whole_plan(desc)
 
-    def runs(self, kind: type[OperatorDesc]) -> bool:
-        return issubclass(kind, RecurrentDesc | CudnnRNNDesc | GRUBlockDesc | ActivationDesc | NormalizationDesc | FusedBatchNormDesc)
+    @classmethod
+    def runs(cls, kind: type[OperatorDesc]) -> bool:
+        own = RecurrentDesc | CudnnRNNDesc | GRUBlockDesc | ActivationDesc | NormalizationDesc | FusedBatchNormDesc
+        return issubclass(kind, own) or computes(kind)
 
     def describe(self) -> dict[str, str]:
         return {"name": "NumPy on the CPU", "NumPy": np.__version__, "processor": platform.processor() or platform.machine()}

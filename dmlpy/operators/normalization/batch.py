@@ -12,14 +12,14 @@ large that their sums or differences overflow may make the group NaN. In a group
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import Breach, In, OperatorDesc, Out, rule
 from dmlpy.enums import FeatureLevel
-from dmlpy.naming import plural
-from dmlpy.operators.activation import FusedActivation, unfusable
+from dmlpy.markers import Breach, In, Out, rule
+from dmlpy.operators.activation import FusedActivation
+from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
 from dmlpy.problems import DescError, Problem
 from dmlpy.sizes import Sizes
@@ -28,11 +28,8 @@ from dmlpy.support import FLOATS, Since
 from dmlpy.tensors import TensorDesc
 
 
-class NormalizationDesc(OperatorDesc):
+class NormalizationDesc(StatisticsDesc):
     """What the operators of batch normalization share."""
-
-    statistics: ClassVar[tuple[str, ...]] = ()
-    """The tensors that may repeat along dimensions of the input."""
 
     roles: ClassVar[Mapping[str, str]] = {}
     """What each tensor is to a device: see `NormalizationGeometry`."""
@@ -62,44 +59,8 @@ class NormalizationDesc(OperatorDesc):
             centres_anew=self.training,
         )
 
-    @rule("each size of a statistic is 1, where it repeats, or the input's")
-    def statistics_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        reported: set[str | None] = set()
-        for name in self.statistics:
-            desc: TensorDesc | None = getattr(self, name)
-            run = next(field.marker.terms[-1].symbol for field in self.tensor_fields() if field.name == name)
-            if desc is None or run in reported:
-                continue
-            dims, expected = known[f"len({run})"], known["len(sizes)"]
-            if list(desc.sizes) != [known[f"{run}[{axis}]"] for axis in range(dims)]:
-                continue  # another tensor says otherwise, and this one is told so
-            reported.add(run)
-            remedy = self._fitting(desc.sizes, known)
-            if dims != expected:
-                wanted = f"{plural(expected, 'dimension')}, {'with ones where it repeats' if dims < expected else 'like the input'}"
-                yield Breach(f"{name}.sizes", f"{list(desc.sizes)}", wanted, (known.why("len(sizes)"),), remedy)
-                continue
-            for axis, size in enumerate(desc.sizes):
-                of_input = known[f"sizes[{axis}]"]
-                if size not in (1, of_input):
-                    wanted = "1" if of_input == 1 else f"1 or sizes[{axis}] = {of_input}"
-                    yield Breach(f"{name}.sizes[{axis}]", str(size), wanted, (known.why(f"sizes[{axis}]"),), remedy)
 
-    @staticmethod
-    def _fitting(own: Sequence[int], known: Sizes) -> str | None:
-        """A remedy where a statistic's one size is that of a dimension of the input elsewhere: the classic mistake about layouts.
-
-        Not where only the first dimension has it, which is the batch: a statistic of each sample is hardly what is meant.
-        """
-        of_input = [known[f"sizes[{axis}]"] for axis in range(known["len(sizes)"])]
-        long = [size for size in own if size != 1]
-        if len(long) == 1 and of_input.count(long[0]) == 1 and (axis := of_input.index(long[0])) > 0:
-            fitting = [size if index == axis else 1 for index, size in enumerate(of_input)]
-            return f"sizes {fitting} are statistics over all dimensions but {axis}; sizes name dimensions, strides alone tell a layout"
-        return None
-
-
-class BatchNormalizationDesc(NormalizationDesc, dml="BATCH_NORMALIZATION"):
+class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZATION"):
     """DML_BATCH_NORMALIZATION_OPERATOR_DESC: normalizes with given statistics.
 
     Attributes:
@@ -148,10 +109,6 @@ class BatchNormalizationDesc(NormalizationDesc, dml="BATCH_NORMALIZATION"):
                     remedy = "spatial=True; feature level 4_0 ignores the member"
                     yield Breach(f"{name}.sizes[{axis}]", "1", f"sizes[{axis}] = {of_input}", why, remedy)
 
-    @rule("a fused activation is an element-wise function that can be fused")
-    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        yield from unfusable("fused_activation", self.fused_activation, _WHY_ELEMENTS)
-
     def gradient(self) -> BatchNormalizationGradDesc:
         """The operator of the gradients of input, scale and bias, mean and variance being constants.
 
@@ -164,7 +121,7 @@ class BatchNormalizationDesc(NormalizationDesc, dml="BATCH_NORMALIZATION"):
         return BatchNormalizationGradDesc(input_gradient_tensor=_packed(self.input_tensor), **members).with_outputs()
 
 
-class BatchNormalizationTrainingDesc(NormalizationDesc, dml="BATCH_NORMALIZATION_TRAINING"):
+class BatchNormalizationTrainingDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZATION_TRAINING"):
     """DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC: normalizes with the batch's own statistics.
 
     They are taken over exactly the dimensions in which scale has size 1, n entries at a time; the variance divides by n.
@@ -206,10 +163,6 @@ y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias + fused_add)"""
     output_variance_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
     epsilon: Float = default(1e-5)
     fused_activation: FusedActivation = default(None)
-
-    @rule("a fused activation is an element-wise function that can be fused")
-    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        yield from unfusable("fused_activation", self.fused_activation, _WHY_ELEMENTS)
 
     def gradient(self) -> BatchNormalizationTrainingGradDesc:
         """The operator of the gradients of input, scale and bias. The gradient of fused_add is the upstream gradient itself.
@@ -304,9 +257,6 @@ dx = scale / sqrt(variance + epsilon) * (dy - mean(dy) - centred * mean(dy * cen
 d_scale = sum(dy * (x - mean) / sqrt(variance + epsilon)), d_bias = sum(dy)"""
     training = True
     support = (Since("4_1", dims=(1, 8), T=FLOATS),)
-
-
-_WHY_ELEMENTS = "it is applied to single elements, without tensors of its own"
 
 
 def _packed(desc: TensorDesc) -> TensorDesc:

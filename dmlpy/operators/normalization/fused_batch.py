@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import Breach, In, Out, SomeOutputDesc, TensorField, rule
+from dmlpy.descs import SomeOutputDesc
 from dmlpy.enums import DataFormat, FeatureLevel
+from dmlpy.markers import Breach, In, Out, TensorField, rule
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
 from dmlpy.sizes import Sizes, Term, parse
 from dmlpy.structs import Bool, Float, Spelled, default

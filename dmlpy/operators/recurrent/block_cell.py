@@ -10,7 +10,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.descs import In, Out, SomeOutputDesc, derived
+from dmlpy.descs import SomeOutputDesc
+from dmlpy.markers import In, Out, derived
 from dmlpy.sizes import Sizes
 from dmlpy.support import FLOATS, Since
 from dmlpy.tensors import TensorDesc

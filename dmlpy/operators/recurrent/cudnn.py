@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dmlpy.descs import Breach, In, Out, SomeOutputDesc, TensorField, derived, rule, size
+from dmlpy.descs import SomeOutputDesc
 from dmlpy.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
+from dmlpy.markers import Breach, In, Out, TensorField, derived, rule, size
 from dmlpy.operators.recurrent.params import ParamsLayout
 from dmlpy.problems import DescError
 from dmlpy.sizes import Sizes, Term, UnboundSymbolError

@@ -19,8 +19,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dmlpy.descs import Breach, In, Out, TensorField, derived, rule
 from dmlpy.enums import FeatureLevel, RecurrentDirection
+from dmlpy.markers import Breach, In, Out, TensorField, derived, rule
 from dmlpy.operators.activation import Activations
 from dmlpy.operators.recurrent.layer import ClippedDesc, RecurrentDesc
 from dmlpy.sizes import Sizes, Term

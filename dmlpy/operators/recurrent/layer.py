@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import Breach, In, Out, SomeOutputDesc, rule, size
+from dmlpy.descs import SomeOutputDesc
 from dmlpy.enums import FeatureLevel, RecurrentDirection
 from dmlpy.gates import Cell
+from dmlpy.markers import Breach, In, Out, TensorField, rule, size
 from dmlpy.naming import plural
 from dmlpy.operators.activation import ActivationDesc, Activations, unfusable
 from dmlpy.sizes import Sizes
@@ -112,6 +113,21 @@ class RecurrentDesc(SomeOutputDesc):
         def direction(self) -> RecurrentDirection: ...
         @property
         def activation_descs(self) -> tuple[ActivationDesc, ...]: ...
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        ordered = field.name in ("input_tensor", "output_sequence_tensor")
+        return super().size_remedy(field, known) or (self._batch_first() if ordered else None)
+
+    def _batch_first(self) -> str | None:
+        """A remedy where the output has the input's steps and batch entries the other way round: for an input with the batch first."""
+        given, out = self.tensors().get("input_tensor"), self.tensors().get("output_sequence_tensor")
+        if given is None or out is None or not len(given.sizes) == len(given.element_strides) == len(out.sizes) == 4:
+            return None
+        (_, entries, steps, size), (outer, entry, step, inner) = given.sizes, given.element_strides
+        if entries == steps or (out.sizes[0], out.sizes[2]) != (steps, entries):
+            return None
+        sizes, strides = [1, steps, entries, size], [outer, step, entry, inner]
+        return f"if the input has the batch first, it is sizes {sizes}, strides {strides}: strides alone tell a layout"
 
     @cached_property
     def geometry(self) -> RecurrentGeometry:

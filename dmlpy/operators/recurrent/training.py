@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, Any, TypeVar
 
-from dmlpy.descs import In, Out
+from dmlpy.markers import In, Out
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, ReserveDesc, RNNGradDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
 from dmlpy.problems import DescError, Problem

@@ -1,0 +1,250 @@
+"""`CompiledGraph`: a checked graph whose nodes run one after the other on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dmlpy.arrays import Buffer
+from dmlpy.devices import binding
+from dmlpy.devices.binding import Bound
+from dmlpy.devices.device import Device, Memory
+from dmlpy.devices.operator import CompiledOperator, Dispatch, Outputs
+from dmlpy.enums import FeatureLevel
+from dmlpy.graphs import ConstantNode, Graph
+from dmlpy.naming import did_you_mean
+from dmlpy.problems import BindError, Problem
+from dmlpy.tensors import TensorDesc
+
+Source = tuple[int | None, int]
+"""Who writes a value: a node and which of its outputs, or None and which input of the graph."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A valid graph as whoever runs it sees it.
+
+    Attributes:
+        order: the operator nodes, each after those that it reads.
+        sources: what each input slot of a node reads, by node and slot.
+        inputs: how each input of the graph is read, by name; of several ways the one that reaches farthest, the first of equals. Unread
+            inputs are left out.
+        outputs: what each output of the graph is, by name.
+        tensors: how each output of a node is written.
+    """
+
+    order: tuple[int, ...]
+    sources: Mapping[tuple[int, int], Source]
+    inputs: Mapping[str, tuple[Source, TensorDesc]]
+    outputs: Mapping[str, tuple[Source, TensorDesc]]
+    tensors: Mapping[Source, TensorDesc]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Wiring:
+        """The wiring of a graph without problems."""
+        sources: dict[tuple[int, int], Source] = {}
+        for edge in graph.input_edges:
+            sources[edge.to_node_index, edge.to_node_input_index] = (None, edge.graph_input_index)
+        for link in graph.intermediate_edges:
+            sources[link.to_node_index, link.to_node_input_index] = (link.from_node_index, link.from_node_output_index)
+        tensors: dict[Source, TensorDesc] = {}
+        readers: dict[Source, list[TensorDesc]] = {}
+        for index, node in enumerate(graph.nodes):
+            for place, slot in enumerate(node.output_slots()):
+                if slot.tensor is not None:
+                    tensors[index, place] = slot.tensor
+        for (reader, place), source in sources.items():
+            if (seen := graph.nodes[reader].input_slots()[place].tensor) is not None:
+                readers.setdefault(source, []).append(seen)
+        inputs: dict[str, tuple[Source, TensorDesc]] = {}
+        for index in range(graph.input_count):
+            source = (None, index)
+            if source in readers:
+                name = graph.input_names[index] if graph.input_names else f"input_{index}"
+                inputs[name] = (source, max(readers[source], key=lambda tensor: tensor.reached_bytes))
+        outputs: dict[str, tuple[Source, TensorDesc]] = {}
+        for end in sorted(graph.output_edges, key=lambda edge: edge.graph_output_index):
+            source = (end.from_node_index, end.from_node_output_index)
+            name = graph.output_names[end.graph_output_index] if graph.output_names else f"output_{end.graph_output_index}"
+            # What a constant looks like is for its readers to say; without one it is plain bytes.
+            node = graph.nodes[end.from_node_index]
+            plain = [TensorDesc(data_type="UINT8", sizes=[node.data_size])] if isinstance(node, ConstantNode) else []
+            outputs[name] = (source, tensors.get(source) or (readers.get(source) or plain)[0])
+        return cls(_order(graph, sources), sources, inputs, outputs, tensors)
+
+
+def _order(graph: Graph, sources: Mapping[tuple[int, int], Source]) -> tuple[int, ...]:
+    """The operator nodes in an order in which they can run; of several that could, the first of the graph goes first."""
+    needs: dict[int, set[int]] = {index: set() for index, node in enumerate(graph.nodes) if not isinstance(node, ConstantNode)}
+    for (reader, _), (writer, _) in sources.items():
+        if writer in needs:
+            needs[reader].add(writer)
+    order: dict[int, None] = {}
+    waiting = list(needs)
+    while waiting:
+        ready = [index for index in waiting if needs[index] <= order.keys()]
+        order |= dict.fromkeys(ready)
+        waiting = [index for index in waiting if index not in order]
+    return tuple(order)
+
+
+class CompiledGraph:
+    """A graph on a device: its nodes run one after the other, on one stream. Immutable; threads may share it.
+
+    Attributes:
+        graph: what was compiled.
+        device: where it runs.
+        feature_level: the cap that it was checked against.
+    """
+
+    def __init__(self, graph: Graph, device: Device, feature_level: FeatureLevel, operators: Mapping[int, CompiledOperator]) -> None:
+        self.graph = graph
+        self.device = device
+        self.feature_level = feature_level
+        self._operators = operators
+        self._wiring = Wiring.of(graph)
+        stream = device.current_stream()
+        # DirectML too copies constants when it compiles.
+        self._constants = {
+            (index, 0): device.upload(np.frombuffer(node.data, np.uint8), stream)
+            for index, node in enumerate(graph.nodes)
+            if isinstance(node, ConstantNode)
+        }
+
+    @property
+    def inputs(self) -> dict[str, TensorDesc]:
+        """What is bound as inputs, by name (`input_0`, ... where the graph has no names); inputs that feed no node are left out."""
+        return {name: tensor for name, (_, tensor) in self._wiring.inputs.items()}
+
+    @property
+    def outputs(self) -> dict[str, TensorDesc]:
+        """The outputs, by name (`output_0`, ...)."""
+        return {name: tensor for name, (_, tensor) in self._wiring.outputs.items()}
+
+    def __call__(self, *, stream: Any = None, **tensors: Any) -> Any:
+        """Runs once.
+
+        Args:
+            stream: as for `Dispatch`.
+            **tensors: arrays or `Buffer`s of the inputs, and of outputs that shall be filled, by name.
+
+        Returns:
+            Outputs: those that were not passed are allocated.
+
+        Raises:
+            BindError: arrays that do not fit; nothing was written.
+            DeviceError: not enough memory, a failed launch.
+        """
+        handle = self.device.stream_handle(stream)
+        results = {name: tensors.get(name) for name in self.outputs}
+        results = {name: self.device.empty(self.outputs[name], handle) if value is None else value for name, value in results.items()}
+        given = {name: value for name, value in tensors.items() if name not in results}
+        self.bind(given, results)(handle)
+        return Outputs(results)
+
+    def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> GraphDispatch:
+        """Binds memory for many dispatches; what flows between nodes gets memory of its own.
+
+        Args:
+            inputs: arrays or `Buffer`s by name.
+            outputs: the same.
+
+        Raises:
+            BindError: memory that does not fit, is missing, or is used twice.
+        """
+        bound, problems = self._place(inputs, self.inputs, "input")
+        written, wrong = self._place(outputs, self.outputs, "output")
+        problems += wrong or _hazards(bound, written)
+        if problems:
+            raise BindError(self.graph.name or "graph", problems)
+        stream = self.device.current_stream()
+        memory: dict[Source, Buffer] = {source: Buffer(item.pointer, item.size) for source, item in self._constants.items()}
+        for places, named in ((bound, self._wiring.inputs), (written, self._wiring.outputs)):
+            for item in places:
+                memory[named[item.name][0]] = Buffer(item.pointer, named[item.name][1].reached_bytes)
+        kept: list[Memory] = []
+        for source, tensor in self._wiring.tensors.items():
+            if source not in memory:
+                kept.append(self.device.allocate(tensor.size_in_bytes, stream, f"what {self.graph.label(source[0] or 0)} writes"))
+                memory[source] = Buffer(kept[-1].pointer, tensor.size_in_bytes)
+        dispatches = [self._dispatch(index, memory) for index in self._wiring.order]
+        return GraphDispatch(self, dispatches, (bound, written, kept))
+
+    def _place(self, values: Mapping[str, Any], wanted: Mapping[str, TensorDesc], kind: str) -> tuple[list[Bound], list[Problem]]:
+        found: list[Bound] = []
+        problems = []
+        for name in values:
+            if name not in wanted and values[name] is not None:
+                expected = f"one of {', '.join(wanted)}"
+                problems.append(Problem("bind.unknown", name, f"no {kind} of the graph", expected, remedy=did_you_mean(name, wanted)))
+        for name, tensor in wanted.items():
+            if values.get(name) is None:
+                problems.append(Problem("bind.missing", name, "not given", f"memory for {tensor.summary()}"))
+                continue
+            place, wrong = binding.place(self.device, name, tensor, values[name], output=kind == "output")
+            problems += wrong
+            found += [place] if place else []
+        return found, problems
+
+    def _dispatch(self, index: int, memory: Mapping[Source, Buffer]) -> Dispatch:
+        node, sources = self.graph.nodes[index], self._wiring.sources
+        given = {slot.place: memory[sources[index, at]] for at, slot in enumerate(node.input_slots()) if slot.tensor is not None}
+        written = {slot.place: memory[index, at] for at, slot in enumerate(node.output_slots()) if slot.tensor is not None}
+        return self._operators[index].bind(given, written)
+
+    def __repr__(self) -> str:
+        return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"
+
+
+class GraphDispatch:
+    """A graph with all its memory: calling it launches every node. Its scratch is its own: one thread at a time."""
+
+    def __init__(self, graph: CompiledGraph, dispatches: Sequence[Dispatch], keep: tuple[Any, ...]) -> None:
+        self.graph = graph
+        self._dispatches = tuple(dispatches)
+        self._keep = keep
+
+    def __call__(self, stream: Any = None) -> None:
+        """Enqueues the work; arguments and errors as of `Dispatch`."""
+        for dispatch in self._dispatches:
+            dispatch(stream)
+
+
+def _hazards(inputs: Sequence[Bound], outputs: Sequence[Bound]) -> list[Problem]:
+    """Outputs whose memory something else uses: another node may still read it."""
+    problems = []
+    for index, output in enumerate(outputs):
+        for other in (*inputs, *outputs[:index]):
+            if output.pointer < other.end and other.pointer < output.end:
+                code = "hazard.outputs" if other.output else "hazard.in_place"
+                problems.append(Problem(code, output.name, f"memory that {other.name} uses too", "memory of its own"))
+    return problems
+
+
+def unrunnable(graph: Graph) -> list[Problem]:
+    """What a valid graph may have that is not run: outputs that need a copy."""
+    wiring = Wiring.of(graph)
+    seen: dict[Source, str] = {}
+    problems = []
+    for name, (source, tensor) in wiring.outputs.items():
+        expected = "the output of an operator, for each output of the graph another one"
+        remedy = "ELEMENT_WISE_IDENTITY copies"
+        if source in seen:
+            problems.append(
+                Problem("graph.copy", f"output {name!r}", f"the same value as output {seen[source]!r}", expected, remedy=remedy)
+            )
+        elif isinstance(graph.nodes[source[0] or 0], ConstantNode):
+            problems.append(Problem("graph.copy", f"output {name!r}", "a constant", expected, remedy=remedy))
+        seen.setdefault(source, name)
+        readers = [
+            slot.tensor
+            for (node, at), read in wiring.sources.items()
+            if read == source and (slot := graph.nodes[node].input_slots()[at]).tensor is not None
+        ]
+        if any(reader.reached_bytes > tensor.reached_bytes for reader in readers):
+            found = f"{tensor.reached_bytes} bytes, of which a node reads more"
+            problems.append(Problem("graph.copy", f"output {name!r}", found, "no more readers than its bytes are for", remedy=remedy))
+    return problems

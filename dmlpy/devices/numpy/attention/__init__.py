@@ -1,0 +1,1 @@
+"""The attention operators on the host."""

@@ -1,0 +1,1 @@
+"""The convolution operators on the host."""

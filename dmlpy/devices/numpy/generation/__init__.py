@@ -1,0 +1,1 @@
+"""The generation operators on the host."""

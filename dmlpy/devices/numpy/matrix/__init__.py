@@ -1,0 +1,1 @@
+"""The matrix operators on the host."""

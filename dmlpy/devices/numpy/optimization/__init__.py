@@ -1,0 +1,1 @@
+"""The optimization operators on the host."""

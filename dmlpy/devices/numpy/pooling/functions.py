@@ -1,0 +1,116 @@
+"""What the pooling operators compute, on whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.numpy.norms import lp_norm
+from dmlpy.devices.numpy.pooling.regions import roi_pooling
+from dmlpy.devices.numpy.whole import Array, Function, Results
+from dmlpy.devices.numpy.windows import Along, gathered, outer, spread, taken, windows
+from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc, AveragePoolingGradDesc
+from dmlpy.operators.pooling.lp import LPPooling1Desc, LPPoolingDesc
+from dmlpy.operators.pooling.maximum import MaxPoolingGradDesc, MaxUnpoolingDesc
+from dmlpy.operators.pooling.windows import PoolingDesc
+
+
+def _windows(desc: PoolingDesc) -> tuple[Along, ...]:
+    """The windows along each spatial dimension of the tensors that the desc names."""
+    slid, positioned = desc.tensors()[desc.slid_over], desc.tensors()[desc.positioned]
+    return windows(desc, slid.sizes[2:], desc.window_size, positioned.sizes[2:])
+
+
+def _window_axes(along: Sequence[Along]) -> tuple[int, ...]:
+    return tuple(range(2, 2 + len(along)))
+
+
+def mean_of_windows(desc: PoolingDesc, x: Array, include_padding: bool) -> Array:
+    """The mean of each window's elements, in which padding counts as 0."""
+    along = _windows(desc)
+    means: Array = np.sum(gathered(x, along), axis=_window_axes(along)) / _divisors(along, include_padding, x.dtype)
+    return means
+
+
+def _divisors(along: Sequence[Along], include_padding: bool, dtype: np.dtype[Any]) -> Array:
+    """How many elements each window has, [*positions]."""
+    counted = [window.padded if include_padding else window.inside for window in along]
+    return outer([np.sum(taps, axis=0) for taps in counted]).astype(dtype)
+
+
+def _average_pooling(desc: AveragePoolingDesc | AveragePooling1Desc, inputs: Mapping[str, Any]) -> Array:
+    return mean_of_windows(desc, inputs["input_tensor"], desc.include_padding)
+
+
+def _average_pooling_grad(desc: AveragePoolingGradDesc, inputs: Mapping[str, Any]) -> Array:
+    gradient, along = inputs["input_gradient_tensor"], _windows(desc)
+    shares = gradient / _divisors(along, desc.include_padding, gradient.dtype)
+    taps = tuple(len(window.at) for window in along)
+    every_tap = np.broadcast_to(np.expand_dims(shares, _window_axes(along)), (*shares.shape[:2], *taps, *shares.shape[2:]))
+    return spread(every_tap, along)
+
+
+def _lp_pooling(desc: LPPoolingDesc | LPPooling1Desc, inputs: Mapping[str, Any]) -> Array:
+    along = _windows(desc)
+    axes = _window_axes(along)
+    return lp_norm(gathered(inputs["input_tensor"], along), desc.p, axes).squeeze(axes)
+
+
+def _largest(desc: PoolingDesc, x: Array) -> tuple[Array, Array, Array]:
+    """The largest element of each window, its index in the whole of x, and which windows have none, [*positions]."""
+    along = _windows(desc)
+    held = [window.held for window in along]
+    empty = outer([np.sum(window.inside, axis=0) for window in along]) == 0
+    batch, channels, *spatial = x.shape
+    # Taps in the order of their indices, as one axis: the first of the largest has the lowest.
+    taps = taken(x, held).reshape(batch, channels, -1, *empty.shape)
+    winner = np.argmax(taps, axis=2, keepdims=True)
+    values = np.take_along_axis(taps, winner, axis=2).squeeze(2)
+    numbers = taken(np.arange(prod(spatial)).reshape(1, 1, *spatial), held).reshape(1, 1, -1, *empty.shape)
+    within = np.take_along_axis(numbers, winner, axis=2).squeeze(2)
+    images = np.arange(batch * channels).reshape(batch, channels, *[1] * len(spatial))
+    return values, within + images * prod(spatial), empty
+
+
+def _max_pooling(desc: PoolingDesc, inputs: Mapping[str, Any]) -> Results:
+    x = inputs["input_tensor"]
+    values, indices, empty = _largest(desc, x)
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    values[..., empty] = least
+    indices[..., empty] = 0
+    return {"output_tensor": values, "output_indices_tensor": indices}
+
+
+def _max_pooling_grad(desc: MaxPoolingGradDesc, inputs: Mapping[str, Any]) -> Array:
+    x, gradient = inputs["input_tensor"], inputs["input_gradient_tensor"]
+    _, indices, empty = _largest(desc, x)
+    result = np.zeros(x.size, gradient.dtype)
+    np.add.at(result, indices[..., ~empty], gradient[..., ~empty])
+    return result.reshape(x.shape)
+
+
+def _max_unpooling(desc: MaxUnpoolingDesc, inputs: Mapping[str, Any]) -> Array:
+    x, indices = inputs["input_tensor"], inputs["indices_tensor"]
+    result = np.zeros(prod(desc.output_tensor.sizes), x.dtype)
+    inside = indices < result.size
+    result[indices[inside].astype(np.intp)] = x[inside]
+    return result.reshape(desc.output_tensor.sizes)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "AVERAGE_POOLING": _average_pooling,
+    "AVERAGE_POOLING1": _average_pooling,
+    "AVERAGE_POOLING_GRAD": _average_pooling_grad,
+    "LP_POOLING": _lp_pooling,
+    "LP_POOLING1": _lp_pooling,
+    "MAX_POOLING": _max_pooling,
+    "MAX_POOLING1": _max_pooling,
+    "MAX_POOLING2": _max_pooling,
+    "MAX_POOLING_GRAD": _max_pooling_grad,
+    "MAX_UNPOOLING": _max_unpooling,
+    "ROI_POOLING": roi_pooling,
+}
+"""The functions by the operators' short names."""

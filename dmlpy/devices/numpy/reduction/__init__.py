@@ -1,0 +1,1 @@
+"""The reduction operators on the host."""

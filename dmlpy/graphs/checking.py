@@ -1,0 +1,436 @@
+"""Every rule that a graph breaks, at once: those of DML_GRAPH_DESC, and those of its nodes' descs."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+from dmlpy.checking import LATEST, check, parse_level
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel, TensorFlags
+from dmlpy.graphs.graph import Graph
+from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from dmlpy.markers import Slot
+from dmlpy.naming import c_path, plural
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import brief
+from dmlpy.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
+
+GRAPHS_SINCE = FeatureLevel.FL_2_1
+CONSTANTS_SINCE = FeatureLevel.FL_6_2
+_MOST_TOLD = 10
+"""Graph inputs and outputs without an edge, and nodes of a cycle, that are told one by one: a file may claim billions of them."""
+
+
+def check_graph(
+    graph: Graph, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False, lenient: bool = False
+) -> list[Problem]:
+    """As `Graph.check`.
+
+    Raises:
+        DescError: there is no such level, or `graph` is no graph.
+    """
+    if not isinstance(graph, Graph):
+        raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])
+    level = parse_level(feature_level)
+    wiring = _Wiring(graph)
+    found = [
+        *_level_problems(graph, level),
+        *_count_problems(graph),
+        *_name_problems(graph),
+        *_desc_problems(graph, level, strict=strict),
+        *wiring.problems(),
+        *_size_problems(wiring, lenient=lenient),
+        *_owned_problems(wiring),
+        *_cycle_problems(wiring),
+        *(() if lenient else _unused_input_problems(graph)),
+    ]
+    return sorted(found, key=lambda problem: _order(graph, problem))
+
+
+def lowest_level(graph: Graph) -> FeatureLevel | None:
+    """The lowest feature level that takes the graph and all its nodes; None if none does."""
+    if check_graph(graph, LATEST, lenient=True):
+        return None
+    levels = list(FeatureLevel)
+    lowest = levels.index(CONSTANTS_SINCE if any(isinstance(node, ConstantNode) for node in graph.nodes) else GRAPHS_SINCE)
+    for desc in dict.fromkeys(node.operator for node in graph.nodes if isinstance(node, OperatorNode)):
+        # Each level contains all lower ones, so the search goes on where the last desc left off.
+        while check(desc, levels[lowest]):
+            lowest += 1
+    return levels[lowest]
+
+
+_MEMBERS = {name: index for index, name in enumerate(Graph.model_fields)}
+
+
+def _order(graph: Graph, problem: Problem) -> tuple[int, int]:
+    _, bracket, rest = problem.path.partition("[")
+    return _MEMBERS.get(problem.field, -1), int(rest.partition("]")[0]) if bracket else -1
+
+
+def _level_problems(graph: Graph, level: FeatureLevel) -> Iterator[Problem]:
+    if level < GRAPHS_SINCE:
+        since = f"graphs exist from feature level {GRAPHS_SINCE} on (DirectML {GRAPHS_SINCE.directml_version})"
+        yield Problem("level.graph", "", f"a graph at feature level {level}", f"feature level {GRAPHS_SINCE} or higher", (since,))
+    for index, node in enumerate(graph.nodes):
+        if isinstance(node, ConstantNode) and level < CONSTANTS_SINCE:
+            why = (graph.label(index), f"constant nodes exist from feature level {CONSTANTS_SINCE} on")
+            found, remedy = f"a constant node at feature level {level}", "make it a graph input that is OWNED_BY_DML"
+            yield Problem("level.constant", f"nodes[{index}]", found, f"feature level {CONSTANTS_SINCE} or higher", why, remedy)
+
+
+def _count_problems(graph: Graph) -> Iterator[Problem]:
+    for member in ("input_count", "output_count"):
+        if not 0 <= getattr(graph, member) <= MAX_UINT32:
+            yield Problem("attribute.range", member, str(getattr(graph, member)), f"0 to {MAX_UINT32}")
+    if not graph.nodes:
+        why = ("a graph cannot join its inputs to its outputs directly",)
+        yield Problem("graph.empty", "nodes", "empty", "at least one node", why, "ELEMENT_WISE_IDENTITY copies an input to an output")
+
+
+def _name_problems(graph: Graph) -> Iterator[Problem]:
+    for member, count, what in (("input_names", "input_count", "input"), ("output_names", "output_count", "output")):
+        names = getattr(graph, member)
+        if names and len(names) != getattr(graph, count):
+            expected = f"{getattr(graph, count)}, one for each graph {what}, or none"
+            yield Problem("graph.name_count", member, plural(len(names), "name"), expected)
+    told: dict[str, str] = {}
+    for member, label in (("input_names", graph.input_label), ("output_names", graph.output_label)):
+        for index, name in enumerate(getattr(graph, member)):
+            if not name:
+                yield Problem("graph.name", f"{member}[{index}]", "empty", "a name")
+            elif name in told:
+                why = ("buffers are bound by these names",)
+                yield Problem("graph.name", f"{member}[{index}]", f"{brief(name)}, as {told[name]} is", "a name of its own", why)
+            told.setdefault(name, label(index))
+
+
+def _desc_problems(graph: Graph, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
+    # Networks repeat their layers: equal descs are checked once.
+    checked: dict[OperatorDesc, list[Problem]] = {}
+    for index, node in enumerate(graph.nodes):
+        if not isinstance(node, OperatorNode):
+            continue
+        if node.operator not in checked:
+            checked[node.operator] = check(node.operator, level, strict=strict)
+        for problem in checked[node.operator]:
+            yield replace(problem.under(f"nodes[{index}]"), why=(graph.label(index), *problem.why))
+
+
+class _End(NamedTuple):
+    """One end of an edge: a slot of a node."""
+
+    node: int
+    slot: int
+
+
+class _Wiring:
+    """The edges by the slots that they join. Ends that do not exist are left out, and told by `problems`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.inputs = [node.input_slots() for node in graph.nodes]
+        self.outputs = [node.output_slots() for node in graph.nodes]
+        self.found: list[Problem] = []
+        self.fed: dict[_End, list[str]] = defaultdict(list)
+        self.read: dict[_End, list[str]] = defaultdict(list)
+        self.readers: dict[int, list[_End]] = defaultdict(list)
+        """The slots that each graph input feeds."""
+        self.links: list[tuple[int, _End, _End]] = []
+        """The intermediate edges whose two ends exist: index, writer, reader."""
+        self.written: dict[int, list[int]] = defaultdict(list)
+        """The output edges of each graph output."""
+        for index, edge in enumerate(graph.input_edges):
+            self._input_edge(index, edge)
+        for index, way_out in enumerate(graph.output_edges):
+            self._output_edge(index, way_out)
+        for index, link in enumerate(graph.intermediate_edges):
+            self._intermediate_edge(index, link)
+
+    def _input_edge(self, index: int, edge: InputEdge) -> None:
+        path = f"input_edges[{index}]"
+        known = self._index(f"{path}.graph_input_index", edge.graph_input_index, self.graph.input_count, "input")
+        reader = self._end(path, "to_node", edge.to_node_index, "input", edge.to_node_input_index)
+        if reader is not None:
+            self.fed[reader].append(path)
+            if known:
+                self.readers[edge.graph_input_index].append(reader)
+
+    def _output_edge(self, index: int, edge: OutputEdge) -> None:
+        path = f"output_edges[{index}]"
+        writer = self._end(path, "from_node", edge.from_node_index, "output", edge.from_node_output_index)
+        if self._index(f"{path}.graph_output_index", edge.graph_output_index, self.graph.output_count, "output"):
+            self.written[edge.graph_output_index].append(index)
+        if writer is not None:
+            self.read[writer].append(path)
+
+    def _intermediate_edge(self, index: int, edge: IntermediateEdge) -> None:
+        path = f"intermediate_edges[{index}]"
+        writer = self._end(path, "from_node", edge.from_node_index, "output", edge.from_node_output_index)
+        reader = self._end(path, "to_node", edge.to_node_index, "input", edge.to_node_input_index)
+        if writer is not None:
+            self.read[writer].append(path)
+        if reader is not None:
+            self.fed[reader].append(path)
+        if writer is not None and reader is not None:
+            self.links.append((index, writer, reader))
+
+    def _index(self, path: str, given: int, count: int, what: str) -> bool:
+        if 0 <= given < count:
+            return True
+        expected = f"0 to {count - 1}: the graph has {plural(count, what)}" if count > 0 else f"no edge: the graph has no {what}s"
+        names = f", with a name in {what}_names" if getattr(self.graph, f"{what}_names") else ""
+        remedy = f"raise {what}_count{names}" if given >= count else None
+        self.found.append(Problem("graph.index", path, str(given), expected, (self._edge_label(path),), remedy))
+        return False
+
+    def _end(self, path: str, side: str, node: int, what: str, slot: int) -> _End | None:
+        """The slot at an end of an edge; None, with a problem, if there is none."""
+        count = len(self.graph.nodes)
+        if not 0 <= node < count:
+            expected = f"0 to {count - 1}: the graph has {plural(count, 'node')}" if count else "no edge: the graph has no nodes"
+            self.found.append(Problem("graph.index", f"{path}.{side}_index", str(node), expected, (self._edge_label(path),)))
+            return None
+        end = _End(node, slot)
+        slots = self.inputs[node] if what == "input" else self.outputs[node]
+        place = f"{path}.{side}_{what}_index"
+        if not 0 <= slot < len(slots):
+            label = self.graph.label(node)
+            expected = f"0 to {len(slots) - 1}: {label} has {plural(len(slots), what)}" if slots else f"no edge: {label} has no {what}s"
+            self.found.append(Problem("graph.index", place, str(slot), expected, (self._edge_label(path), *self._slot_list(slots))))
+            return None
+        if not self._described(node, slots[slot]):
+            field = slots[slot].place
+            reason = f"{self.graph.label(node)}: {what} {slot} {c_path(field)} is null"
+            remedy = f"describe {field} of the node, or leave the edge out: null slots count, but have no edge"
+            why = (reason, *self._slot_list(slots))
+            self.found.append(Problem("graph.slot", place, str(slot), f"an {what} that the desc describes", why, remedy))
+            return None
+        return end
+
+    def _described(self, node: int, slot: Slot) -> bool:
+        return slot.tensor is not None or isinstance(self.graph.nodes[node], ConstantNode)
+
+    @staticmethod
+    def _slot_list(slots: Sequence[Slot]) -> tuple[str, ...]:
+        listed = [f"{index} {c_path(slot.place)}" for index, slot in enumerate(slots)]
+        more = [f"and {len(listed) - 16} more"] if len(listed) > 16 else []
+        return (f"slots: {', '.join([*listed[:16], *more])}",) if listed else ()
+
+    def _edge_label(self, path: str) -> str:
+        """What messages call an edge: `intermediate edge 3 'skip'`."""
+        member, _, rest = path.partition("[")
+        index = int(rest.partition("]")[0])
+        name = getattr(self.graph, member)[index].name
+        return f"{member.removesuffix('s').replace('_', ' ')} {index}{' ' + brief(name) if name else ''}"
+
+    def label(self, end: _End, *, output: bool) -> str:
+        """What messages call a slot: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1): input 1 ScaleTensor`."""
+        slots = (self.outputs if output else self.inputs)[end.node]
+        return f"{self.graph.label(end.node)}: {'output' if output else 'input'} {end.slot} {c_path(slots[end.slot].place)}"
+
+    def path(self, end: _End, *, output: bool = False) -> str:
+        """The place of a slot: `nodes[7].scale_tensor`."""
+        return f"nodes[{end.node}].{(self.outputs if output else self.inputs)[end.node][end.slot].place}"
+
+    def tensor(self, end: _End, *, output: bool) -> TensorDesc | None:
+        """What the desc says of a slot that has an edge; None of a constant."""
+        return (self.outputs if output else self.inputs)[end.node][end.slot].tensor
+
+    def problems(self) -> Iterator[Problem]:
+        """Edges that lead nowhere, slots without an edge or with too many, graph outputs that are not written once."""
+        yield from self.found
+        for node, slots in enumerate(self.inputs):
+            for index, slot in enumerate(slots):
+                if slot.tensor is not None:
+                    yield from self._feeding_problems(_End(node, index))
+        for node, slots in enumerate(self.outputs):
+            for index, slot in enumerate(slots):
+                if self._described(node, slot) and not self.read.get(_End(node, index)):
+                    yield self._unread(_End(node, index), slot)
+        yield from self._output_problems()
+
+    def _feeding_problems(self, end: _End) -> Iterator[Problem]:
+        feeding = self.fed.get(end, ())
+        label = self.label(end, output=False)
+        optional = self.inputs[end.node][end.slot].field.optional
+        if not feeding:
+            place = self.inputs[end.node][end.slot].place
+            remedy = f"add an edge to it{f', or leave {place} null' if optional else ''}"
+            yield Problem("graph.unfed", self.path(end), "fed by no edge", "one edge", (f"{label} is described but has no edge",), remedy)
+        elif len(feeding) > 1:
+            names = [self._edge_label(path) for path in feeding[:_MOST_TOLD]]
+            why = (f"{label} is fed by {', '.join(names)}{' and more' if len(feeding) > _MOST_TOLD else ''}",)
+            yield Problem("graph.fed_twice", self.path(end), f"fed by {len(feeding)} edges", "one edge", why)
+
+    def _unread(self, end: _End, slot: Slot) -> Problem:
+        why = (f"{self.label(end, output=True)} is described but has no edge",)
+        null, without = (f"leave {slot.place} null, or ", "") if slot.field.optional else ("", ", or leave the node out")
+        remedy = f"{null}make it a graph output{without}"
+        remedy = "leave the node out" if isinstance(self.graph.nodes[end.node], ConstantNode) else remedy
+        return Problem("graph.unread", self.path(end, output=True), "read by no edge", "at least one edge", why, remedy)
+
+    def _output_problems(self) -> Iterator[Problem]:
+        for output, edges in self.written.items():
+            for index in edges[1:]:
+                why = (f"{self.graph.output_label(output)} is written by {self._edge_label(f'output_edges[{edges[0]}]')} already",)
+                expected = "a graph output that no other edge writes"
+                yield Problem("graph.written_twice", f"output_edges[{index}].graph_output_index", str(output), expected, why)
+        unwritten = (output for output in range(min(self.graph.output_count, MAX_UINT32)) if output not in self.written)
+        told = [self.graph.output_label(output) for output in islice(unwritten, _MOST_TOLD)]
+        for label in told:
+            yield Problem("graph.unwritten", "output_edges", f"without an edge to {label}", "one edge to it")
+        more = self.graph.output_count - len(self.written) - len(told)
+        if more > 0:
+            yield Problem("graph.unwritten", "output_edges", f"without an edge to {more} more graph outputs", "one edge to each")
+
+    @cached_property
+    def followers(self) -> Mapping[int, Mapping[int, int]]:
+        """The nodes that each node feeds, with the first edge that does."""
+        found: dict[int, dict[int, int]] = defaultdict(dict)
+        for index, writer, reader in self.links:
+            found[writer.node].setdefault(reader.node, index)
+        return found
+
+
+def _measurable(tensor: TensorDesc) -> bool:
+    """Whether the tensor's size can be told; if not, a problem of its node says why."""
+    sizes, strides = tensor.sizes, tensor.strides
+    well_formed = 1 <= len(sizes) <= MAX_DIMENSION_COUNT and min(sizes) > 0 and tensor.data_type.bits > 0
+    return well_formed and (strides is None or (len(strides) == len(sizes) and min(strides) >= 0))
+
+
+def _size_problems(wiring: _Wiring, *, lenient: bool) -> Iterator[Problem]:
+    for index, writer, reader in wiring.links:
+        path = f"intermediate_edges[{index}]"
+        to = wiring.tensor(reader, output=False)
+        if to is None or not _measurable(to):
+            continue
+        read = f"{wiring.label(reader, output=False)} is {to.summary()}"
+        node = wiring.graph.nodes[writer.node]
+        if isinstance(node, ConstantNode):
+            if node.data_size != to.size_in_bytes:
+                found = f"an edge from {node.data_size} bytes to {to.size_in_bytes} bytes"
+                why = (f"{wiring.label(writer, output=True)} holds {node.data_size} bytes", read)
+                yield Problem("graph.constant_size", path, found, "a DataSize equal to the reader's TotalTensorSizeInBytes", why)
+            continue
+        given = wiring.tensor(writer, output=True)
+        if given is None or not _measurable(given):
+            continue
+        why = (f"{wiring.label(writer, output=True)} is {given.summary()}", read)
+        if given.size_in_bytes != to.size_in_bytes:
+            found = f"an edge from {given.size_in_bytes} bytes to {to.size_in_bytes} bytes"
+            yield Problem("graph.total_size", path, found, "TotalTensorSizeInBytes equal at both ends", why)
+        elif given.data_type is not to.data_type and not lenient:
+            remedy = "CAST converts values; where the bytes are meant to be read as another type, check with lenient=True (--lenient)"
+            yield Problem("graph.data_type", path, f"an edge from {given.data_type} to {to.data_type}", "one data type", why, remedy)
+
+
+def _owned_problems(wiring: _Wiring) -> Iterator[Problem]:
+    def owned(end: _End) -> bool:
+        tensor = wiring.tensor(end, output=False)
+        return tensor is not None and tensor.flags is TensorFlags.OWNED_BY_DML
+
+    for index, writer, reader in wiring.links:
+        if owned(reader):
+            source = wiring.graph.label(writer.node)
+            why = [f"{wiring.label(reader, output=False)} is fed by intermediate edge {index} from {source}"]
+            constant = isinstance(wiring.graph.nodes[writer.node], ConstantNode)
+            why += ["a constant node's data are copied when the graph is compiled"] if constant else []
+            expected = "NONE: only what a graph input feeds can be owned"
+            yield Problem("graph.owned", f"{wiring.path(reader)}.flags", "OWNED_BY_DML", expected, tuple(why))
+    for index, readers in wiring.readers.items():
+        flagged = [end for end in readers if owned(end)]
+        if not flagged or len(flagged) == len(readers):
+            continue
+        other = f"{wiring.graph.input_label(index)} also feeds {wiring.label(flagged[0], output=False)}, which is OWNED_BY_DML"
+        for end in readers:
+            if not owned(end):
+                expected = "OWNED_BY_DML, or NONE at all that one graph input feeds"
+                yield Problem("graph.owned_mixed", f"{wiring.path(end)}.flags", "NONE", expected, (wiring.label(end, output=False), other))
+
+
+def _unused_input_problems(graph: Graph) -> Iterator[Problem]:
+    # An edge that leads nowhere has a problem of its own.
+    used = {edge.graph_input_index for edge in graph.input_edges}
+    for index in islice((index for index in range(min(graph.input_count, MAX_UINT32)) if index not in used), _MOST_TOLD):
+        label = graph.input_label(index)
+        expected, remedy = "an edge from each graph input", "leave the input out, or bind nothing to it"
+        yield Problem("graph.unused_input", "input_edges", f"without an edge from {label}", expected, (f"{label} feeds no node",), remedy)
+
+
+def _cycle_problems(wiring: _Wiring) -> Iterator[Problem]:
+    for component in _cyclic_components(wiring.followers, len(wiring.graph.nodes)):
+        cycle = _shortest_cycle(wiring.followers, component)
+        names = [wiring.graph.label(node) for node in cycle]
+        shown = names if len(names) <= _MOST_TOLD else [*names[: _MOST_TOLD - 1], f"{len(names) - _MOST_TOLD} more nodes", names[-1]]
+        edges = [wiring.followers[node][after] for node, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
+        why = [f"{' -> '.join([*shown, names[0]])}", f"by intermediate edges {', '.join(map(str, edges[:_MOST_TOLD]))}"]
+        if len(component) > len(cycle):
+            why.append(f"{len(component)} nodes lie on cycles that share nodes with this one")
+        found = "an input of itself" if len(cycle) == 1 else f"on a cycle of {len(cycle)} nodes"
+        yield Problem("graph.cycle", f"nodes[{cycle[0]}]", found, "a graph without cycles", tuple(why))
+
+
+def _cyclic_components(followers: Mapping[int, Mapping[int, int]], count: int) -> list[set[int]]:
+    """The largest sets of nodes that all reach each other, of those that hold a cycle (Tarjan's algorithm, without recursion)."""
+    order: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    waiting: set[int] = set()
+    components = []
+    for root in range(count):
+        if root in order:
+            continue
+        order[root] = low[root] = len(order)
+        stack.append(root)
+        waiting.add(root)
+        walk = [(root, iter(followers.get(root, ())))]
+        while walk:
+            node, rest = walk[-1]
+            for after in rest:
+                if after not in order:
+                    order[after] = low[after] = len(order)
+                    stack.append(after)
+                    waiting.add(after)
+                    walk.append((after, iter(followers.get(after, ()))))
+                    break
+                if after in waiting:
+                    low[node] = min(low[node], order[after])
+            else:
+                walk.pop()
+                if walk:
+                    low[walk[-1][0]] = min(low[walk[-1][0]], low[node])
+                if low[node] == order[node]:
+                    component = {stack.pop()}
+                    while node not in component:
+                        component.add(stack.pop())
+                    waiting -= component
+                    if len(component) > 1 or node in followers.get(node, ()):
+                        components.append(component)
+    return components
+
+
+def _shortest_cycle(followers: Mapping[int, Mapping[int, int]], component: Iterable[int]) -> list[int]:
+    """A shortest cycle through the component's first node that is on it, in the order of its edges."""
+    inside = set(component)
+    first = min(inside)
+    before: dict[int, int] = {}
+    queue = deque([first])
+    while queue:
+        node = queue.popleft()
+        for after in followers.get(node, ()):
+            if after == first:
+                cycle = [node]
+                while cycle[-1] != first:
+                    cycle.append(before[cycle[-1]])
+                return cycle[::-1]
+            if after in inside and after not in before:
+                before[after] = node
+                queue.append(after)
+    raise AssertionError("a component of several nodes holds a cycle through each of them")

@@ -1,0 +1,297 @@
+"""The nodes and edges of a graph."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import SerializeAsAny
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import DataType, GraphEdgeType, GraphNodeType
+from dmlpy.markers import Out, Slot, TensorField
+from dmlpy.naming import c_path
+from dmlpy.problems import DescError, Problem
+from dmlpy.structs import Struct, Uint, brief, c_value, default, unwrap
+
+
+class OperatorNode(Struct):
+    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph.
+
+    Attributes:
+        operator: the operator's desc, where DirectML has the IDMLOperator that was made of it.
+        name: what messages and pictures call the node; edges in JSON may name it too.
+    """
+
+    c_name: ClassVar[str] = "DML_OPERATOR_GRAPH_NODE_DESC"
+
+    operator: SerializeAsAny[OperatorDesc]
+    name: str | None = default(None)
+
+    def input_slots(self) -> tuple[Slot, ...]:
+        """The places that edges may lead to, by ToNodeInputIndex; those that the desc leaves null are counted."""
+        return self.operator.input_slots()
+
+    def output_slots(self) -> tuple[Slot, ...]:
+        """The places that edges may leave from, by FromNodeOutputIndex."""
+        return self.operator.output_slots()
+
+    def kind(self) -> str:
+        """The operator's short name: `RNN`."""
+        return self.operator.short_name()
+
+    def to_dict(self) -> dict[str, Any]:
+        return _typed(GraphNodeType.OPERATOR, {"Operator": self.operator.to_dict()} | _named(self.name))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        node = read_node(data)
+        if not isinstance(node, cls):
+            raise DescError(cls.c_name, [Problem("field.form", "type", "CONSTANT", "OPERATOR")])
+        return node
+
+
+class ConstantNode(Struct):
+    """DML_CONSTANT_DATA_GRAPH_NODE_DESC: bytes that the graph holds, as the only output of a node.
+
+    Attributes:
+        data: the bytes, or an array whose bytes they are. In JSON base64 text, a list of bytes, or a list of numbers beside a `DataType`.
+        name: as of `OperatorNode`.
+    """
+
+    c_name: ClassVar[str] = "DML_CONSTANT_DATA_GRAPH_NODE_DESC"
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"DataSize": "data"}
+
+    data: bytes
+    name: str | None = default(None)
+
+    @classmethod
+    def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        values, problems = super()._by_python_name(members)
+        if isinstance(data := values.get("data"), bytearray | memoryview | np.ndarray):
+            data = values["data"] = data.tobytes() if not isinstance(data, bytearray) else bytes(data)
+        given = members.get("DataSize")
+        if isinstance(data, bytes) and given is not None and (isinstance(given, bool) or given != len(data)):
+            problems.append(Problem("count.length", "DataSize", brief(given), f"{len(data)}, the length of data"))
+        return values, problems
+
+    @property
+    def data_size(self) -> int:
+        """DataSize: how many bytes the node holds."""
+        return len(self.data)
+
+    def input_slots(self) -> tuple[Slot, ...]:
+        """None: nothing feeds a constant."""
+        return ()
+
+    def output_slots(self) -> tuple[Slot, ...]:
+        """The data. What they look like is for their readers to say, so the slot has no tensor."""
+        return (_DATA,)
+
+    def kind(self) -> str:
+        return "constant"
+
+    def __repr__(self) -> str:
+        return f"ConstantNode(data=<{self.data_size} bytes>, name={self.name!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        text = base64.b64encode(self.data).decode("ascii")
+        return _typed(GraphNodeType.CONSTANT, {"Data": text, "DataSize": self.data_size} | _named(self.name))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        node = read_node(data)
+        if not isinstance(node, cls):
+            raise DescError(cls.c_name, [Problem("field.form", "type", "OPERATOR", "CONSTANT")])
+        return node
+
+
+Node = OperatorNode | ConstantNode
+
+_DATA = Slot("data", TensorField("data", Out("*sizes"), optional=False), None)
+
+
+class Edge(Struct):
+    """What all edges have in common. `kind` is the Type of the DML_GRAPH_EDGE_DESC that wraps the struct."""
+
+    kind: ClassVar[GraphEdgeType] = GraphEdgeType.INVALID
+
+    def to_dict(self) -> dict[str, Any]:
+        members = {name: value for name, value in self._members().items() if value is not None}
+        return _typed(self.kind, {c_path(name): c_value(value) for name, value in members.items()})
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**cls.members_of(data))
+
+    @classmethod
+    def members_of(cls, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The members in JSON data, nested or flat; Type, if told, is the edge's own.
+
+        Raises:
+            DescError: the data are no object, or of an edge of another type.
+        """
+        if not isinstance(data, Mapping):
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with the edge's members")])
+        members = unwrap(data)
+        if "Type" in members:
+            _read_type(members.pop("Type"), cls.kind, cls.c_name)
+        return members
+
+
+class InputEdge(Edge):
+    """DML_INPUT_GRAPH_EDGE_DESC: a graph input feeds an input of a node.
+
+    Attributes:
+        graph_input_index: the graph input.
+        to_node_index: the node that reads.
+        to_node_input_index: which of its inputs; optional ones that the desc leaves null count too, as they do in bindings.
+        name: for messages only.
+    """
+
+    c_name: ClassVar[str] = "DML_INPUT_GRAPH_EDGE_DESC"
+    kind: ClassVar[GraphEdgeType] = GraphEdgeType.INPUT
+
+    graph_input_index: Uint
+    to_node_index: Uint
+    to_node_input_index: Uint
+    name: str | None = default(None)
+
+
+class OutputEdge(Edge):
+    """DML_OUTPUT_GRAPH_EDGE_DESC: an output of a node is an output of the graph.
+
+    Attributes:
+        from_node_index: the node that writes.
+        from_node_output_index: which of its outputs; optional ones that the desc leaves null count too.
+        graph_output_index: the graph output.
+        name: for messages only.
+    """
+
+    c_name: ClassVar[str] = "DML_OUTPUT_GRAPH_EDGE_DESC"
+    kind: ClassVar[GraphEdgeType] = GraphEdgeType.OUTPUT
+
+    from_node_index: Uint
+    from_node_output_index: Uint
+    graph_output_index: Uint
+    name: str | None = default(None)
+
+
+class IntermediateEdge(Edge):
+    """DML_INTERMEDIATE_GRAPH_EDGE_DESC: an output of a node feeds an input of another one.
+
+    Attributes:
+        from_node_index: the node that writes.
+        from_node_output_index: which of its outputs; optional ones that the desc leaves null count too.
+        to_node_index: the node that reads.
+        to_node_input_index: which of its inputs, counted likewise.
+        name: for messages only.
+    """
+
+    c_name: ClassVar[str] = "DML_INTERMEDIATE_GRAPH_EDGE_DESC"
+    kind: ClassVar[GraphEdgeType] = GraphEdgeType.INTERMEDIATE
+
+    from_node_index: Uint
+    from_node_output_index: Uint
+    to_node_index: Uint
+    to_node_input_index: Uint
+    name: str | None = default(None)
+
+
+def node_label(index: int, node: Node) -> str:
+    """What messages call a node: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`."""
+    return f"node {index}{' ' + brief(node.name) if node.name else ''} ({node.kind()})"
+
+
+def read_node(data: Any) -> Node:
+    """The node of JSON data, nested or flat.
+
+    `Type` is OPERATOR, with `Operator`, or CONSTANT, with `Data`; or at once the operator's own type, with its `Desc`. `Name` is optional.
+
+    Raises:
+        DescError: places are those of the node; members of its operator are told as the node's own.
+    """
+    if isinstance(data, OperatorNode | ConstantNode):
+        return data
+    if isinstance(data, OperatorDesc):
+        return OperatorNode(operator=data)
+    if not isinstance(data, Mapping):
+        raise DescError("DML_GRAPH_NODE_DESC", [Problem("field.form", "", brief(data), "an object with Type and Desc")])
+    given = next((value for key, value in data.items() if str(key).lower() == "type"), None)
+    try:
+        kind = None if given is None else GraphNodeType.parse(given)
+    except ValueError:
+        # The operator's own type. Its name stands beside it: no operator has such a member.
+        operator = {key: value for key, value in data.items() if key not in ("Name", "name")}
+        return OperatorNode(operator=OperatorDesc.from_dict(operator), **_named(data.get("Name", data.get("name"))))
+    members = unwrap(data)
+    members.pop("Type", None)
+    if kind is None:
+        if not members.keys() & {"Data", "data", "Operator", "operator"}:
+            expected = "OPERATOR, CONSTANT, or the operator's own type, like GEMM"
+            raise DescError("DML_GRAPH_NODE_DESC", [Problem("field.missing", "type", "missing", expected)])
+        kind = GraphNodeType.CONSTANT if members.keys() & {"Data", "data"} else GraphNodeType.OPERATOR
+    if kind is GraphNodeType.CONSTANT:
+        return _read_constant(members)
+    _read_type(kind, GraphNodeType.OPERATOR, "DML_GRAPH_NODE_DESC")
+    for key in ("Operator", "operator"):
+        if isinstance(members.get(key), Mapping):
+            members[key] = _read_operator(members[key])
+    return OperatorNode(**members)
+
+
+def _read_operator(data: Mapping[str, Any]) -> OperatorDesc:
+    """An operator in `Operator`. Beside it the node has a Type of its own: what is wrong with the operator's is told where it stands."""
+    try:
+        return OperatorDesc.from_dict(data)
+    except DescError as error:
+        problems = [problem.under("operator") if problem.field == "type" else problem for problem in error.problems]
+        raise DescError(error.subject, problems) from None
+
+
+def _read_constant(members: dict[str, Any]) -> ConstantNode:
+    key = "Data" if "Data" in members else "data"
+    value, data_type = members.get(key), members.pop("DataType", None)
+    try:
+        if data_type is not None:
+            members[key] = _numbers(value, DataType.parse(data_type).numpy)
+        elif isinstance(value, str):
+            members[key] = base64.b64decode(value, validate=True)
+        elif isinstance(value, list):
+            members[key] = bytes(value)
+    except (TypeError, ValueError, OverflowError, binascii.Error) as error:
+        expected = "base64 text, a list of bytes, or numbers of the DataType beside them"
+        raise DescError(ConstantNode.c_name, [Problem("field.form", "data", brief(value), expected, (str(error),))]) from None
+    return ConstantNode(**members)
+
+
+def _numbers(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    try:
+        numbers = np.asarray(value)
+    except ValueError:
+        raise ValueError("a list of numbers, or lists of equally many") from None
+    if numbers.dtype.kind not in ("iu" if dtype.kind in "iu" else "iuf"):
+        raise ValueError(f"numbers that are all of type {dtype}")
+    with np.errstate(over="ignore"):
+        return np.asarray(value, dtype)
+
+
+def _read_type(given: Any, expected: GraphEdgeType | GraphNodeType, struct: str) -> None:
+    try:
+        found: Any = type(expected).parse(given)
+    except ValueError:
+        found = brief(given)
+    if found is not expected:
+        why = ("an edge's type is the one of the list that it stands in",) if isinstance(expected, GraphEdgeType) else ()
+        raise DescError(struct, [Problem("graph.type", "type", str(found), str(expected), why)])
+
+
+def _typed(kind: GraphNodeType | GraphEdgeType, members: dict[str, Any]) -> dict[str, Any]:
+    return {"Type": kind.c_name, "Desc": members}
+
+
+def _named(name: Any) -> dict[str, Any]:
+    return {} if name is None else {"Name": name}

@@ -1,0 +1,118 @@
+"""What operators share whose tensors have equal sizes in all dimensions but one, which the attribute `axis` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel
+from dmlpy.markers import Breach, Slot, TensorField, rule
+from dmlpy.sizes import Derived, Sizes, Term, Told, UnboundSymbolError, align, parse
+from dmlpy.tensors import TensorDesc
+
+_SIZES = parse("*sizes")
+
+
+class AlongAxisDesc(OperatorDesc):
+    """An operator of tensors with equal sizes, `*sizes`, except along `axis`."""
+
+    along_axis: ClassVar[Mapping[str, str]] = {}
+    """What tensors hold along the axis in place of their part of `*sizes`: a term. Of an array of tensors it is a symbol, and each element
+    has one of its own (`length[0]`, `length[1]`)."""
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def axis(self) -> int: ...
+
+    @cached_property
+    def rank(self) -> int:
+        """The dimension count that most tensors have."""
+        counts = [len(tensor.sizes) for _, tensor in self._shared()]
+        return max(dict.fromkeys(counts), key=counts.count, default=0)
+
+    @cached_property
+    def meant_axis(self) -> int | None:
+        """The axis along which the tensors fit together, where it is not `axis`; None if there is no such one."""
+        shared, rank = self._shared(), self.rank
+        described = {name for name, _ in shared} >= self.along_axis.keys()
+        if not described or not 0 <= self.axis < rank or any(len(tensor.sizes) != rank for _, tensor in shared):
+            return None
+        differing = [axis for axis in range(rank) if len({tensor.sizes[axis] for _, tensor in shared}) > 1]
+        return differing[0] if len(differing) == 1 and differing[0] != self.axis and self._fit_along(differing[0]) else None
+
+    def _shared(self) -> list[tuple[str, TensorDesc]]:
+        """The described tensors whose sizes are `*sizes`, along the axis or everywhere, each with its field."""
+        slots = [slot for slot in self.slots() if slot.field.name in self.along_axis or slot.field.marker.terms == _SIZES]
+        return [(slot.field.name, slot.tensor) for slot in slots if slot.tensor is not None]
+
+    def _fit_along(self, axis: int) -> bool:
+        """Whether tensors that are equal elsewhere have the sizes along an axis that they would need there."""
+        lengths: dict[str, list[int]] = {}
+        for name, tensor in self._shared():
+            lengths.setdefault(self.along_axis.get(name, ""), []).append(tensor.sizes[axis])
+        listed = next((self.along_axis[field.name] for field in self.tensor_fields() if field.listed), None)
+        if listed is not None:
+            parts = lengths.pop(listed)
+            return all(held == [sum(parts)] for held in lengths.values())
+        return all(len({*held, *([int(told)] if told.isdigit() else [])}) == 1 for told, held in lengths.items())
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        told = self.along_axis.get(slot.field.name)
+        shared = align(_SIZES, dimension_count)
+        if told is None or shared is None:
+            return super().aligned(slot, dimension_count)
+        if dimension_count != self.rank or not 0 <= self.axis < dimension_count or self.meant_axis is not None:
+            # Nobody knows which dimension is the axis, so nothing can be said of the sizes.
+            return tuple(Term(1, f"{slot.place}.sizes[{axis}]") for axis in range(dimension_count))
+        if told.isdigit() and len(self._shared()) == 2:
+            return super().aligned(slot, dimension_count)  # of two tensors, the other one tells the sizes
+        own = parse(told)[0] if slot.index is None else Term(1, f"{told}[{slot.index}]")
+        return tuple(own if axis == self.axis else term for axis, term in enumerate(shared))
+
+    def with_along_axis(self, known: Sizes, length: Derived) -> list[Derived]:
+        """`*sizes` with another length along the axis.
+
+        Raises:
+            UnboundSymbolError: no tensor tells a size, or the axis is none.
+        """
+        dimension_count = known["len(sizes)"]
+        if not 0 <= self.axis < dimension_count:
+            raise UnboundSymbolError("axis")
+        return [length if axis == self.axis else _as_held(known, f"sizes[{axis}]") for axis in range(dimension_count)]
+
+    @rule("along axis, and nowhere else, the tensors may differ")
+    def axis_choice(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        if self.meant_axis is not None:
+            why = (f"the tensors differ along dimension {self.meant_axis} alone, and fit together there",)
+            yield Breach("axis", str(self.axis), str(self.meant_axis), why)
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        told, dimension_count = self.along_axis.get(field.name), known.get("len(sizes)", 0)
+        if told is None or not 0 <= self.axis < dimension_count:
+            return None
+        if told.isdigit():
+            return self._sizes_remedy(known, int(told))
+        return f"only along dimension {self.axis}, the axis, it may differ from the others" if field.name in self._misfits else None
+
+    def _sizes_remedy(self, known: Sizes, length: int) -> str | None:
+        """The sizes of a tensor that has a fixed length along the axis."""
+        sizes = [length if axis == self.axis else known.get(f"sizes[{axis}]") for axis in range(known["len(sizes)"])]
+        if None in sizes:
+            return None
+        return f"along dimension {self.axis}, the axis, it has size {length}, elsewhere those of the others: sizes {sizes}"
+
+    @cached_property
+    def _misfits(self) -> frozenset[str]:
+        """The fields with a tensor that has another size than the others where it may not."""
+        known = self.sizes()
+        sizes = [known.get(f"sizes[{axis}]") for axis in range(known["len(sizes)"])]
+        shared = [(name, tensor.sizes) for name, tensor in self._shared() if len(tensor.sizes) == len(sizes)]
+        return frozenset(name for name, own in shared if any(size != sizes[axis] for axis, size in enumerate(own) if axis != self.axis))
+
+
+def _as_held(known: Sizes, symbol: str) -> Told:
+    """A symbol's value with the places that hold it as the reason."""
+    return Told(known[symbol], known.why(symbol).partition(": ")[2])

@@ -1,0 +1,406 @@
+"""Multi-head attention: softmax(scale * Q K^T + bias, masked) V for each head, with keys and values kept from earlier steps.
+
+Sizes: B = batch_size, S = sequence_length, of the queries; L = key_value_sequence_length, of the new keys and values; P =
+past_sequence_length, of the kept ones; T = P + L, of all. Query, key and value hold the heads side by side in their last dimension:
+heads * head_size. Tensors of fewer dimensions than they may have can have ones in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel, MultiheadAttentionMaskType
+from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.structs import Float, Spelled, Uint, default
+from dmlpy.support import FLOATS, INT32, Since
+from dmlpy.tensors import TensorDesc
+
+# What each input gives of query, key and value.
+_GIVES = {
+    "query_tensor": ("query",),
+    "key_tensor": ("key",),
+    "value_tensor": ("value",),
+    "stacked_query_key_tensor": ("query", "key"),
+    "stacked_key_value_tensor": ("key", "value"),
+    "stacked_query_key_value_tensor": ("query", "key", "value"),
+}
+
+_MASKS = {
+    MultiheadAttentionMaskType.KEY_SEQUENCE_LENGTH: parse("1 batch_size"),
+    MultiheadAttentionMaskType.KEY_SEQUENCE_END_START: parse("2 batch_size"),
+    MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END: parse("mask_length"),
+}
+
+# Tensors whose heads are those of the keys and values, where these have fewer than the queries.
+_KEY_VALUE_HEADED = {
+    "key_tensor",
+    "value_tensor",
+    "stacked_key_value_tensor",
+    "past_key_tensor",
+    "past_value_tensor",
+    "output_present_key_tensor",
+    "output_present_value_tensor",
+}
+
+_KEPT = ("past_key_tensor", "past_value_tensor", "output_present_key_tensor", "output_present_value_tensor")
+
+# What a last size is a multiple of, by the number of heads.
+_WIDTHS = {
+    "hidden_size": "head_size",
+    "key_hidden_size": "head_size",
+    "value_hidden_size": "value_head_size",
+    "output_hidden_size": "value_head_size",
+}
+
+
+class AttentionDesc(OperatorDesc):
+    """The inputs that both structs begin with, and what their sizes have to do with each other."""
+
+    head_counts: ClassVar[tuple[str, str]]
+    """The attributes that tell how many heads the queries have, and how many the keys and values."""
+
+    query_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length hidden_size")] = None
+    key_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length key_hidden_size")] = None
+    value_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length value_hidden_size")] = None
+    stacked_query_key_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length heads 2 head_size")] = None
+    stacked_key_value_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length heads 2 head_size")] = None
+    stacked_query_key_value_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length heads 3 head_size")] = None
+    bias_tensor: Annotated[TensorDesc | None, In("bias_size")] = None
+    mask_tensor: Annotated[TensorDesc | None, In("*mask_sizes", INT32)] = None
+    relative_position_bias_tensor: Annotated[TensorDesc | None, In("*position_bias_sizes")] = None
+    past_key_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length head_size")] = None
+    past_value_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length head_size")] = None
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def mask_type(self) -> MultiheadAttentionMaskType: ...
+
+    @cached_property
+    def _counts(self) -> tuple[int, int] | None:
+        """Heads of the queries, and of keys and values; None where the attributes, or all tensors, say that these are wrong."""
+        queries, keys = (getattr(self, name) for name in self.head_counts)
+        if not (1 <= queries <= MAX_SIZE and 1 <= keys <= MAX_SIZE):
+            return None
+        return None if self._widths and all(width % (keys if index else queries) for _, width, index in self._widths) else (queries, keys)
+
+    @cached_property
+    def _widths(self) -> tuple[tuple[str, int, int], ...]:
+        """The last sizes of query, key and value, with the field, and the place in `head_counts` of what divides it."""
+        given = [(name, getattr(self, name), index) for index, name in ((0, "query_tensor"), (1, "key_tensor"), (1, "value_tensor"))]
+        return tuple((name, tensor.sizes[-1], index) for name, tensor, index in given if tensor is not None and tensor.sizes)
+
+    @cached_property
+    def _patterns(self) -> dict[str, tuple[Term, ...]]:
+        """The patterns that attributes or other tensors change, by field."""
+        patterns = {"mask_tensor": _MASKS[self.mask_type]} if self.mask_type in _MASKS else {}
+        # Keys that are stacked with the queries are as many as these.
+        symbols = {"key_value_sequence_length": "sequence_length"} if self._keys_beside_queries else {}
+        for field in self.tensor_fields():
+            terms = [Term(term.factor, symbols.get(term.symbol or "", term.symbol), term.run) for term in field.marker.terms]
+            if field.name in _KEY_VALUE_HEADED and self.head_counts[0] != self.head_counts[1]:
+                terms = [Term(1, "key_value_heads") if term.symbol == "heads" else term for term in terms]
+            if self._counts is not None and terms[-1].symbol in _WIDTHS:
+                like_keys = terms[-1].symbol == "output_hidden_size" and self._values_like_keys
+                symbol = "head_size" if like_keys else _WIDTHS[terms[-1].symbol]
+                terms[-1] = Term(self._counts[field.name in _KEY_VALUE_HEADED], symbol)
+            patterns.setdefault(field.name, tuple(terms))
+        return patterns
+
+    @property
+    def _keys_beside_queries(self) -> bool:
+        return self.stacked_query_key_tensor is not None or self.stacked_query_key_value_tensor is not None
+
+    @property
+    def _keys_of_past(self) -> bool:
+        """Whether the past gives all keys and values: cross-attention, whose keys stay the same from step to step."""
+        new = [name for name, parts in _GIVES.items() if parts != ("query",) and getattr(self, name) is not None]
+        return not new and self.past_key_tensor is not None and self.past_value_tensor is not None
+
+    @property
+    def _values_like_keys(self) -> bool:
+        """Whether the heads of the values have the size of the keys' heads: those that are stacked with the keys, or come from the past."""
+        stacked = self.stacked_key_value_tensor is not None or self.stacked_query_key_value_tensor is not None
+        return stacked or self._keys_of_past
+
+    def terms(self, field: TensorField) -> tuple[Term, ...]:
+        return self._patterns[field.name]
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        terms = self.terms(slot.field)
+        if terms[-1].run:
+            return super().aligned(slot, dimension_count)
+        return (Term(1),) * (dimension_count - len(terms)) + terms if dimension_count >= len(terms) else None
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        """What to change where heads have a dimension of their own, or another than they should, or where another head count would fit."""
+        tensor = getattr(self, field.name)
+        if self._counts is None or tensor is None:
+            return None
+        index = int(field.name in _KEY_VALUE_HEADED)
+        count, sizes = self._counts[index], tensor.sizes
+        if field.name.endswith(_KEPT) and len(sizes) == 4 and sizes[2] == count != sizes[1]:
+            return f"heads come before positions: sizes {[sizes[0], count, sizes[1], sizes[3]]}"
+        if field.marker.terms[-1].symbol not in _WIDTHS:
+            return None
+        if len(sizes) == 4 and sizes[0] > 1 and count in sizes[1:3]:
+            length = sizes[2] if sizes[1] == count else sizes[1]
+            return f"heads lie side by side in the last dimension: sizes {[sizes[0], length, count * sizes[3]]}"
+        name, size = self.head_counts[index], known.get("head_size")
+        if size is None or field.name not in ("query_tensor", "key_tensor"):
+            return None
+        fitting = {divmod(width, size) for own, width, at in self._widths if self.head_counts[at] == name and own != "value_tensor"}
+        found, rest = fitting.pop()
+        return f"{name}={found} fits" if not fitting and rest == 0 and found not in (0, count) else None
+
+    @derived("how many heads the queries have, by the attribute")
+    def heads(self, known: Sizes) -> Told:
+        return self._count(0)
+
+    @derived("how many heads the keys and values have, by the attribute")
+    def key_value_heads(self, known: Sizes) -> Told:
+        return self._count(1)
+
+    def _count(self, index: int) -> Told:
+        name = self.head_counts[index]
+        if self._counts is None:
+            raise UnboundSymbolError(name)
+        return Told(self._counts[index], f"{name} is {self._counts[index]}")
+
+    @derived("heads * head_size + key_value_heads * (head_size + value_head_size)")
+    def bias_size(self, known: Sizes) -> Told:
+        heads, groups, size = known["heads"], known["key_value_heads"], known["head_size"]
+        of_value = size if self._values_like_keys else known["value_head_size"]
+        reason = f"query, key and value: {heads} * {size} + {groups} * {size} + {groups} * {of_value}"
+        return Told(heads * size + groups * (size + of_value), reason)
+
+    @derived("3 * batch_size + 2")
+    def mask_length(self, known: Sizes) -> int:
+        return 3 * known["batch_size"] + 2
+
+    @derived("past_sequence_length + key_value_sequence_length")
+    def total_sequence_length(self, known: Sizes) -> Told:
+        return self._joined_length(known)
+
+    def _joined_length(self, known: Sizes) -> Told:
+        symbol = "sequence_length" if self._keys_beside_queries else "key_value_sequence_length"
+        lengths = {tensor.sizes[-2:-1] for tensor in (self.past_key_tensor, self.past_value_tensor) if tensor is not None}
+        if not lengths:
+            return Told(known[symbol], f"{symbol}, without a past")
+        if len(lengths) > 1:  # one of them is wrong: it is told so, and no other tensor by its fault
+            raise UnboundSymbolError("past_sequence_length")
+        if self._keys_of_past:
+            return Told(known["past_sequence_length"], "past_sequence_length, without new keys")
+        past, new = known["past_sequence_length"], known[symbol]
+        return Told(past + new, f"past_sequence_length + {symbol} = {past} + {new}")
+
+    @rule("query, key and value are each given once, alone or stacked; key and value also by the past alone")
+    def attention_inputs(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        given: dict[str, str] = {}
+        for name, parts in _GIVES.items():
+            if getattr(self, name) is None:
+                continue
+            others = dict.fromkeys(given[part] for part in parts if part in given)
+            if others:
+                why = (f"it holds {' and '.join(parts)}",)
+                yield Breach(name, f"given beside {' and '.join(others)}", "query, key and value each once", why)
+            given = dict.fromkeys(parts, name) | given
+        for part in ("query", "key", "value"):
+            if part not in given and not (self._keys_of_past and part != "query"):
+                places = [name for name, parts in _GIVES.items() if part in parts]
+                yield Breach(places[0], "missing", f"a {part}: {', '.join(places[:-1])} or {places[-1]}")
+
+    @rule("query, key and value are as wide as so many heads, whose size is one integer")
+    def head_count_divides(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        counts = [getattr(self, name) for name in self.head_counts]
+        if self._counts is not None or not all(1 <= count <= MAX_SIZE for count in counts):
+            return
+        told = set()
+        for name, width, index in self._widths:
+            if self.head_counts[index] not in told:
+                told.add(self.head_counts[index])
+                yield Breach(self.head_counts[index], str(counts[index]), f"a divisor of {width}, the last size of {name}")
+
+    @rule("there is a mask if, and only if, mask_type tells what it holds")
+    def mask_with_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        if self.mask_tensor is None and self.mask_type is not MultiheadAttentionMaskType.NONE:
+            yield Breach("mask_tensor", "missing", "a mask", (f"mask_type is {self.mask_type}",), "mask_type=NONE is without a mask")
+        if self.mask_tensor is not None and self.mask_type is MultiheadAttentionMaskType.NONE:
+            names = [item for item in MultiheadAttentionMaskType.spellings() if item != "NONE"]
+            yield Breach("mask_type", "NONE", " or ".join(names), ("there is a mask_tensor",))
+
+    @rule("past keys and past values are both given or both absent")
+    def past_pair(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        absent = [name for name in ("past_key_tensor", "past_value_tensor") if getattr(self, name) is None]
+        if len(absent) == 1:
+            other = "past_value_tensor" if absent == ["past_key_tensor"] else "past_key_tensor"
+            yield Breach(absent[0], "missing", f"a tensor: {other} is given", ("there is a value to each key",))
+
+    @rule("a relative position bias, and a mask of booleans, have the sizes [B, heads, S, T] of the scores, or 1 where they repeat")
+    def score_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        symbols = ("batch_size", "heads", "sequence_length", "total_sequence_length")
+        names = ["relative_position_bias_tensor"]
+        names += ["mask_tensor"] if self.mask_type is MultiheadAttentionMaskType.BOOLEAN else []
+        for name in names:
+            sizes = () if getattr(self, name) is None else getattr(self, name).sizes
+            if len(sizes) > len(symbols) + 1:
+                continue  # no level takes so many dimensions: that is told already
+            terms = ("1", *symbols)[len(symbols) + 1 - len(sizes) :]
+            keys = (known.get("batch_size"), known.get("total_sequence_length"))
+            remedy = f"for all heads and queries alike: sizes [{keys[0]}, 1, 1, {keys[1]}]" if sizes == keys else None
+            for axis, (size, symbol) in enumerate(zip(sizes, terms, strict=True)):
+                value = known.get(symbol, 1 if symbol == "1" else size)
+                if size > 1 and size != value:
+                    why = (f"{name} is [{', '.join(terms)}]", *((known.why(symbol),) if symbol in known else ()))
+                    yield Breach(f"{name}.sizes[{axis}]", str(size), "1" if value == 1 else f"1 or {symbol} = {value}", why, remedy)
+
+
+class MultiheadAttentionDesc(AttentionDesc, dml="MULTIHEAD_ATTENTION"):
+    """DML_MULTIHEAD_ATTENTION_OPERATOR_DESC: attention of each of several heads.
+
+    Query, key and value are given alone or stacked: {query, key, value}, {stacked query key, value}, {query, stacked key value} or
+    {stacked query key value}; or the query alone, with past keys and values that are all there are, as ONNX Runtime describes
+    cross-attention, of which Microsoft's page does not speak. The bias is added to them; past keys and values go in front of the new
+    ones; the scores of each query and key get the relative position bias, then the mask. Keys and queries have heads of head_size, values
+    of value_head_size, which is head_size where values are stacked, and in the past and present values, as Microsoft's page has it.
+    What KEY_QUERY_SEQUENCE_LENGTH_START_END does is not told there, nor what becomes of past and present values of another size than the
+    new ones: such descs are checked, not computed.
+
+    Attributes:
+        query_tensor: [B, S, head_count * head_size], or more dimensions with ones in front.
+        key_tensor: [B, L, head_count * head_size], or more dimensions with ones in front.
+        value_tensor: [B, L, head_count * value_head_size], or more dimensions with ones in front.
+        stacked_query_key_tensor: query and key, [B, S, head_count, 2, head_size]; L is S then.
+        stacked_key_value_tensor: key and value, [B, L, head_count, 2, head_size].
+        stacked_query_key_value_tensor: query, key and value, [B, S, head_count, 3, head_size]; L is S then.
+        bias_tensor: what is added to query, key and value, in this order: [head_count * (2 * head_size + value_head_size)]; absent, 0.
+        mask_tensor: which keys count, INT32; mask_type tells its form.
+        relative_position_bias_tensor: what is added to the scores, [B, head_count, S, T], each size also 1; absent, 0.
+        past_key_tensor: keys of earlier steps, [B, head_count, P, head_size]; given only together with past_value_tensor.
+        past_value_tensor: values of earlier steps, [B, head_count, P, head_size].
+        output_tensor: the result, [B, S, head_count * value_head_size].
+        output_present_key_tensor: the keys as used, past ones first, [B, head_count, T, head_size]; absent, they are not told.
+        output_present_value_tensor: the values as used, [B, head_count, T, head_size]; absent, they are not told.
+        scale: what the products of queries and keys are multiplied by, usually 1 / sqrt(head_size).
+        mask_filter_value: what is added to a score that the mask filters out, usually a large negative number.
+        head_count: how many heads there are.
+        mask_type: what the mask holds. NONE: there is none. KEY_SEQUENCE_LENGTH: how many keys count, [1, B]. KEY_SEQUENCE_END_START: end
+            and start of the keys that count, [2, B]. KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B
+            queries starts and the last ends, where each of B lines of keys starts and the last ends, [3 * B + 2]. BOOLEAN: 1 for each
+            score that counts, [B, head_count, S, T], each size also 1.
+    """
+
+    formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head"
+    head_counts = ("head_count", "head_count")
+    support = (
+        Since(
+            "6_1",
+            dims=(3, 5),
+            dims_of={
+                "stacked_query_key_tensor": 5,
+                "stacked_key_value_tensor": 5,
+                "stacked_query_key_value_tensor": 5,
+                "bias_tensor": (1, 5),
+                "mask_tensor": (1, 5),
+                "relative_position_bias_tensor": (4, 5),
+                "past_key_tensor": (4, 5),
+                "past_value_tensor": (4, 5),
+                "output_present_key_tensor": (4, 5),
+                "output_present_value_tensor": (4, 5),
+            },
+            T=FLOATS,
+        ),
+    )
+
+    output_tensor: Annotated[TensorDesc | None, Out("batch_size sequence_length output_hidden_size", required=True)] = None
+    output_present_key_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
+    output_present_value_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
+    scale: Float
+    mask_filter_value: Float
+    head_count: Annotated[Uint, Limits(least=1)]
+    mask_type: Spelled[MultiheadAttentionMaskType] = default(MultiheadAttentionMaskType.NONE)
+
+
+class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
+    """DML_MULTIHEAD_ATTENTION1_OPERATOR_DESC: attention of each of several heads; several may share their keys and values.
+
+    As MULTIHEAD_ATTENTION, with heads of the queries in groups: each head of the keys and values serves as many of the queries' heads as
+    the next. Microsoft's page says little of this operator; the groups are read from the names of its members, and what
+    past_sequence_lengths_tensor is from what ONNX Runtime passes. Descs with it are checked, not computed.
+
+    Attributes:
+        query_tensor: [B, S, query_head_count * head_size], or more dimensions with ones in front.
+        key_tensor: [B, L, key_value_head_count * head_size], or more dimensions with ones in front.
+        value_tensor: [B, L, key_value_head_count * value_head_size], or more dimensions with ones in front.
+        stacked_query_key_tensor: query and key, [B, S, query_head_count, 2, head_size]; L is S then, and the head counts are equal.
+        stacked_key_value_tensor: key and value, [B, L, key_value_head_count, 2, head_size].
+        stacked_query_key_value_tensor: query, key and value, [B, S, query_head_count, 3, head_size]; as for the stacked query and key.
+        bias_tensor: what is added to query, key and value, in this order, one line of as many numbers; absent, 0.
+        mask_tensor: which keys count, INT32; mask_type tells its form.
+        relative_position_bias_tensor: what is added to the scores, [B, query_head_count, S, T], each size also 1; absent, 0.
+        past_key_tensor: keys of earlier steps, [B, key_value_head_count, P, head_size]; given only together with past_value_tensor.
+        past_value_tensor: values of earlier steps, [B, key_value_head_count, P, head_size].
+        past_sequence_lengths_tensor: how many earlier keys and values count, for each batch entry, [B]. The present tensors may then be
+            buffers for later steps too: T is what they hold, L or more; with past tensors it is P, or P + L. ONNX Runtime passes [B] of
+            INT32; Microsoft's page, which tells nothing else of it, gives it the other tensors' types, which are taken too.
+        output_tensor: the result, [B, S, query_head_count * value_head_size].
+        output_present_key_tensor: the keys as used, past ones first, [B, key_value_head_count, T, head_size]; absent, they are not told.
+        output_present_value_tensor: the values as used, [B, key_value_head_count, T, head_size]; absent, they are not told.
+        scale: what the products of queries and keys are multiplied by, usually 1 / sqrt(head_size).
+        mask_filter_value: what is added to a score that the mask filters out, usually a large negative number.
+        query_head_count: how many heads the queries have; a multiple of key_value_head_count.
+        key_value_head_count: how many heads the keys and values have.
+        mask_type: what the mask holds. NONE: there is none. KEY_SEQUENCE_LENGTH: how many keys count, [1, B]. KEY_SEQUENCE_END_START: end
+            and start of the keys that count, [2, B]. KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B
+            queries starts and the last ends, where each of B lines of keys starts and the last ends, [3 * B + 2]. BOOLEAN: 1 for each
+            score that counts, [B, query_head_count, S, T], each size also 1.
+    """
+
+    formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head of the queries and its group's K and V"
+    head_counts = ("query_head_count", "key_value_head_count")
+    support = (
+        Since(
+            "6_3",
+            dims=(3, 5),
+            dims_of=MultiheadAttentionDesc.support[0].dims_of | {"past_sequence_lengths_tensor": (1, 5)},
+            T=FLOATS,
+            L=FLOATS | INT32,
+        ),
+    )
+
+    past_sequence_lengths_tensor: Annotated[TensorDesc | None, In("batch_size", "L")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("batch_size sequence_length output_hidden_size", required=True)] = None
+    output_present_key_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
+    output_present_value_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
+    scale: Float
+    mask_filter_value: Float
+    query_head_count: Annotated[Uint, Limits(least=1)]
+    key_value_head_count: Annotated[Uint, Limits(least=1)]
+    mask_type: Spelled[MultiheadAttentionMaskType] = default(MultiheadAttentionMaskType.NONE)
+
+    @derived("past_sequence_length + key_value_sequence_length, or what the present tensors hold beside past_sequence_lengths_tensor")
+    def total_sequence_length(self, known: Sizes) -> Told:
+        told = self._joined_length(known)
+        presents = [tensor for tensor in (self.output_present_key_tensor, self.output_present_value_tensor) if tensor is not None]
+        lengths = {size for tensor in presents for size in tensor.sizes[-2:-1]}
+        if self.past_sequence_lengths_tensor is None or len(lengths) != 1:
+            return told
+        # The lengths tell how much of a buffer counts: with room for later steps, or the past's own, which takes the new keys up.
+        (held,) = lengths
+        fits = held >= told.value if self.past_key_tensor is None else held == known["past_sequence_length"]
+        return Told(held, "held by the present tensors; past_sequence_lengths_tensor tells how much counts") if fits else told
+
+    @rule("heads of the queries share those of keys and values in groups of equal size; stacked, there are as many")
+    def head_groups(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        queries, keys = self.query_head_count, self.key_value_head_count
+        if not (1 <= queries <= MAX_SIZE and 1 <= keys <= MAX_SIZE):
+            return
+        stacked = next((name for name, parts in _GIVES.items() if {"query", "key"} <= {*parts} and getattr(self, name) is not None), None)
+        if stacked is not None and keys != queries:
+            yield Breach("key_value_head_count", str(keys), f"query_head_count = {queries}", (f"{stacked} holds query and key",))
+        elif queries % keys:
+            yield Breach("key_value_head_count", str(keys), f"a divisor of query_head_count = {queries}")

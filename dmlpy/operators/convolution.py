@@ -1,0 +1,279 @@
+"""Convolution, forward and transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
+from dmlpy.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.operators.activation import FusedFunction, unfusable_function
+from dmlpy.operators.windows import SlidingDesc, channels_first
+from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.structs import Spelled, Uint, Uints, default
+from dmlpy.support import FLOATS, Since
+from dmlpy.tensors import TensorDesc, packed_strides
+
+
+class ConvolvingDesc(SlidingDesc):
+    """What convolutions share: a filter is the window, channels come in groups that are convolved apart."""
+
+    ranked = ("input_tensor", "filter_tensor", "bias_tensor", "output_tensor")
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def input_tensor(self) -> TensorDesc: ...
+        @property
+        def filter_tensor(self) -> TensorDesc: ...
+        @property
+        def output_tensor(self) -> TensorDesc | None: ...
+        @property
+        def dilations(self) -> tuple[int, ...]: ...
+        @property
+        def group_count(self) -> int: ...
+
+    @property
+    def backward(self) -> bool:
+        """Whether the convolution is transposed."""
+        return False
+
+    def window_lengths(self, known: Sizes) -> Sequence[int]:
+        if len(self.filter_tensor.sizes) != self.rank:
+            raise UnboundSymbolError("window")
+        return [known[f"window[{axis}]"] for axis in range(self.rank - 2)]
+
+    def window_place(self, axis: int) -> str:
+        return f"filter_tensor.sizes[{axis + 2}]"
+
+    @derived("(spatial + start_padding + end_padding - (1 + (window - 1) * dilations)) // strides + 1")
+    def out(self, known: Sizes) -> Sequence[Derived]:
+        return self.positions(known)
+
+    @derived("input_channels / group_count")
+    def filter_channels(self, known: Sizes) -> Told:
+        return self._of_a_group(known)
+
+    def _of_a_group(self, known: Sizes) -> Told:
+        """The input's channels in each group."""
+        channels, groups = known["input_channels"], self.group_count
+        if groups < 1 or channels % groups:
+            raise UnboundSymbolError("group_count")  # `groups_of_channels` tells of it
+        if len(self.input_tensor.sizes) > self.rank:
+            raise UnboundSymbolError("input_channels")  # which of more dimensions are the channels?
+        return Told(channels // groups, f"input_channels / group_count = {channels} / {groups}")
+
+    @rule("group_count divides the channels of the input and of the output")
+    def groups_of_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        told = len(self.input_tensor.sizes) <= self.rank  # which of more dimensions are the channels?
+        for symbol in ("input_channels", "output_channels") if told else ("output_channels",):
+            if symbol in known and self.group_count >= 1 and known[symbol] % self.group_count:
+                yield Breach("group_count", str(self.group_count), f"a divisor of {symbol} = {known[symbol]}", (known.why(symbol),))
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        if field.name == "bias_tensor":
+            return self._bias_remedy(known)
+        remedy = super().size_remedy(field, known)
+        if remedy is None and field.name == "filter_tensor" and len(self.filter_tensor.sizes) == len(self.input_tensor.sizes) == self.rank:
+            return self._filter_remedy(known)
+        return remedy
+
+    def _bias_remedy(self, known: Sizes) -> str | None:
+        bias, channels = self._tensor("bias_tensor"), known.get("output_channels")
+        if bias is None or channels is None or bias.element_count != channels:
+            return None
+        return f"one bias for each output channel is sizes {[1, channels, *[1] * (self.rank - 2)]}"
+
+    def _filter_remedy(self, known: Sizes) -> str | None:
+        """A remedy for the channels of a filter: its group, the input's layout, or its own."""
+        sizes, given, groups = self.filter_tensor.sizes, self.input_tensor.sizes, max(1, self.group_count)
+        channels = given[1]
+        if min(*sizes, *given) < 1:
+            return None
+        if self.backward:
+            swapped = sizes[1] == channels != sizes[0] and sizes[0] % groups == 0
+            moved = [channels, sizes[0] // groups, *sizes[2:]]
+            return f"backward, the channels of a filter change places: sizes {moved}" if swapped else None
+        wanted = None if self.output_tensor is None or len(self.output_tensor.sizes) < 2 else self.output_tensor.sizes[1]
+        of_layout, of_groups = self._filter_layout(sizes, channels, groups, wanted), self._filter_groups(sizes, channels, groups)
+        # A filter that has the output's channels where they belong is of no other layout.
+        remedy = of_groups or of_layout if sizes[0] == wanted else of_layout or of_groups
+        if remedy is None and given[-1] == sizes[1] * groups != channels:
+            return f"{channels_first('input_tensor', given)}: strides alone tell a layout"
+        return remedy
+
+    def _filter_groups(self, sizes: tuple[int, ...], channels: int, groups: int) -> str | None:
+        """A remedy for a filter of another number of groups."""
+        if channels % sizes[1] or sizes[0] % (channels // sizes[1]) or sizes[1] * groups == channels:
+            return None
+        fitting = f"group_count {channels // sizes[1]} fits this filter"
+        if sizes[1] == channels and channels % groups == 0:
+            return f"a filter has the channels of one group, {channels // groups}; or {fitting}"
+        return fitting
+
+    def _filter_layout(self, sizes: tuple[int, ...], channels: int, groups: int, wanted: int | None) -> str | None:
+        """A remedy for a filter whose channels come last, as in other libraries: HWIO, or OHWI."""
+        spatial = range(len(sizes) - 2)
+        orders = {
+            "the input's channels, then the output's last": (len(sizes) - 1, len(sizes) - 2, *spatial),
+            "the input's channels last": (0, len(sizes) - 1, *(axis + 1 for axis in spatial)),
+        }
+        for name, order in orders.items():
+            moved = [sizes[axis] for axis in order]
+            if sizes[1] * groups != channels == moved[1] * groups and moved[0] % groups == 0 and wanted in (None, moved[0]):
+                strides = packed_strides(sizes)
+                return f"if it has {name}, it is sizes {moved}, strides {[strides[axis] for axis in order]}: strides alone tell a layout"
+        return None
+
+    def _channels_agree(self, slid: int, positioned: int) -> bool:
+        filters = self.filter_tensor.sizes
+        first, second = (positioned, slid) if not self.backward else (slid, positioned)
+        return len(filters) == self.rank and first == filters[0] and second == filters[1] * self.group_count
+
+
+class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
+    """DML_CONVOLUTION_OPERATOR_DESC: the convolution of a tensor with filters, forward or transposed.
+
+    Forward, out = (spatial + start_padding + end_padding - (1 + (window - 1) * dilations)) // strides + 1; positions outside the input
+    count as 0, and of several groups c are the channels of m's.
+
+    Backward, the transposed convolution, each element of the input is multiplied by the filter and added to the output at
+    i * strides + k * dilations - start_padding; out = (spatial - 1) * strides + 1 + (window - 1) * dilations - start_padding -
+    end_padding + output_padding, and filters are [input_channels, output_channels / group_count, *window].
+
+    DirectML takes the sizes of the output as they are described, and real programs describe others too. Backward, an output of up to
+    strides - 1 more elements needs no output_padding. Forward, the gradient of a filter, whose window is a gradient with the forward
+    strides as dilations, has fewer elements where those strides left a rest over.
+
+    Attributes:
+        input_tensor: x, [batch, input_channels, height, width]; without a height, or with a depth before it.
+        filter_tensor: w, [output_channels, input_channels / group_count, *window]; backward the channels change places.
+        bias_tensor: what is added to each output channel, [1, output_channels, 1, 1]; absent, nothing.
+        output_tensor: y, [batch, output_channels, *out].
+        mode: CROSS_CORRELATION, what neural networks call convolution, or CONVOLUTION, which flips the filter in each spatial dimension.
+        direction: FORWARD, or BACKWARD for the transposed convolution.
+        strides: steps from one position of the window to the next (backward: in the output), for each spatial dimension, outermost first.
+        dilations: steps from one element of the filter to the next, likewise; 1 where they are neighbours.
+        start_padding: zeros before the first element of each spatial dimension; backward what is cut off of the output there.
+        end_padding: zeros after the last element; backward what is cut off of the output there.
+        output_padding: backward, what is added to the output at the end of each spatial dimension; zeros if the output's sizes tell it;
+            forward it has no part: give zeros.
+        group_count: groups of channels that are convolved apart; as many as input channels for a depth-wise convolution.
+        fused_activation: f, a function without tensors; absent, the result is not changed further.
+    """
+
+    formula = "forward: y[n, m, o] = f(sum over c, k of x[n, c, o * strides + k * dilations - start_padding] * w[m, c, k] + bias[m])"
+    c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "DimensionCount": ("strides", "dilations", "start_padding", "end_padding", "output_padding")
+    }
+    support = (Since("1_0", dims=(4, 5), T=FLOATS), Since("4_0", dims=(3, 5), T=FLOATS))
+
+    input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial")]
+    filter_tensor: Annotated[TensorDesc, In("output_channels filter_channels *window", constant=True)]
+    bias_tensor: Annotated[TensorDesc | None, In("1 output_channels *ones", constant=True)] = None
+    output_tensor: Annotated[TensorDesc | None, Out("batch output_channels *out", required=True)] = None
+    mode: Spelled[ConvolutionMode] = default(ConvolutionMode.CROSS_CORRELATION)
+    direction: Spelled[ConvolutionDirection] = default(ConvolutionDirection.FORWARD)
+    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    start_padding: Uints
+    end_padding: Uints
+    output_padding: Annotated[Uints, Limits(length="dimension_count")]
+    group_count: Annotated[Uint, Limits(least=1)] = default(1)
+    fused_activation: FusedFunction = default(None)
+
+    @property
+    def backward(self) -> bool:
+        return self.direction is ConvolutionDirection.BACKWARD
+
+    def terms(self, field: TensorField) -> tuple[Term, ...]:
+        if self.backward and field.name == "filter_tensor":
+            return self.spread(parse("input_channels filter_channels *window"))
+        return super().terms(field)
+
+    @derived("backward: filter_channels * group_count")
+    def output_channels(self, known: Sizes) -> Told:
+        if not self.backward or not 1 <= self.group_count <= MAX_SIZE:
+            raise UnboundSymbolError("output_channels")
+        channels, filters = known["filter_channels"], self.filter_tensor.sizes
+        if filters[1:2] == (known["input_channels"],) != filters[:1]:
+            raise UnboundSymbolError("output_channels")  # a filter as of a forward convolution tells nothing of the output
+        return Told(channels * self.group_count, f"filter_channels * group_count = {channels} * {self.group_count}")
+
+    @derived("forward: input_channels / group_count")
+    def filter_channels(self, known: Sizes) -> Told:
+        if self.backward:
+            raise UnboundSymbolError("filter_channels")
+        return self._of_a_group(known)
+
+    @derived("forward: (spatial + start_padding + end_padding - (1 + (window - 1) * dilations)) // strides + 1")
+    def out(self, known: Sizes) -> Sequence[Derived]:
+        return self._transposed(known) if self.backward else self._forward(known)
+
+    def _forward(self, known: Sizes) -> Sequence[Derived]:
+        """The positions; or fewer, if they are described as TensorFlow does for the gradient of a filter, which strides that left a rest
+        over make smaller."""
+        values, described = [*self.positions(known)], self.described()
+        for axis, window in enumerate(self.windows(known)):
+            if described is not None and window.dilation > 1 and window.filled_by(described[axis]):
+                values[axis] = Told(described[axis], f"held by output_tensor; {self.reason(axis, window)} at most")
+        return values
+
+    def _transposed(self, known: Sizes) -> Sequence[Derived]:
+        values: list[Derived] = []
+        # ONNX Runtime and WebNN tell DirectML no output_padding, only the sizes that it made.
+        described = None if any(self.output_padding) else self.described()
+        for axis, (value, numbers) in enumerate(self._transposed_sizes(known)):
+            if value < 1:
+                raise UnboundSymbolError("out")  # `padding_cuts` tells of it
+            if described is not None and 0 < described[axis] - value < self.strides[axis]:
+                values.append(Told(described[axis], f"held by output_tensor; {numbers}, and up to strides[{axis}] - 1 more"))
+                continue
+            spread = f"1 + (filter_tensor.sizes[{axis + 2}] - 1) * dilations[{axis}]"
+            cut = f"start_padding[{axis}] - end_padding[{axis}] + output_padding[{axis}]"
+            values.append(Told(value, f"(input_tensor.sizes[{axis + 2}] - 1) * strides[{axis}] + {spread} - {cut} = {numbers}"))
+        return values
+
+    def _transposed_sizes(self, known: Sizes) -> list[tuple[int, str]]:
+        """The output's size along each spatial dimension, backward, and its formula with the numbers filled in."""
+        if any(not 0 <= padding <= MAX_SIZE for padding in self.output_padding):
+            raise UnboundSymbolError("output_padding")
+        sizes = []
+        for window, added in zip(self.windows(known), self.output_padding, strict=True):
+            value = (window.size - 1) * window.stride + window.reach - window.start - window.end + added
+            spread = f"1 + ({window.length} - 1) * {window.dilation}"
+            sizes.append((value, f"({window.size} - 1) * {window.stride} + {spread} - {window.start} - {window.end} + {added}"))
+        return sizes
+
+    @rule("forward: the window, spread by its dilations, fits into the padded tensor that it slides over")
+    def window_fits(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        return () if self.backward else super().window_fits(known, level)
+
+    @rule("backward: start_padding and end_padding leave something of the output")
+    def padding_cuts(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for axis, (value, numbers) in enumerate(self._transposed_sizes(known) if self.backward else ()):
+            if value < 1:
+                name, other = ("start", "end") if self.start_padding[axis] > self.end_padding[axis] else ("end", "start")
+                given = getattr(self, f"{name}_padding")[axis]
+                expected = f"at most {given + value - 1} beside {other}_padding[{axis}]" if given + value > 0 else "less"
+                why = (f"the output's size would be {value} = {numbers}",)
+                yield Breach(f"{name}_padding[{axis}]", str(given), expected, why)
+
+    def _channels_last(self, known: Sizes) -> str | None:
+        return None if self.backward else super()._channels_last(known)
+
+    def _padding_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
+        if not self.backward:
+            return super()._padding_remedy(tensor, known)
+        added = [
+            size - value + own
+            for size, (value, _), own in zip(tensor.sizes[2:], self._transposed_sizes(known), self.output_padding, strict=True)
+        ]
+        # Beyond a stride another element of the input would be due.
+        if added != [*self.output_padding] and all(0 <= extra < stride for extra, stride in zip(added, self.strides, strict=True)):
+            return f"output_padding {added} makes these sizes: with strides, several sizes are those of one forward input"
+        return None
+
+    @rule("the fused function is one that DirectML fuses into a convolution: element-wise, from 6_0 on CLIP")
+    def fused_function(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        yield from unfusable_function("fused_activation", self.fused_activation, level, {"ELEMENT_WISE_CLIP": "6_0"})

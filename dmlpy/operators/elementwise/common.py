@@ -1,0 +1,168 @@
+"""What the element-wise operators share: their tensors, the support rows that recur, and the advice where sizes differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.markers import In, Out, TensorField
+from dmlpy.sizes import MAX_SIZE, Sizes
+from dmlpy.structs import default
+from dmlpy.support import FLOATS, FLOATS_INTEGERS_OF_32, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
+from dmlpy.tensors import MAX_DIMENSION_COUNT, TensorDesc
+from dmlpy.values import OptionalScaleBias
+
+FLOATS_FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+FLOATS_FROM_2_0 = (Since("2_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+
+INTEGERS_OF_32_FROM_2_1 = (
+    Since("1_0", dims=4, T=FLOATS),
+    Since("2_1", dims=4, T=FLOATS_INTEGERS_OF_32),
+    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32),
+)
+INTEGERS_TO_32_FROM_2_1 = (
+    Since("1_0", dims=4, T=FLOATS),
+    Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+)
+INTEGERS_TO_64_FROM_5_0 = (*INTEGERS_TO_32_FROM_2_1, Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64))
+
+_BY_STRIDES = "an input repeats by strides of 0, never by its sizes"
+
+
+class ElementWiseDesc(OperatorDesc):
+    """A function of the elements at one place of its tensors, which have equal sizes: an input repeats by strides of 0 alone.
+
+    Whoever thinks of NumPy gives it dimensions of size 1 instead, or leaves them out. Then the longer tensors tell the sizes, and the
+    remedy tells the strides.
+    """
+
+    def sizes(self) -> Sizes:
+        known = super().sizes()
+        inputs, outputs = self._of_equal_sizes(output=False), self._of_equal_sizes(output=True)
+        target = _common_sizes([tensor.sizes for tensor in inputs.values()])
+        if target is None or any(tensor.sizes != target for tensor in outputs.values()):
+            return known
+        if all(tensor.sizes == target for tensor in inputs.values()) or None in [_repeating(own, target) for own in inputs.values()]:
+            return known
+        whole = {name: own.sizes for name, own in (inputs | outputs).items() if len(own.sizes) == len(target)}
+        known.settle("len(sizes)", len(target), f"held by {', '.join(f'{name}.sizes' for name in whole)}")
+        for axis, size in enumerate(target):
+            places = [f"{name}.sizes[{axis}]" for name, own in whole.items() if own[axis] == size]
+            known.settle(f"sizes[{axis}]", size, f"held by {', '.join(places)}")
+        return known
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        inputs, outputs = self._of_equal_sizes(output=False), self._of_equal_sizes(output=True)
+        own, wanted = (inputs | outputs).get(field.name), known.infer(self.terms(field))
+        if own is None or wanted is None:
+            return super().size_remedy(field, known)
+        if len(own.sizes) != len(wanted) and (same := _leading_ones(own, wanted)) is not None:
+            return same
+        if math.prod(own.sizes) == math.prod(wanted):
+            return None
+        strides = _repeating(own, wanted)
+        if field.name in inputs and strides is not None:
+            return f"{_BY_STRIDES}: sizes {list(wanted)} and strides {list(strides)}"
+        # The tensor is longer than what the others hold: it is they that have to change.
+        target = _common_sizes([tensor.sizes for tensor in (inputs | outputs).values()])
+        if target is None:
+            return None
+        filling = {name: _repeating(tensor, target) for name, tensor in inputs.items() if tensor.sizes != target}
+        if not filling or None in filling.values():
+            return None
+        advice = [f"{name} with sizes {list(target)} and strides {list(strides or ())}" for name, strides in filling.items()]
+        advice += [f"{name} with sizes {list(target)}" for name, tensor in outputs.items() if tensor.sizes != target]
+        return f"{_BY_STRIDES}: {', '.join(advice)}"
+
+    def _of_equal_sizes(self, *, output: bool) -> dict[str, TensorDesc]:
+        """The described inputs or outputs whose sizes have to be equal."""
+        fields = [field for field in self.tensor_fields() if field.marker.output == output and field.marker.pattern == "*sizes"]
+        described = {field.name: getattr(self, field.name) for field in fields}
+        return {name: tensor for name, tensor in described.items() if tensor is not None}
+
+
+def _leading_ones(tensor: TensorDesc, wanted: Sequence[int]) -> str | None:
+    """How a tensor of the same elements is described in more or fewer dimensions; None if more than leading ones differs."""
+    sizes, added = tensor.sizes, len(wanted) - len(tensor.sizes)
+    if (1,) * added + sizes != (1,) * -added + tuple(wanted):
+        return None
+    advice = f"{'put ones in front' if added > 0 else 'leave out leading ones'}: sizes {list(wanted)}"
+    if tensor.strides is None:
+        return advice
+    strides = (0,) * added + tensor.strides[max(0, -added) :]
+    return f"{advice} and strides {list(strides)}" if len(strides) == len(wanted) else None
+
+
+def _common_sizes(sizes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """The sizes that NumPy would broadcast to; if it would not, those of the first tensor with most dimensions; None if any is no size."""
+    count = max((len(own) for own in sizes), default=0)
+    if not 1 <= count <= MAX_DIMENSION_COUNT or any(not 1 <= size <= MAX_SIZE for own in sizes for size in own):
+        return None
+    padded = [(1,) * (count - len(own)) + tuple(own) for own in sizes]
+    largest = tuple(max(column) for column in zip(*padded, strict=True))
+    if all(size in (1, most) for own in padded for size, most in zip(own, largest, strict=True)):
+        return largest
+    return tuple(next(own for own in sizes if len(own) == count))
+
+
+def _repeating(tensor: TensorDesc, target: Sequence[int]) -> tuple[int, ...] | None:
+    """The strides with which a tensor's elements fill larger sizes; None if they do not.
+
+    A single size that only one dimension of the larger sizes has, such as that of a bias for each channel, belongs there.
+    """
+    own, strides = tensor.sizes, tensor.element_strides
+    missing = len(target) - len(own)
+    if missing < 0 or len(strides) != len(own):
+        return None
+    if all(size in (1, most) for size, most in zip(own, target[missing:], strict=True)):
+        return (0,) * missing + tuple(0 if size == 1 else stride for size, stride in zip(own, strides, strict=True))
+    longer = [(size, stride) for size, stride in zip(own, strides, strict=True) if size > 1]
+    if len(longer) == 1 and tuple(target).count(longer[0][0]) == 1:
+        size, stride = longer[0]
+        return tuple(stride if most == size else 0 for most in target)
+    return None
+
+
+class UnaryDesc(ElementWiseDesc):
+    """y = f(x)."""
+
+    in_place: ClassVar[bool] = True
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        return super().size_remedy(field, known) or self._moved()
+
+    def _moved(self) -> str | None:
+        """How to transpose or to reshape, which DirectML has no operators for: where the elements are the input's in other sizes."""
+        given, out = self.input_tensor, self.output_tensor
+        if out is None or out.sizes == given.sizes or math.prod(out.sizes) != math.prod(given.sizes):
+            return None
+        longer = [size for size in given.sizes if size > 1]
+        if [size for size in out.sizes if size > 1] == longer or sorted(longer) != sorted(size for size in out.sizes if size > 1):
+            return f"a reshape needs no operator: keep the sizes here, and describe the packed output as {list(out.sizes)} where it is read"
+        if len(set(longer)) < len(longer) or len(given.element_strides) != len(given.sizes):
+            return None
+        steps = dict(zip(given.sizes, given.element_strides, strict=True))
+        strides = [steps[size] if size > 1 else 0 for size in out.sizes]
+        return f"to transpose, describe the input in the output's order: sizes {list(out.sizes)}, strides {strides}"
+
+
+class ScaledDesc(UnaryDesc):
+    """y = f(x * scale + bias)."""
+
+    scale_bias: OptionalScaleBias = default(None)
+
+
+class BinaryDesc(ElementWiseDesc):
+    """y = f(a, b)."""
+
+    in_place: ClassVar[bool] = True
+
+    a_tensor: Annotated[TensorDesc, In("*sizes")]
+    b_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None

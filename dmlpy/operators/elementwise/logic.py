@@ -1,0 +1,338 @@
+"""Element-wise logic: operations on bits, comparisons, truth values, and the choice between two elements."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dmlpy.enums import IsInfinityMode
+from dmlpy.markers import In, Out
+from dmlpy.operators.elementwise.common import BinaryDesc, ElementWiseDesc, UnaryDesc
+from dmlpy.structs import Spelled, default
+from dmlpy.support import (
+    ALL_BUT_4_BITS,
+    FLOATS,
+    FLOATS_INTEGERS_TO_32,
+    FLOATS_INTEGERS_TO_64,
+    UINT8,
+    UINT32,
+    UNSIGNED_TO_32,
+    UNSIGNED_TO_64,
+    Since,
+    types,
+)
+from dmlpy.tensors import TensorDesc
+
+TRUTHS = UINT32 | UINT8
+"""The types of a truth value: 1 is true, 0 false."""
+
+_ANY_BITS_FROM_4_1 = (Since("3_0", dims=(1, 8), T=UNSIGNED_TO_32), Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS))
+_SHIFTS = (
+    Since("2_1", dims=4, T=UNSIGNED_TO_32),
+    Since("3_0", dims=(1, 8), T=UNSIGNED_TO_32),
+    Since("4_1", dims=(1, 8), T=UNSIGNED_TO_64),
+)
+_TRUTHS_FROM_1_0 = (Since("1_0", dims=4, T=UINT32), Since("2_0", dims=4, T=TRUTHS), Since("3_0", dims=(1, 8), T=TRUTHS))
+_COMPARISONS_FROM_3_0 = (
+    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, Y=TRUTHS),
+    Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, Y=TRUTHS),
+)
+_COMPARISONS_FROM_1_0 = (
+    Since("1_0", dims=4, T=FLOATS, Y=UINT32),
+    Since("2_0", dims=4, T=FLOATS, Y=TRUTHS),
+    Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, Y=TRUTHS),
+    *_COMPARISONS_FROM_3_0,
+)
+
+
+class ComparisonDesc(ElementWiseDesc):
+    """y = 1 where a and b compare so, else 0."""
+
+    a_tensor: Annotated[TensorDesc, In("*sizes")]
+    b_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Y", required=True)] = None
+
+
+class ElementWiseBitAndDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_AND"):
+    """DML_ELEMENT_WISE_BIT_AND_OPERATOR_DESC: and, bit by bit.
+
+    The raw bits are combined: the type only tells how many there are.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    """
+
+    formula = "y = a & b"
+    support = _ANY_BITS_FROM_4_1
+
+
+class ElementWiseBitCountDesc(ElementWiseDesc, dml="ELEMENT_WISE_BIT_COUNT"):
+    """DML_ELEMENT_WISE_BIT_COUNT_OPERATOR_DESC: how many bits of each element are 1.
+
+    The raw bits are counted: the type only tells how many there are.
+
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes, of a type of its own.
+    """
+
+    formula = "y = the number of bits of x that are 1"
+    support = _ANY_BITS_FROM_4_1
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", TRUTHS, required=True)] = None
+
+
+class ElementWiseBitNotDesc(UnaryDesc, dml="ELEMENT_WISE_BIT_NOT"):
+    """DML_ELEMENT_WISE_BIT_NOT_OPERATOR_DESC: every bit inverted.
+
+    The raw bits are inverted: the type only tells how many there are.
+
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes and type; it may have the input's memory.
+    """
+
+    formula = "y = ~x"
+    support = _ANY_BITS_FROM_4_1
+
+
+class ElementWiseBitOrDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_OR"):
+    """DML_ELEMENT_WISE_BIT_OR_OPERATOR_DESC: or, bit by bit.
+
+    The raw bits are combined: the type only tells how many there are.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    """
+
+    formula = "y = a | b"
+    support = _ANY_BITS_FROM_4_1
+
+
+class ElementWiseBitShiftLeftDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_LEFT"):
+    """DML_ELEMENT_WISE_BIT_SHIFT_LEFT_OPERATOR_DESC: the bits moved up.
+
+    Zeros come in; bits past the type's width are lost. What a shift by that width or more gives is not documented;
+    here 0.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, by how many bits, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    """
+
+    formula = "y = a << b"
+    support = _SHIFTS
+
+
+class ElementWiseBitShiftRightDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_RIGHT"):
+    """DML_ELEMENT_WISE_BIT_SHIFT_RIGHT_OPERATOR_DESC: the bits moved down.
+
+    Zeros come in; bits past the type's width are lost. What a shift by that width or more gives is not documented;
+    here 0.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, by how many bits, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    """
+
+    formula = "y = a >> b"
+    support = _SHIFTS
+
+
+class ElementWiseBitXorDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_XOR"):
+    """DML_ELEMENT_WISE_BIT_XOR_OPERATOR_DESC: exclusive or, bit by bit.
+
+    The raw bits are combined: the type only tells how many there are.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    """
+
+    formula = "y = a ^ b"
+    support = _ANY_BITS_FROM_4_1
+
+
+class ElementWiseIfDesc(ElementWiseDesc, dml="ELEMENT_WISE_IF"):
+    """DML_ELEMENT_WISE_IF_OPERATOR_DESC: the element of one tensor or of another, as a condition says.
+
+    Attributes:
+        condition_tensor: the condition, of the sizes of all: any number but 0 is true; what repeats has strides of 0.
+        a_tensor: a, taken where the condition is true; what repeats has strides of 0.
+        b_tensor: b, taken elsewhere, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type.
+    """
+
+    formula = "y = a where condition != 0, else b"
+    support = (
+        Since("2_0", dims=4, T=types("FLOAT16")),
+        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),
+    )
+
+    condition_tensor: Annotated[TensorDesc, In("*sizes", UINT8)]
+    a_tensor: Annotated[TensorDesc, In("*sizes")]
+    b_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+
+
+class ElementWiseIsInfinityDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_INFINITY"):
+    """DML_ELEMENT_WISE_IS_INFINITY_OPERATOR_DESC: which elements are infinite. NaN is not.
+
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes.
+        infinity_mode: which infinities are asked for; both in Python if left out.
+    """
+
+    formula = "y = 1 where x is an infinity that infinity_mode asks for, else 0"
+    in_place = True
+    support = (Since("2_1", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", UINT8, required=True)] = None
+    infinity_mode: Spelled[IsInfinityMode] = default(IsInfinityMode.EITHER)
+
+
+class ElementWiseIsNaNDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_NAN"):
+    """DML_ELEMENT_WISE_IS_NAN_OPERATOR_DESC: which elements are NaN. Infinities are not.
+
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes.
+    """
+
+    formula = "y = 1 where x is NaN, else 0"
+    support = (Since("2_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", TRUTHS, required=True)] = None
+
+
+class ElementWiseLogicalAndDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_AND"):
+    """DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC: and, of truth values.
+
+    Any number but 0 is true.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    """
+
+    formula = "y = 1 where a != 0 and b != 0, else 0"
+    support = _TRUTHS_FROM_1_0
+
+
+class ElementWiseLogicalEqualsDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_EQUALS"):
+    """DML_ELEMENT_WISE_LOGICAL_EQUALS_OPERATOR_DESC: which elements are equal.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes, of a type of its own.
+    """
+
+    formula = "y = 1 where a == b, else 0"
+    support = _COMPARISONS_FROM_1_0
+
+
+class ElementWiseLogicalGreaterThanDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_GREATER_THAN"):
+    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC: which elements are greater.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes, of a type of its own.
+    """
+
+    formula = "y = 1 where a > b, else 0"
+    support = _COMPARISONS_FROM_1_0
+
+
+class ElementWiseLogicalGreaterThanOrEqualDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"):
+    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL_OPERATOR_DESC: which elements are greater or equal.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes, of a type of its own.
+    """
+
+    formula = "y = 1 where a >= b, else 0"
+    support = _COMPARISONS_FROM_3_0
+
+
+class ElementWiseLogicalLessThanDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_LESS_THAN"):
+    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OPERATOR_DESC: which elements are less.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes, of a type of its own.
+    """
+
+    formula = "y = 1 where a < b, else 0"
+    support = _COMPARISONS_FROM_1_0
+
+
+class ElementWiseLogicalLessThanOrEqualDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL"):
+    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL_OPERATOR_DESC: which elements are less or equal.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes, of a type of its own.
+    """
+
+    formula = "y = 1 where a <= b, else 0"
+    support = _COMPARISONS_FROM_3_0
+
+
+class ElementWiseLogicalNotDesc(UnaryDesc, dml="ELEMENT_WISE_LOGICAL_NOT"):
+    """DML_ELEMENT_WISE_LOGICAL_NOT_OPERATOR_DESC: not, of truth values.
+
+    Attributes:
+        input_tensor: x; any number but 0 is true.
+        output_tensor: y, the input's sizes and type; it may have the input's memory.
+    """
+
+    formula = "y = 1 where x = 0, else 0"
+    support = _TRUTHS_FROM_1_0
+
+
+class ElementWiseLogicalOrDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_OR"):
+    """DML_ELEMENT_WISE_LOGICAL_OR_OPERATOR_DESC: or, of truth values.
+
+    Any number but 0 is true.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    """
+
+    formula = "y = 1 where a != 0 or b != 0, else 0"
+    support = _TRUTHS_FROM_1_0
+
+
+class ElementWiseLogicalXorDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_XOR"):
+    """DML_ELEMENT_WISE_LOGICAL_XOR_OPERATOR_DESC: exclusive or, of truth values.
+
+    Any number but 0 is true.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        b_tensor: b, a's sizes and type; what repeats has strides of 0.
+        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    """
+
+    formula = "y = 1 where exactly one of a and b is not 0, else 0"
+    support = _TRUTHS_FROM_1_0

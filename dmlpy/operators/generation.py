@@ -1,0 +1,163 @@
+"""Operators that make tensors: constants, sequences, diagonals, random bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import DataType, RandomGeneratorType
+from dmlpy.markers import In, Limits, Out, derived
+from dmlpy.problems import Problem
+from dmlpy.sizes import Derived, Sizes
+from dmlpy.structs import Float, Int, Scalar, Spelled, default
+from dmlpy.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, Since
+from dmlpy.tensors import TensorDesc
+
+
+class DiagonalMatrixDesc(OperatorDesc, dml="DIAGONAL_MATRIX"):
+    """DML_DIAGONAL_MATRIX_OPERATOR_DESC: matrices with one value along a diagonal, and 0 elsewhere.
+
+    Attributes:
+        output_tensor: the matrices, of up to two batch dimensions; nothing else tells their sizes.
+        offset: how far the diagonal lies right of the main one, or left of it if negative; one past the edge leaves zeros; 0 in Python if
+            left out.
+        value: what the diagonal holds, cut to an integer in tensors of integers and clipped to their range; 1 in Python if left out.
+    """
+
+    formula = "output[..., y, x] = value where x == y + offset, else 0"
+    support = (
+        Since("2_0", dims=4, T=FLOATS),
+        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        Since("4_0", dims=(2, 4), T=FLOATS_INTEGERS_TO_32),
+        Since("5_1", dims=(2, 4), T=ALL_BUT_4_BITS),
+    )
+
+    output_tensor: Annotated[TensorDesc, Out("*batch output_height output_width")]
+    offset: Int = default(0)
+    value: Float = default(1.0)
+
+
+class DiagonalMatrix1Desc(OperatorDesc, dml="DIAGONAL_MATRIX1"):
+    """DML_DIAGONAL_MATRIX1_OPERATOR_DESC: matrices with one value along a band of diagonals, and the input elsewhere.
+
+    With d = x - y the band is diagonal_fill_begin <= d < diagonal_fill_end. Where begin is above end, it is all but end <= d < begin;
+    where they are equal, it is empty.
+
+    Attributes:
+        input_tensor: what the elements outside the band hold; absent, they are 0.
+        output_tensor: the matrices, of up to two batch dimensions; the input's sizes.
+        value_data_type: the type of value, which is the output's.
+        value: what the band holds.
+        diagonal_fill_begin: the first diagonal of the band: 0 is the main one, 1 the next to the right.
+        diagonal_fill_end: the diagonal after the last of the band.
+    """
+
+    formula = "output[..., y, x] = value where x - y lies in the band, else input[..., y, x]"
+    support = (Since("5_1", dims=(2, 4), T=ALL_BUT_4_BITS),)
+    scalars = {"value": "value_data_type"}
+
+    input_tensor: Annotated[TensorDesc | None, In("*batch output_height output_width")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*batch output_height output_width", required=True)] = None
+    value_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    value: Scalar
+    diagonal_fill_begin: Int
+    diagonal_fill_end: Int
+
+
+class FillValueConstantDesc(OperatorDesc, dml="FILL_VALUE_CONSTANT"):
+    """DML_FILL_VALUE_CONSTANT_OPERATOR_DESC: a tensor of one value.
+
+    Attributes:
+        output_tensor: what is filled, of any sizes; nothing else tells them.
+        value_data_type: the type of value, which is the output's.
+        value: what every element becomes.
+    """
+
+    formula = "output = value"
+    support = (
+        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+    )
+    scalars = {"value": "value_data_type"}
+    in_place = True
+
+    output_tensor: Annotated[TensorDesc, Out("*sizes")]
+    value_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    value: Scalar
+
+
+class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
+    """DML_FILL_VALUE_SEQUENCE_OPERATOR_DESC: a tensor of values at equal distances, counted in row-major order whatever the strides.
+
+    Integers wrap around. So a sequence of an unsigned type may descend: a negative value_delta is kept as the number that wraps to it,
+    -2 of UINT8 as 254. Of floats, each element is the formula's value, rounded once.
+
+    Attributes:
+        output_tensor: what is filled, of any sizes; nothing else tells them.
+        value_data_type: the type of value_start and value_delta, which is the output's.
+        value_start: the first element.
+        value_delta: the distance from one element to the next.
+    """
+
+    formula = "output[i] = value_start + i * value_delta"
+    support = (
+        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+    )
+    scalars = {"value_start": "value_data_type", "value_delta": "value_data_type"}
+    in_place = True
+
+    output_tensor: Annotated[TensorDesc, Out("*sizes")]
+    value_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    value_start: Scalar
+    value_delta: Scalar
+
+    @classmethod
+    def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        values, problems = super()._by_python_name(members)
+        kind, delta = cls._element_type(values.get("value_data_type")), values.get("value_delta")
+        if isinstance(delta, Mapping) and len(delta) == 1:
+            delta = next(iter(delta.values()))
+        unsigned = kind is not None and str(kind).startswith("U") and kind.bits
+        if unsigned and isinstance(delta, int | np.integer) and -(1 << (unsigned - 1)) <= delta < 0:
+            values["value_delta"] = int(delta) + (1 << unsigned)
+        return values, problems
+
+
+class RandomGeneratorDesc(OperatorDesc, dml="RANDOM_GENERATOR"):
+    """DML_RANDOM_GENERATOR_OPERATOR_DESC: random bits of Philox 4x32-10, and the state from which to go on.
+
+    The state is six words, the lowest first: a counter of 128 bits, then a key of 64. The output in row-major order is philox(counter),
+    philox(counter + 1), ..., four words each.
+
+    Attributes:
+        input_state_tensor: the state to start from.
+        output_tensor: 32 random bits in each element, of any sizes; nothing else tells them.
+        output_state_tensor: the state after the last block that was used.
+        type: the generator; PHILOX_4X32_10, the only one, in Python if left out.
+    """
+
+    formula = "output[4i ... 4i + 3] = philox_4x32_10(counter + i, key), output_state = (counter + ceil(elements / 4), key)"
+    support = (Since("3_0", dims=4), Since("4_0", dims=(1, 8)))
+
+    input_state_tensor: Annotated[TensorDesc, In("*ones 6", UINT32)]
+    output_tensor: Annotated[TensorDesc, Out("*sizes", UINT32)]
+    output_state_tensor: Annotated[TensorDesc | None, Out("*ones 6", UINT32)] = None
+    type: Spelled[RandomGeneratorType] = default(RandomGeneratorType.PHILOX_4X32_10)
+
+    @derived("leading dimensions are 1")
+    def ones(self, known: Sizes) -> Sequence[Derived]:
+        return [1] * known["len(ones)"]
+
+    def to_dict(self, *, flat: bool = False) -> dict[str, Any]:
+        """The desc as JSON data in the C spelling, always nested: flat, the operator's `Type` would hide the member of this name.
+
+        Args:
+            flat: without effect.
+        """
+        return super().to_dict()

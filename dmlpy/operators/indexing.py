@@ -1,0 +1,534 @@
+"""Operators that read or write elements by index: gather and scatter, one-hot, the coordinates of what is not zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel
+from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.naming import plural
+from dmlpy.operators.along_axis import AlongAxisDesc
+from dmlpy.sizes import Derived, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.structs import Uint
+from dmlpy.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, Since
+from dmlpy.tensors import MAX_DIMENSION_COUNT, TensorDesc
+
+FROM_3_0 = (
+    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
+    Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, I=INTEGERS_32_AND_64),
+)
+FROM_2_1 = (Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32), *FROM_3_0)
+FROM_1_0 = (Since("1_0", dims=4, T=FLOATS, I=UINT32), *FROM_2_1)
+
+
+def _of_rank(sizes: Sequence[int], dimension_count: int) -> tuple[int, ...]:
+    """A tensor's own sizes, as a run of so many dimensions."""
+    return (*sizes[:dimension_count], *(1 for _ in range(dimension_count - len(sizes))))
+
+
+class PickDesc(OperatorDesc):
+    """What the operators share whose indices pick blocks of a tensor, so that its rank and theirs add up to the result's.
+
+    All tensors have one dimension count; where there are fewer actual dimensions, those in front are padding of size 1.
+    """
+
+    counted: ClassVar[Mapping[str, str]] = {}
+    """The attributes that tell how many dimensions of a tensor are actual, each with the tensor."""
+
+    fewest: ClassVar[int] = 1
+    """The least that these attributes may tell."""
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def input_tensor(self) -> TensorDesc: ...
+        @property
+        def indices_tensor(self) -> TensorDesc: ...
+
+    def picked(self, known: Sizes) -> list[Told]:
+        """The sizes of what is picked, each with the place that it is from, not padded.
+
+        Raises:
+            UnboundSymbolError: the attributes make no sense, or the tensors have no common dimension count.
+        """
+        raise NotImplementedError
+
+    def too_many(self, excess: Sequence[Told]) -> int:
+        """How many of the sizes in front, for which there is no dimension, may not be left out."""
+        return len(excess)
+
+    def padded(self, known: Sizes) -> Sequence[Derived]:
+        """`picked`, with ones in front up to the common dimension count; raises as it does, and where padding dimensions are not 1."""
+        dimension_count, sizes = known["len(sizes)"], self.picked(known)
+        excess = max(len(sizes) - dimension_count, 0)
+        if any(self._wrong_padding(attribute) for attribute in self.counted):
+            raise UnboundSymbolError("picked")  # `padding_dimensions` tells of it
+        if self.too_many(sizes[:excess]):
+            raise UnboundSymbolError("picked")
+        return [Told(1, "a leading one")] * (dimension_count - len(sizes)) + sizes[excess:]
+
+    def common_dimension_count(self, known: Sizes) -> int:
+        """The dimension count of input and indices.
+
+        Raises:
+            UnboundSymbolError: they have none in common.
+        """
+        dimension_count = known["len(sizes)"]
+        if not len(self.input_tensor.sizes) == len(self.indices_tensor.sizes) == dimension_count:
+            raise UnboundSymbolError("len(sizes)")
+        return dimension_count
+
+    @derived("any sizes, in as many dimensions as input_tensor has")
+    def indices(self, known: Sizes) -> Sequence[Derived]:
+        return _of_rank(self.indices_tensor.sizes, known["len(sizes)"])
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        tensors = {slot.field.name: slot.tensor.sizes for slot in self.slots() if slot.tensor is not None}
+        own, most = tensors.pop(field.name, ()), max(map(len, tensors.values()), default=0)
+        if not len(own) < most <= MAX_DIMENSION_COUNT:
+            excess = len(own) - most
+            if excess > 0 and math.prod(own[:excess]) == 1:
+                return f"leave out leading ones: sizes {[*own[excess:]]}"
+            low = [name for name, sizes in tensors.items() if len(sizes) < len(own)]
+            return f"put ones in front of the sizes of {' and '.join(low)}, for {plural(len(own), 'dimension')}" if low else None
+        return f"put ones in front: sizes {[*(1,) * (most - len(own)), *own]}"
+
+    @rule("no more dimensions are actual than a tensor has")
+    def dimension_count_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for attribute, name in self.counted.items():
+            value, dimension_count = getattr(self, attribute), len(getattr(self, name).sizes)
+            if value > dimension_count:
+                yield Breach(attribute, str(value), f"at most {dimension_count}", (f"{name} has {plural(dimension_count, 'dimension')}",))
+
+    def _wrong_padding(self, attribute: str) -> list[int]:
+        """The dimensions of a tensor in front of those that an attribute tells to be actual, where they are not 1."""
+        value, sizes = getattr(self, attribute), getattr(self, self.counted[attribute]).sizes
+        if not self.fewest <= value <= len(sizes):
+            return []  # told already
+        return [axis for axis, size in enumerate(sizes[: len(sizes) - value]) if size > 1]
+
+    @rule("dimensions in front of the actual ones are 1")
+    def padding_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for attribute, name in self.counted.items():
+            value, sizes = getattr(self, attribute), getattr(self, name).sizes
+            wrong = self._wrong_padding(attribute)
+            for axis in wrong:
+                why = (f"{attribute} is {value}: dimensions before the last {value} are padding",)
+                remedy = f"with {attribute}={len(sizes) - wrong[0]} it would count"
+                yield Breach(f"{name}.sizes[{axis}]", str(sizes[axis]), "1", why, remedy)
+
+    @rule("what is picked has no more dimensions than the tensors")
+    def picked_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        dimension_count, sizes = known["len(sizes)"], self.picked(known)
+        too_many = self.too_many(sizes[: max(len(sizes) - dimension_count, 0)])
+        if not too_many:
+            return
+        attribute = next(name for name, tensor in self.counted.items() if tensor == "indices_tensor")
+        value, needed = getattr(self, attribute), dimension_count + too_many
+        why = (f"what is picked has the sizes {[size.value for size in sizes[-needed:]]}", known.why("len(sizes)"))
+        remedy = f"put ones in front of the sizes of every tensor, for {needed} dimensions" if needed <= MAX_DIMENSION_COUNT else None
+        yield Breach(attribute, str(value), f"at most {value - too_many}", why, remedy)
+
+
+class GatherDesc(PickDesc, dml="GATHER"):
+    """DML_GATHER_OPERATOR_DESC: picks slices of a tensor along an axis, one for each index.
+
+    The output's sizes are the input's with those of the actual indices in place of the axis. All tensors have one dimension count, so
+    leading ones are added, or those of the input left out. Of signed types, a negative index counts from the end. An index out of range
+    reads some element of the input; here the nearest along the axis.
+
+    Attributes:
+        input_tensor: the tensor that is read.
+        indices_tensor: which slices to pick; the dimensions before the last index_dimensions are 1.
+        output_tensor: the slices.
+        axis: the dimension of the input that is indexed.
+        index_dimensions: how many dimensions of the indices are actual: up to all of them, 0 for a single index.
+    """
+
+    formula = "output[p..., i..., s...] = input[p..., indices[i...], s...], p the coordinates before axis, s those after it"
+    support = FROM_1_0
+    counted = {"index_dimensions": "indices_tensor"}
+    fewest = 0
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    output_tensor: Annotated[TensorDesc | None, Out("*gathered", required=True)] = None
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    index_dimensions: Uint
+
+    @derived("sizes up to axis, the last index_dimensions of indices, sizes after axis; leading ones added or left out to fit")
+    def gathered(self, known: Sizes) -> Sequence[Derived]:
+        return self.padded(known)
+
+    def picked(self, known: Sizes) -> list[Told]:
+        dimension_count = self.common_dimension_count(known)
+        if not (0 <= self.axis < dimension_count and 0 <= self.index_dimensions <= dimension_count):
+            raise UnboundSymbolError("axis")
+        of_input = [Told(size, f"input_tensor.sizes[{axis}]") for axis, size in enumerate(known.run("sizes"))]
+        of_indices = [Told(size, f"indices_tensor.sizes[{axis}]") for axis, size in enumerate(self.indices_tensor.sizes)]
+        return [*of_input[: self.axis], *of_indices[dimension_count - self.index_dimensions :], *of_input[self.axis + 1 :]]
+
+    def too_many(self, excess: Sequence[Told]) -> int:
+        return next((len(excess) - axis for axis, size in enumerate(excess) if size.value != 1), 0)
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        remedy, dimension_count = super().size_remedy(field, known), len(self.input_tensor.sizes)
+        if remedy is not None:
+            missing = max(len(tensor.sizes) for tensor in self.tensors().values()) - dimension_count
+            return f"{remedy}, and add {missing} to axis" if "input_tensor" in remedy else remedy
+        if field.name != "output_tensor" or self.output_tensor is None:
+            return None
+        fitting = [axis for axis in range(dimension_count) if self._sizes_along(axis) == self.output_tensor.sizes]
+        return f"with axis={fitting[0]} these would be the sizes" if len(fitting) == 1 and fitting[0] != self.axis else None
+
+    def _sizes_along(self, axis: int) -> tuple[int, ...] | None:
+        """The output's sizes if this were the axis; None if there are not enough dimensions for them."""
+        sizes, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        picked = (*sizes[:axis], *indices[len(indices) - self.index_dimensions :], *sizes[axis + 1 :])
+        excess = len(picked) - len(sizes)
+        if excess <= 0:
+            return (1,) * -excess + picked
+        return picked[excess:] if math.prod(picked[:excess]) == 1 else None
+
+
+class GatherElementsDesc(AlongAxisDesc, dml="GATHER_ELEMENTS"):
+    """DML_GATHER_ELEMENTS_OPERATOR_DESC: picks single elements along an axis, one for each index.
+
+    Of signed types, a negative index counts from the end. An index out of range is not defined by the reference; here it reads the nearest
+    element along the axis.
+
+    Attributes:
+        input_tensor: the tensor that is read.
+        indices_tensor: where along the axis each element of the output is from; the input's sizes but along the axis.
+        output_tensor: the elements, the indices' sizes.
+        axis: the dimension that is indexed.
+    """
+
+    formula = "output[c] = input[c with indices[c] along axis]"
+    support = FROM_2_1
+    along_axis = {"indices_tensor": "index_count", "output_tensor": "index_count"}
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    output_tensor: Annotated[TensorDesc | None, Out("*indices", required=True)] = None
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+
+    @derived("sizes, but any length along axis")
+    def indices(self, known: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(known, known["index_count"])
+
+
+class PickNDDesc(PickDesc):
+    """What GATHER_ND, GATHER_ND1 and SCATTER_ND share: the indices' last dimension holds tuples, which point into the input."""
+
+    counted = {"input_dimension_count": "input_tensor", "indices_dimension_count": "indices_tensor"}
+
+    batch: ClassVar[str | None] = None
+    """The attribute that counts batch dimensions, which the tuples do not index."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def input_dimension_count(self) -> int: ...
+        @property
+        def indices_dimension_count(self) -> int: ...
+
+    @property
+    def batch_dimensions(self) -> int:
+        """How many dimensions in front input and indices have in common."""
+        return 0 if self.batch is None else int(getattr(self, self.batch))
+
+    def _counts(self, dimension_count: int) -> tuple[int, int, int]:
+        """Actual dimensions of input and indices, and how many of them are the batch's.
+
+        Raises:
+            UnboundSymbolError: they make no sense.
+        """
+        counts = self.input_dimension_count, self.indices_dimension_count, self.batch_dimensions
+        if not (0 <= counts[2] < min(counts[:2]) and max(counts[:2]) <= dimension_count):
+            raise UnboundSymbolError("input_dimension_count")
+        return counts
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        terms = super().aligned(slot, dimension_count)
+        if terms is None or slot.field.name not in ("indices_tensor", "output_tensor") or not self.batch_dimensions:
+            return terms
+        try:
+            of_input, of_indices, batch = self._counts(dimension_count)
+        except UnboundSymbolError:
+            return terms
+        shared = tuple(Term(1, f"sizes[{dimension_count - of_input + axis}]") for axis in range(batch))
+        actual = of_indices
+        if slot.field.name == "output_tensor":  # the batch is the first of what is picked
+            tuple_size = (self.indices_tensor.sizes or (0,))[-1]
+            actual = of_indices - 1 + of_input - batch - tuple_size
+            if not 1 <= tuple_size <= of_input - batch or actual > dimension_count:
+                return terms
+        start = dimension_count - actual
+        return (*terms[:start], *shared, *terms[start + batch :])
+
+    def picked(self, known: Sizes) -> list[Told]:
+        dimension_count = self.common_dimension_count(known)
+        of_input, of_indices, batch = self._counts(dimension_count)
+        sizes, indices = known.run("sizes"), self.indices_tensor.sizes
+        shared = range(dimension_count - of_input, dimension_count - of_input + batch)
+        tuples = range(dimension_count - of_indices + batch, dimension_count - 1)
+        if not 1 <= indices[-1] <= of_input - batch:
+            raise UnboundSymbolError("indices_tensor")
+        blocks = range(dimension_count - of_input + batch + indices[-1], dimension_count)
+        return [
+            *(Told(sizes[axis], known.why(f"sizes[{axis}]").partition(": ")[2]) for axis in shared),
+            *(Told(indices[axis], f"indices_tensor.sizes[{axis}]") for axis in tuples),
+            *(Told(sizes[axis], f"input_tensor.sizes[{axis}]") for axis in blocks),
+        ]
+
+    @rule("a tuple of indices has no more of them than the input has dimensions to index")
+    def tuple_size(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        dimension_count = self.common_dimension_count(known)
+        of_input, _, batch = self._counts(dimension_count)
+        size = self.indices_tensor.sizes[-1]
+        if size > of_input - batch:
+            minus = f" - {batch} of the batch" if batch else ""
+            why = (f"the last dimension holds tuples, which index {plural(of_input, 'dimension')}{minus} of input_tensor",)
+            yield Breach(f"indices_tensor.sizes[{dimension_count - 1}]", str(size), f"1 to {of_input - batch}", why)
+
+
+class GatherNDDesc(PickNDDesc, dml="GATHER_ND"):
+    """DML_GATHER_ND_OPERATOR_DESC: picks blocks of a tensor, one for each tuple of indices.
+
+    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and picks what lies there. The
+    output's sizes are those of the actual indices but the last, then those of a block, with ones in front. Of signed types, a negative
+    index counts from the end. An index out of range is not defined by the reference; here the nearest in its dimension is read.
+
+    Attributes:
+        input_tensor: the tensor that is read; the dimensions before the last input_dimension_count are 1.
+        indices_tensor: the tuples; the dimensions before the last indices_dimension_count are 1.
+        output_tensor: the blocks.
+        input_dimension_count: how many dimensions of the input are actual, at least 1.
+        indices_dimension_count: how many dimensions of the indices are actual, at least 1.
+    """
+
+    formula = "output[i..., s...] = input[indices[i..., 0], indices[i..., 1], ..., s...]"
+    support = FROM_2_1
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    output_tensor: Annotated[TensorDesc | None, Out("*gathered", required=True)] = None
+    input_dimension_count: Annotated[Uint, Limits(least=1)]
+    indices_dimension_count: Annotated[Uint, Limits(least=1)]
+
+    @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
+    def gathered(self, known: Sizes) -> Sequence[Derived]:
+        return self.padded(known)
+
+
+class GatherND1Desc(PickNDDesc, dml="GATHER_ND1"):
+    """DML_GATHER_ND1_OPERATOR_DESC: picks blocks of a tensor, one for each tuple of indices, for each entry of a batch.
+
+    The last dimension of the indices holds tuples; each indexes the actual dimensions of the input after those of the batch and picks what
+    lies there. The output's sizes are those of the actual indices but the last, then those of a block, with ones in front. Of signed
+    types, a negative index counts from the end. An index out of range is not defined by the reference; here the nearest in its dimension is
+    read.
+
+    Attributes:
+        input_tensor: the tensor that is read; the dimensions before the last input_dimension_count are 1.
+        indices_tensor: the tuples; the dimensions before the last indices_dimension_count are 1, the first actual ones the input's batch.
+        output_tensor: the blocks.
+        input_dimension_count: how many dimensions of the input are actual, at least 1.
+        indices_dimension_count: how many dimensions of the indices are actual, at least 1.
+        batch_dimension_count: how many of these, the first ones of input and indices, are a batch; 0 is no batch.
+    """
+
+    formula = "output[b..., i..., s...] = input[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., s...]"
+    support = FROM_3_0
+    batch = "batch_dimension_count"
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    output_tensor: Annotated[TensorDesc | None, Out("*gathered", required=True)] = None
+    input_dimension_count: Annotated[Uint, Limits(least=1)]
+    indices_dimension_count: Annotated[Uint, Limits(least=1)]
+    batch_dimension_count: Uint
+
+    @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
+    def gathered(self, known: Sizes) -> Sequence[Derived]:
+        return self.padded(known)
+
+    @rule("the batch leaves a dimension of the input to index, and one of the indices for tuples")
+    def batch_dimension_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        least = min(self.input_dimension_count, self.indices_dimension_count)
+        if self.batch_dimension_count >= least > 0:
+            why = (f"input_dimension_count is {self.input_dimension_count}, indices_dimension_count {self.indices_dimension_count}",)
+            yield Breach("batch_dimension_count", str(self.batch_dimension_count), f"0 to {least - 1}", why)
+
+
+class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
+    """DML_NONZERO_COORDINATES_OPERATOR_DESC: the coordinates of all elements that are not zero, in row-major order.
+
+    What the coordinates hold behind the last that is counted is not defined; here zeros. The dimension counts of the three tensors are
+    their own.
+
+    Attributes:
+        input_tensor: what is searched; +0 and -0 are zero, NaN is not.
+        output_count_tensor: how many elements are not zero, one element.
+        output_coordinates_tensor: a row of coordinates for each element of the input. A row holds those in the last dimensions: at least
+            as many as the input has without leading ones, at most as many as it has.
+    """
+
+    formula = "output_coordinates[k] = coordinates of the k-th element of input that is not 0, for k < output_count"
+    support = (
+        Since("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        Since("4_0", dims=(1, 8), dims_of={"output_coordinates_tensor": (2, 8)}, T=FLOATS_INTEGERS_TO_32),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_count_tensor: Annotated[TensorDesc | None, Out("*ones", UINT32, required=True)] = None
+    output_coordinates_tensor: Annotated[
+        TensorDesc | None, Out("*leading_ones input_element_count coordinate_size", UINT32, required=True)
+    ] = None
+
+    @derived("1 in each dimension")
+    def ones(self, known: Sizes) -> Sequence[Derived]:
+        return [1] * (len(self.output_count_tensor.sizes) if self.output_count_tensor is not None else known["len(sizes)"])
+
+    @derived("1 in each dimension before the last two")
+    def leading_ones(self, known: Sizes) -> Sequence[Derived]:
+        tensor = self.output_coordinates_tensor
+        return [1] * ((len(tensor.sizes) if tensor is not None else known["len(sizes)"]) - 2)
+
+    @derived("the product of sizes")
+    def input_element_count(self, known: Sizes) -> Derived:
+        sizes = known.run("sizes")
+        return Told(math.prod(sizes), " * ".join(map(str, sizes)))
+
+    @derived("len(sizes), or less by leading ones")
+    def coordinate_size(self, known: Sizes) -> Derived:
+        if self.output_coordinates_tensor is not None:
+            raise UnboundSymbolError("coordinate_size")  # a range of sizes is right
+        return known["len(sizes)"]
+
+    @rule("a row holds as many coordinates as the input has dimensions, without some or all leading ones")
+    def coordinate_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        tensor, sizes = self.output_coordinates_tensor, known.run("sizes")
+        effective = next((len(sizes) - axis for axis, size in enumerate(sizes) if size != 1), 0)
+        least = max(effective, 1)
+        if tensor is not None and len(tensor.sizes) >= 2 and not least <= tensor.sizes[-1] <= len(sizes):
+            expected = f"{least} to {len(sizes)}" if least < len(sizes) else str(least)
+            why = (f"input_tensor has {plural(len(sizes), 'dimension')}, {effective} without leading ones",)
+            remedy = self._order_remedy(tensor, known)
+            yield Breach(f"output_coordinates_tensor.sizes[{len(tensor.sizes) - 1}]", str(tensor.sizes[-1]), expected, why, remedy)
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        tensor = self.output_coordinates_tensor
+        return self._order_remedy(tensor, known) if tensor is not None and field.name == "output_coordinates_tensor" else None
+
+    def _order_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
+        sizes = [*tensor.sizes[:-2], *reversed(tensor.sizes[-2:])]
+        if sizes == [*(1,) * (len(sizes) - 2), known.get("input_element_count"), known.get("len(sizes)")]:
+            return f"a row is an element's, other than in ONNX's NonZero: sizes {sizes}"
+        return None
+
+
+class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
+    """DML_ONE_HOT_OPERATOR_DESC: sequences along an axis that hold one value where an index points, and another one elsewhere.
+
+    An index out of range leaves its sequence without the value. Of signed types, a negative index counts from the end. The reference
+    demands one dimension count of all tensors; that of the values is not checked, as ONNX Runtime always gives them four dimensions.
+
+    Attributes:
+        indices_tensor: where each sequence holds the value: the output's sizes, but 1 along the axis.
+        values_tensor: what the other elements hold, then the value itself; any sizes of at least two elements, of which the rest is unused,
+            in any number of dimensions.
+        output_tensor: the sequences, of any length; nothing else tells it.
+        axis: the dimension along which a sequence lies.
+    """
+
+    formula = "output[c] = values[1] where c along axis is indices[c with 0 along axis], else values[0]"
+    support = (
+        Since("2_0", dims=4, T=FLOATS, I=UINT32),
+        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32),
+        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
+        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, I=INTEGERS_32_AND_64),
+    )
+    along_axis = {"indices_tensor": "1"}
+
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    values_tensor: Annotated[TensorDesc, In("*values")]
+    output_tensor: Annotated[TensorDesc, Out("*sizes")]
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+
+    @derived("sizes, but 1 along axis")
+    def indices(self, known: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(known, 1)
+
+    @rule("there are two values at least: that of the other elements, then that of the index")
+    def values_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        count = math.prod(self.values_tensor.sizes)
+        if count < 2:
+            why = ("the first is what most elements hold, the second what the indices set",)
+            yield Breach("values_tensor.sizes", plural(count, "element"), "at least 2 elements", why)
+
+
+class ScatterDesc(AlongAxisDesc, dml="SCATTER"):
+    """DML_SCATTER_OPERATOR_DESC: copies a tensor and replaces single elements along an axis, one for each index.
+
+    Two indices of one element are invalid: which of them wins is not defined; here the last in row-major order. Of signed types, a negative
+    index counts from the end. An index out of range is not defined either; here it writes nothing. The header also calls the operator
+    DML_OPERATOR_SCATTER_ELEMENTS. Its page has types for feature level 1_0, but 2_0 brought it.
+
+    Attributes:
+        input_tensor: what is copied.
+        indices_tensor: which element along the axis each update replaces; the input's sizes but along the axis.
+        updates_tensor: what is written, the indices' sizes.
+        output_tensor: the result, the input's sizes.
+        axis: the dimension that is indexed.
+    """
+
+    formula = "output = input, then output[c with indices[c] along axis] = updates[c]"
+    support = FROM_1_0
+    since = "2_0"
+    along_axis = {"indices_tensor": "index_count", "updates_tensor": "index_count"}
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    updates_tensor: Annotated[TensorDesc, In("*indices")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+
+    @derived("sizes, but any length along axis")
+    def indices(self, known: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(known, known["index_count"])
+
+
+class ScatterNDDesc(PickNDDesc, dml="SCATTER_ND"):
+    """DML_SCATTER_ND_OPERATOR_DESC: copies a tensor and replaces blocks of it, one for each tuple of indices.
+
+    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and replaces what lies there. Two
+    tuples of one place are invalid: which of them wins is not defined; here the last in row-major order. Of signed types, a negative index
+    counts from the end. An index out of range is not defined by the reference; here its tuple writes nothing.
+
+    Attributes:
+        input_tensor: what is copied; the dimensions before the last input_dimension_count are 1.
+        indices_tensor: the tuples; the dimensions before the last indices_dimension_count are 1.
+        updates_tensor: the blocks: the actual sizes of the indices but the last, then those of a block, with ones in front.
+        output_tensor: the result, the input's sizes.
+        input_dimension_count: how many dimensions of the input are actual, at least 1.
+        indices_dimension_count: how many dimensions of the indices are actual, at least 1.
+    """
+
+    formula = "output = input, then output[indices[i..., 0], indices[i..., 1], ..., s...] = updates[i..., s...]"
+    support = FROM_2_1
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    updates_tensor: Annotated[TensorDesc, In("*updates")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    input_dimension_count: Annotated[Uint, Limits(least=1)]
+    indices_dimension_count: Annotated[Uint, Limits(least=1)]
+
+    @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
+    def updates(self, known: Sizes) -> Sequence[Derived]:
+        return self.padded(known)

@@ -1,0 +1,145 @@
+"""The matrix product: GEMM, general matrix multiplication."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Annotated
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel, MatrixTransform
+from dmlpy.markers import Breach, In, Out, TensorField, rule
+from dmlpy.operators.activation import FusedFunction, unfusable_function
+from dmlpy.sizes import Sizes, Term, parse
+from dmlpy.structs import Float, Spelled, default
+from dmlpy.support import FLOATS, Since
+from dmlpy.tensors import TensorDesc
+
+
+class MatrixProductDesc(OperatorDesc):
+    """A product of two matrices, for each entry of a batch."""
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def a_tensor(self) -> TensorDesc: ...
+        @property
+        def b_tensor(self) -> TensorDesc: ...
+        @property
+        def output_tensor(self) -> TensorDesc | None: ...
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        tensor: TensorDesc | None = getattr(self, field.name)
+        if tensor is None or not field.marker.terms[0].run:
+            return super().size_remedy(field, known)
+        if len(tensor.sizes) > 4:
+            return self._folded(tensor)
+        if len(tensor.sizes) == 1 and field.name in ("a_tensor", "b_tensor"):
+            return f"a column is sizes {[*tensor.sizes, 1]}" if field.name == "b_tensor" else None
+        return _repeated(tensor, known.infer(self.terms(field)))
+
+    def _folded(self, tensor: TensorDesc) -> str | None:
+        """How to give tensors of more than 4 dimensions: the leading ones folded into one, if the strides of every tensor allow it."""
+        others = [own for own in self.tensors().values() if len(own.sizes) == len(tensor.sizes)]
+        batch = tuple(max(column) for column in zip(*(own.sizes[:-2] for own in others), strict=True))
+        folded = _folded(tensor, batch)
+        if folded is None or None in [_folded(own, batch) for own in others]:
+            return None
+        sizes, strides = folded
+        if all(own.is_packed and own.sizes[:-2] == batch for own in others):
+            return f"fold the leading dimensions of every tensor, as all are packed: sizes {sizes} here"
+        return f"fold the leading dimensions of every tensor: sizes {sizes}, strides {strides} here"
+
+
+def _folded(tensor: TensorDesc, batch: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """Sizes and strides of a tensor, repeated to a batch, with all dimensions but the last three as one; None if no stride steps so."""
+    fits = all(size in (1, most) for size, most in zip(tensor.sizes, batch, strict=False))
+    if not fits or len(tensor.element_strides) != len(tensor.sizes):
+        return None
+    sizes = (*batch, *tensor.sizes[-2:])
+    strides = [stride if own == size else 0 for own, size, stride in zip(tensor.sizes, sizes, tensor.element_strides, strict=True)]
+    steps = [(size, stride) for size, stride in zip(sizes[:-3], strides, strict=False) if size > 1] or [(1, 0)]
+    if any(outer != size * inner for (_, outer), (size, inner) in pairwise(steps)):
+        return None
+    return [math.prod(sizes[:-3]), *sizes[-3:]], [steps[-1][1], *strides[-3:]]
+
+
+def _repeated(tensor: TensorDesc, wanted: Sequence[int] | None) -> str | None:
+    """How to repeat a tensor along the dimensions where it has size 1, or none, and others are wanted; None if it has another size."""
+    if wanted is None or len(tensor.sizes) > len(wanted) or len(tensor.element_strides) != len(tensor.sizes):
+        return None
+    missing = len(wanted) - len(tensor.sizes)
+    sizes, strides = (1,) * missing + tensor.sizes, (0,) * missing + tensor.element_strides
+    if sizes == tuple(wanted) or any(size not in (1, other) for size, other in zip(sizes, wanted, strict=True)):
+        return None
+    steps = [0 if size == 1 else stride for size, stride in zip(sizes, strides, strict=True)]
+    return f"strides of 0 repeat it: sizes {list(wanted)}, strides {steps}"
+
+
+class GEMMDesc(MatrixProductDesc, dml="GEMM"):
+    """DML_GEMM_OPERATOR_DESC: the product of two matrices, for each entry of a batch.
+
+    A beta of 0 multiplies C like any other: what is not finite there gives NaN. A fused SOFTMAX is that of each row of the result.
+
+    Attributes:
+        a_tensor: A, M rows and K columns, or K rows and M columns if trans_a says TRANSPOSE.
+        b_tensor: B, K rows and N columns, or N rows and K columns if trans_b says TRANSPOSE.
+        c_tensor: C, of the output's sizes (a shared row or column has strides of 0); absent, nothing is added.
+        output_tensor: the result, M rows and N columns.
+        trans_a: whether A is transposed first.
+        trans_b: whether B is transposed first.
+        alpha: what the product is multiplied by.
+        beta: what C is multiplied by.
+        fused_activation: f, a function without tensors; absent, the result is not changed further.
+    """
+
+    formula = "output = f(alpha * A B + beta * C)"
+    support = (Since("1_0", dims=4, T=FLOATS), Since("4_0", dims=(2, 4), T=FLOATS))
+
+    a_tensor: Annotated[TensorDesc, In("*batch m k")]
+    b_tensor: Annotated[TensorDesc, In("*batch k n")]
+    c_tensor: Annotated[TensorDesc | None, In("*batch m n")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*batch m n", required=True)] = None
+    trans_a: Spelled[MatrixTransform] = default(MatrixTransform.NONE)
+    trans_b: Spelled[MatrixTransform] = default(MatrixTransform.NONE)
+    alpha: Float = default(1.0)
+    beta: Float = default(1.0)
+    fused_activation: FusedFunction = default(None)
+
+    def terms(self, field: TensorField) -> tuple[Term, ...]:
+        transposed = {"a_tensor": self.trans_a, "b_tensor": self.trans_b}.get(field.name)
+        if transposed is MatrixTransform.TRANSPOSE:
+            return parse("*batch k m" if field.name == "a_tensor" else "*batch n k")
+        return field.marker.terms
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        return super().size_remedy(field, known) or self._transforms()
+
+    def _transforms(self) -> str | None:
+        """The transforms with which the sizes agree, if those given do not and one other choice does."""
+        a, b, c = self.a_tensor.sizes, self.b_tensor.sizes, self.output_tensor or self.c_tensor
+        if len(a) < 2 or len(b) < 2:
+            return None
+        fitting = []
+        for trans_a, trans_b in product(MatrixTransform, repeat=2):
+            m, k = a[-2:] if trans_a is MatrixTransform.NONE else a[:-3:-1]
+            inner, n = b[-2:] if trans_b is MatrixTransform.NONE else b[:-3:-1]
+            if k == inner and (c is None or c.sizes[-2:] == (m, n)):
+                fitting.append((trans_a, trans_b))
+        if len(fitting) != 1 or fitting == [(self.trans_a, self.trans_b)]:
+            return None
+        changed = [f"{name} {fit}" for name, fit in zip(("trans_a", "trans_b"), fitting[0], strict=True) if fit is not getattr(self, name)]
+        return f"{' and '.join(changed)} {'fits' if len(changed) == 1 else 'fit'} these sizes"
+
+    @rule("the fused function is one that DirectML fuses into GEMM: element-wise, from 6_0 on CLIP, from 6_1 on SOFTMAX")
+    def fused_function(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        also = {"ELEMENT_WISE_CLIP": "6_0", "ACTIVATION_SOFTMAX": "6_1", "ACTIVATION_SOFTMAX1": "6_1"}
+        yield from unfusable_function("fused_activation", self.fused_activation, level, also)
+
+    @rule("the axes of a fused SOFTMAX1 are dimensions of the output")
+    def fused_axes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        count = len((self.output_tensor or self.a_tensor).sizes)
+        for index, axis in enumerate(getattr(self.fused_activation, "axes", ())):
+            if not 0 <= axis < count:
+                yield Breach(f"fused_activation.axes[{index}]", str(axis), f"a dimension of the output, 0 to {count - 1}")

@@ -1,0 +1,273 @@
+"""Operators that move blocks of an image: into its channels and back, into columns and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import DepthSpaceOrder, FeatureLevel
+from dmlpy.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.operators.windows import SlidingDesc
+from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.structs import Spelled, Uint, Uints
+from dmlpy.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
+from dmlpy.tensors import MAX_DIMENSION_COUNT, TensorDesc
+
+FROM_2_1 = (Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32), Since("5_0", dims=4, T=ALL_BUT_4_BITS))
+FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), *FROM_2_1)
+
+INPUT_IMAGE = "batch_count input_channel_count input_height input_width"
+OUTPUT_IMAGE = "batch_count output_channel_count output_height output_width"
+
+
+class BlockSizeDesc(OperatorDesc):
+    """What the operators share that move square blocks between an image and its channels."""
+
+    in_blocks: ClassVar[Mapping[str, int]] = {}
+    """The sizes of the input that are cut into blocks, each with the power of the block size that divides it."""
+
+    input_tensor: Annotated[TensorDesc, In(INPUT_IMAGE)]
+    output_tensor: Annotated[TensorDesc | None, Out(OUTPUT_IMAGE, required=True)] = None
+    block_size: Annotated[Uint, Limits(least=1)]
+
+    def _times(self, known: Sizes, symbol: str, power: int = 1) -> Told:
+        """A size of the input, times a power of the block size.
+
+        Raises:
+            UnboundSymbolError: the block size makes no sense, or the input is not a whole number of blocks.
+        """
+        self._check_blocks(known)
+        names, factors = [symbol, *["block_size"] * power], [known[symbol], *[self.block_size] * power]
+        return Told(known[symbol] * self.block_size**power, f"{' * '.join(names)} = {' * '.join(map(str, factors))}")
+
+    def _divided(self, known: Sizes, symbol: str) -> Told:
+        """A size of the input in blocks; raises as `_times`."""
+        self._check_blocks(known)
+        power, size = self.in_blocks[symbol], known[symbol]
+        name, number = ("block_size", f"{self.block_size}") if power == 1 else (f"block_size^{power}", f"{self.block_size}^{power}")
+        return Told(size // self.block_size**power, f"{symbol} / {name} = {size} / {number}")
+
+    def _check_blocks(self, known: Sizes) -> None:
+        # Where this raises, Limits or `whole_blocks` tell of it.
+        sizes = self.in_blocks.items()
+        if not 1 <= self.block_size <= MAX_SIZE or any(known[symbol] % self.block_size**power for symbol, power in sizes):
+            raise UnboundSymbolError("block_size")
+
+    @rule("what is cut into blocks holds a whole number of them")
+    def whole_blocks(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        symbols = [term.symbol for term in parse(INPUT_IMAGE)]
+        for symbol, power in self.in_blocks.items() if 1 <= self.block_size <= MAX_SIZE else ():
+            size, divisor = known[symbol], self.block_size**power
+            if divisor > size:
+                divides = "that divides" if power == 1 else "whose square divides"
+                yield Breach("block_size", str(self.block_size), f"a number {divides} {size}", (known.why(symbol),))
+            elif size % divisor:
+                why = (f"block_size is {self.block_size}",)
+                yield Breach(f"input_tensor.sizes[{symbols.index(symbol)}]", str(size), f"a multiple of {divisor}", why)
+
+
+class DepthToSpaceBaseDesc(BlockSizeDesc):
+    """What DEPTH_TO_SPACE and DEPTH_TO_SPACE1 share."""
+
+    in_blocks = {"input_channel_count": 2}
+
+    @derived("input_channel_count / (block_size * block_size)")
+    def output_channel_count(self, known: Sizes) -> Derived:
+        return self._divided(known, "input_channel_count")
+
+    @derived("input_height * block_size")
+    def output_height(self, known: Sizes) -> Derived:
+        return self._times(known, "input_height")
+
+    @derived("input_width * block_size")
+    def output_width(self, known: Sizes) -> Derived:
+        return self._times(known, "input_width")
+
+
+class DepthToSpaceDesc(DepthToSpaceBaseDesc, dml="DEPTH_TO_SPACE"):
+    """DML_DEPTH_TO_SPACE_OPERATOR_DESC: moves channels into blocks of the image, the inverse of SPACE_TO_DEPTH.
+
+    The same as DEPTH_TO_SPACE1 with the order DEPTH_COLUMN_ROW.
+
+    Attributes:
+        input_tensor: the image; its channels are a multiple of block_size * block_size.
+        output_tensor: the image with larger sides and fewer channels.
+        block_size: the side of a block, at least 1.
+    """
+
+    formula = "output[n, c, h * B + by, w * B + bx] = input[n, (by * B + bx) * C + c, h, w], B = block_size, C = output_channel_count"
+    support = FROM_1_0
+
+
+class DepthToSpace1Desc(DepthToSpaceBaseDesc, dml="DEPTH_TO_SPACE1"):
+    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: moves channels into blocks of the image, the inverse of SPACE_TO_DEPTH1.
+
+    Attributes:
+        input_tensor: the image; its channels are a multiple of block_size * block_size.
+        output_tensor: the image with larger sides and fewer channels.
+        block_size: the side of a block, at least 1.
+        order: how the input's channels are counted: k = (by * B + bx) * C + c for DEPTH_COLUMN_ROW, (c * B + by) * B + bx for
+            COLUMN_ROW_DEPTH.
+    """
+
+    formula = "output[n, c, h * B + by, w * B + bx] = input[n, k, h, w], B = block_size, k by order"
+    support = FROM_2_1
+
+    order: Spelled[DepthSpaceOrder]
+
+
+class SpaceToDepthBaseDesc(BlockSizeDesc):
+    """What SPACE_TO_DEPTH and SPACE_TO_DEPTH1 share."""
+
+    in_blocks = {"input_height": 1, "input_width": 1}
+
+    @derived("input_channel_count * block_size * block_size")
+    def output_channel_count(self, known: Sizes) -> Derived:
+        return self._times(known, "input_channel_count", 2)
+
+    @derived("input_height / block_size")
+    def output_height(self, known: Sizes) -> Derived:
+        return self._divided(known, "input_height")
+
+    @derived("input_width / block_size")
+    def output_width(self, known: Sizes) -> Derived:
+        return self._divided(known, "input_width")
+
+
+class SpaceToDepthDesc(SpaceToDepthBaseDesc, dml="SPACE_TO_DEPTH"):
+    """DML_SPACE_TO_DEPTH_OPERATOR_DESC: moves blocks of the image into channels, the inverse of DEPTH_TO_SPACE.
+
+    The same as SPACE_TO_DEPTH1 with the order DEPTH_COLUMN_ROW.
+
+    Attributes:
+        input_tensor: the image; height and width are multiples of block_size.
+        output_tensor: the image with smaller sides and more channels.
+        block_size: the side of a block, at least 1.
+    """
+
+    formula = "output[n, (by * B + bx) * C + c, h, w] = input[n, c, h * B + by, w * B + bx], B = block_size, C = input_channel_count"
+    support = FROM_1_0
+
+
+class SpaceToDepth1Desc(SpaceToDepthBaseDesc, dml="SPACE_TO_DEPTH1"):
+    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: moves blocks of the image into channels, the inverse of DEPTH_TO_SPACE1.
+
+    Attributes:
+        input_tensor: the image; height and width are multiples of block_size.
+        output_tensor: the image with smaller sides and more channels.
+        block_size: the side of a block, at least 1.
+        order: how the output's channels are counted: k = (by * B + bx) * C + c for DEPTH_COLUMN_ROW, (c * B + by) * B + bx for
+            COLUMN_ROW_DEPTH.
+    """
+
+    formula = "output[n, k, h, w] = input[n, c, h * B + by, w * B + bx], B = block_size, k by order"
+    support = FROM_2_1
+
+    order: Spelled[DepthSpaceOrder]
+
+
+class ColumnsDesc(SlidingDesc):
+    """What FOLD and UNFOLD share: an image, and columns that each hold one of its sliding blocks."""
+
+    c_counts = {"DimensionCount": ("window_sizes", "strides", "dilations", "start_padding", "end_padding")}
+    # The reference's table of types is empty; these are those of its examples, and their half.
+    support = (Since("6_4", dims=(3, 8), T=FLOATS),)
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def window_sizes(self) -> tuple[int, ...]: ...
+
+    @cached_property
+    def rank(self) -> int:
+        return min(super().rank, MAX_DIMENSION_COUNT)  # of arrays that have more entries, each is told
+
+    def window_lengths(self, known: Sizes) -> Sequence[int]:
+        return self.window_sizes
+
+    def window_place(self, axis: int) -> str:
+        return f"window_sizes[{axis}]"
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        if slot.field.name == self.positioned and dimension_count > 3:
+            # The reference also has the columns with as many dimensions as the image: the others are leading ones.
+            return (Term(1),) * (dimension_count - 3) + slot.field.marker.terms
+        return super().aligned(slot, dimension_count)
+
+    @derived("channel_count * the product of window_sizes")
+    def column_size(self, known: Sizes) -> Derived:
+        factors = [known["channel_count"], *(window.length for window in self.windows(known))]
+        return Told(math.prod(factors), " * ".join(map(str, factors)))
+
+    @derived("the product of (spatial + start_padding + end_padding - (1 + (window_sizes - 1) * dilations)) // strides + 1")
+    def block_count(self, known: Sizes) -> Derived:
+        windows = self.windows(known)
+        if any(window.positions < 1 for window in windows):
+            raise UnboundSymbolError("window_sizes")  # `window_fits` tells of it
+        return Told(math.prod(window.positions for window in windows), " * ".join(f"({window.formula()})" for window in windows))
+
+    def _channels_agree(self, slid: int, positioned: int) -> bool:
+        return False  # columns have no channels of their own
+
+
+class FoldDesc(ColumnsDesc, dml="FOLD"):
+    """DML_FOLD_OPERATOR_DESC: adds up sliding blocks, a column each, to an image. The transpose of UNFOLD.
+
+    Columns count the blocks' positions in row-major order; a column's elements count channels, then places in the block, also in that
+    order. What falls outside the image is dropped. No member but the output tells the image's sizes. The reference names no element
+    types: FLOAT32 and FLOAT16 are taken. Columns may have leading dimensions of 1.
+
+    Attributes:
+        input_tensor: the columns, each a block of all channels.
+        output_tensor: the image: 1 to 6 spatial dimensions.
+        window_sizes: a block's sizes, for each spatial dimension, at least 1.
+        strides: the step from one block to the next, at least 1.
+        dilations: the step from one element of a block to the next, at least 1.
+        start_padding: how far blocks reach out of the image before its first element.
+        end_padding: how far they reach out after its last.
+    """
+
+    formula = "output[n, c, position * strides + w * dilations - start_padding] += input[n, (c, w), position]"
+    ranked = ("output_tensor",)
+    slid_over = "output_tensor"
+    positioned = "input_tensor"
+
+    input_tensor: Annotated[TensorDesc, In("batch_count column_size block_count")]
+    output_tensor: Annotated[TensorDesc, Out("batch_count channel_count *spatial")]
+    window_sizes: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    start_padding: Uints
+    end_padding: Uints
+
+
+class UnfoldDesc(ColumnsDesc, dml="UNFOLD"):
+    """DML_UNFOLD_OPERATOR_DESC: copies sliding blocks of an image into columns. The transpose of FOLD.
+
+    Columns count the blocks' positions in row-major order; a column's elements count channels, then places in the block, also in that
+    order. Outside the image there are zeros. The reference names no element types: FLOAT32 and FLOAT16 are taken. Columns may have
+    leading dimensions of 1.
+
+    Attributes:
+        input_tensor: the image: 1 to 6 spatial dimensions.
+        output_tensor: the columns, each a block of all channels.
+        window_sizes: a block's sizes, for each spatial dimension, at least 1.
+        strides: the step from one block to the next, at least 1.
+        dilations: the step from one element of a block to the next, at least 1.
+        start_padding: zeros before the image's first element.
+        end_padding: zeros after its last.
+    """
+
+    formula = "output[n, (c, w), position] = input[n, c, position * strides + w * dilations - start_padding]"
+    ranked = ("input_tensor",)
+
+    input_tensor: Annotated[TensorDesc, In("batch_count channel_count *spatial")]
+    output_tensor: Annotated[TensorDesc | None, Out("batch_count column_size block_count", required=True)] = None
+    window_sizes: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    start_padding: Uints
+    end_padding: Uints

@@ -1,0 +1,214 @@
+"""Operators that copy elements: to another type, side by side, in another order, over and over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from dmlpy.descs import OperatorDesc, TensorDescs
+from dmlpy.enums import FeatureLevel
+from dmlpy.markers import Breach, In, Limits, Out, derived, rule
+from dmlpy.operators.along_axis import AlongAxisDesc
+from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Told, UnboundSymbolError
+from dmlpy.structs import Uint, Uints
+from dmlpy.support import (
+    ALL_BUT_4_BITS,
+    FLOATS,
+    FLOATS_INTEGERS_TO_32,
+    FLOATS_INTEGERS_TO_64,
+    UINT32,
+    UNSIGNED_32_AND_64,
+    Since,
+    types,
+)
+from dmlpy.tensors import TensorDesc
+
+FLOATS_INTEGERS_16_AND_32 = FLOATS | types("INT32", "INT16", "UINT32", "UINT16")
+FLOATS_INTEGERS_8_AND_16 = FLOATS | types("INT16", "INT8", "UINT16", "UINT8")
+
+
+class CastDesc(OperatorDesc, dml="CAST"):
+    """DML_CAST_OPERATOR_DESC: converts each element to the output's type, by value.
+
+    As with a static_cast of C++: from a float to an integer the fraction is dropped, integers wrap around in smaller ones. Floats that an
+    integer type cannot hold are not defined by the reference: here they become the nearest number of the type, and NaN becomes 0.
+
+    Attributes:
+        input_tensor: what is converted, of any sizes.
+        output_tensor: the result, the input's sizes; its type says what to convert to.
+    """
+
+    formula = "output = static_cast<type of output>(input)"
+    support = (
+        Since("1_0", dims=4, T=FLOATS_INTEGERS_8_AND_16, U=FLOATS_INTEGERS_8_AND_16),
+        Since("3_0", dims=4, T=FLOATS_INTEGERS_TO_64, U=FLOATS_INTEGERS_TO_64),
+        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, U=FLOATS_INTEGERS_TO_64),
+        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, U=ALL_BUT_4_BITS),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc, Out("*sizes", "U")]
+
+
+class JoinDesc(AlongAxisDesc, dml="JOIN"):
+    """DML_JOIN_OPERATOR_DESC: puts tensors one after the other along an axis, the inverse of SPLIT.
+
+    Attributes:
+        input_tensors: the parts in order, at least one; they may differ along the axis only.
+        output_tensor: the whole: the inputs' sizes, added up along the axis.
+        axis: the dimension along which the parts lie one after the other.
+    """
+
+    formula = "output = input[0] | input[1] | ... along axis"
+    c_counts = {"InputCount": "input_tensors"}
+    support = (
+        Since("1_0", dims=4, T=FLOATS_INTEGERS_16_AND_32),
+        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        Since("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+    )
+    along_axis = {"input_tensors": "length", "output_tensor": "joined_length"}
+
+    input_tensors: Annotated[TensorDescs, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*joined", required=True)] = None
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+
+    @derived("the sum of the inputs' sizes along axis")
+    def joined_length(self, known: Sizes) -> Derived:
+        lengths = _lengths(self.input_tensors, known)
+        return Told(sum(lengths), " + ".join(map(str, lengths)) + f", the inputs' sizes[{self.axis}]")
+
+    @derived("sizes, but joined_length along axis")
+    def joined(self, known: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(known, known["joined_length"])
+
+    @rule("an array of tensors holds at least one")
+    def tensor_array_empty(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        yield from _empty("input_tensors", self.input_tensors)
+
+
+class ReverseSubsequencesDesc(AlongAxisDesc, dml="REVERSE_SUBSEQUENCES"):
+    """DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: turns round the first elements of each sequence along an axis; the others stay.
+
+    A length larger than the sequence is the whole sequence; lengths of 0 and 1 change nothing.
+
+    Attributes:
+        input_tensor: the sequences.
+        sequence_lengths_tensor: how many elements of each sequence are turned round; the input's sizes, but 1 along the axis.
+        output_tensor: the result, the input's sizes.
+        axis: the dimension along which a sequence lies.
+    """
+
+    formula = "output[i] = input[L - 1 - i] for i < L, else input[i], along axis, for L = min(sequence_length, size)"
+    support = (
+        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, L=UINT32),
+        Since("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32, L=UINT32),
+        Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, L=UINT32),
+        Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS, L=UNSIGNED_32_AND_64),
+    )
+    along_axis = {"sequence_lengths_tensor": "1"}
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    sequence_lengths_tensor: Annotated[TensorDesc, In("*lengths", "L")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+
+    @derived("sizes, but 1 along axis")
+    def lengths(self, known: Sizes) -> Sequence[Derived]:
+        return self.with_along_axis(known, 1)
+
+
+class SplitDesc(AlongAxisDesc, dml="SPLIT"):
+    """DML_SPLIT_OPERATOR_DESC: cuts a tensor into parts along an axis, the inverse of JOIN.
+
+    The sizes of the outputs say where to cut, so all of them have to be described.
+
+    Attributes:
+        input_tensor: the whole.
+        output_tensors: the parts in order, at least one; they differ along the axis only, and there they add up to the input's size.
+        axis: the dimension that is cut.
+    """
+
+    formula = "output[0] | output[1] | ... along axis = input"
+    c_counts = {"OutputCount": "output_tensors"}
+    support = (
+        Since("1_0", dims=4, T=FLOATS_INTEGERS_16_AND_32),
+        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+    )
+    along_axis = {"input_tensor": "whole_length", "output_tensors": "length"}
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensors: Annotated[TensorDescs, Out("*sizes")]
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+
+    def applicable_outputs(self) -> tuple[str, ...]:
+        return ()  # they are described already, or the desc could not be built
+
+    @rule("an array of tensors holds at least one")
+    def tensor_array_empty(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        yield from _empty("output_tensors", self.output_tensors)
+
+    @rule("along axis the outputs' sizes add up to the input's")
+    def split_sum(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        whole, lengths = known["whole_length"], _lengths(self.output_tensors, known)
+        if sum(lengths) != whole:
+            found = " + ".join(map(str, lengths)) + (f" = {sum(lengths)}" if len(lengths) > 1 else "") + f" along dimension {self.axis}"
+            why = (f"input_tensor.sizes[{self.axis}] is {whole}",)
+            yield Breach("output_tensors", found, str(whole), why, _last_part(lengths, whole))
+
+
+def _lengths(parts: Sequence[TensorDesc], known: Sizes) -> list[int]:
+    """The parts' sizes along the axis.
+
+    Raises:
+        UnboundSymbolError: there are none, or a part has another dimension count, or a size that no tensor may have.
+    """
+    if {len(part.sizes) for part in parts} != {known["len(sizes)"]}:
+        raise UnboundSymbolError("length")
+    return [known[f"length[{index}]"] for index in range(len(parts))]
+
+
+def _empty(name: str, tensors: Sequence[TensorDesc]) -> Iterable[Breach]:
+    if not tensors:
+        yield Breach(name, "no tensor", "at least one")
+
+
+def _last_part(lengths: Sequence[int], whole: int) -> str | None:
+    """A remedy for parts that do not add up: the last one as what the others leave, or equal parts."""
+    left = whole - sum(lengths[:-1])
+    if left > 0:
+        return f"{left} for the last would fit"
+    return f"{len(lengths)} equal parts have {whole // len(lengths)}" if whole % len(lengths) == 0 else None
+
+
+class TileDesc(OperatorDesc, dml="TILE"):
+    """DML_TILE_OPERATOR_DESC: repeats the whole input along each dimension.
+
+    Attributes:
+        input_tensor: what is repeated.
+        output_tensor: the result, repeats[i] times the input's size in dimension i.
+        repeats: how often, for each dimension, at least once.
+    """
+
+    formula = "output[o] = input[o mod sizes]"
+    c_counts = {"RepeatsCount": "repeats"}
+    support = (
+        Since("1_0", dims=4, T=FLOATS),
+        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*tiled", required=True)] = None
+    repeats: Annotated[Uints, Limits(length="len(sizes)", least=1)]
+
+    @derived("sizes * repeats")
+    def tiled(self, known: Sizes) -> Sequence[Derived]:
+        sizes = known.run("sizes")
+        if len(self.repeats) != len(sizes) or not all(1 <= times <= MAX_SIZE for times in self.repeats):
+            raise UnboundSymbolError("repeats")
+        rows = enumerate(zip(sizes, self.repeats, strict=True))
+        return [Told(size * times, f"sizes[{axis}] * repeats[{axis}] = {size} * {times}") for axis, (size, times) in rows]

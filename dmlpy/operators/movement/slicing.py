@@ -1,0 +1,275 @@
+"""Operators that cut a window out of a tensor, put it back, or add a margin around a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import DataType, FeatureLevel, PaddingMode
+from dmlpy.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.operators.movement.copy import FLOATS_INTEGERS_16_AND_32
+from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.structs import Float, Ints, Scalar, Spelled, Uints, default
+from dmlpy.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
+from dmlpy.tensors import TensorDesc
+
+
+class AnyPaddingDesc(OperatorDesc):
+    """What PADDING and PADDING1 share."""
+
+    formula = """\
+output[o] = input[m(o - start_padding)], in each dimension of size n m(p) = p for 0 <= p < n, and outside
+EDGE m(p) = min(max(p, 0), n - 1), WRAP m(p) = p mod n
+REFLECTION m(p) = min(q, 2n - 2 - q) for q = p mod (2n - 2), SYMMETRIC m(p) = min(q, 2n - 1 - q) for q = p mod 2n
+CONSTANT output[o] = padding_value where any coordinate is outside"""
+    c_counts = {"DimensionCount": ("start_padding", "end_padding")}
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def start_padding(self) -> tuple[int, ...]: ...
+        @property
+        def end_padding(self) -> tuple[int, ...]: ...
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*padded", required=True)] = None
+
+    @derived("sizes + start_padding + end_padding")
+    def padded(self, known: Sizes) -> Sequence[Derived]:
+        sizes = known.run("sizes")
+        lengths = {len(self.start_padding), len(self.end_padding)}
+        if lengths != {len(sizes)} or not all(0 <= margin <= MAX_SIZE for margin in (*self.start_padding, *self.end_padding)):
+            raise UnboundSymbolError("start_padding")
+        told = []
+        for axis, (size, start, end) in enumerate(zip(sizes, self.start_padding, self.end_padding, strict=True)):
+            formula = f"sizes[{axis}] + start_padding[{axis}] + end_padding[{axis}]"
+            told.append(Told(size + start + end, f"{formula} = {size} + {start} + {end}"))
+        return told
+
+
+class PaddingDesc(AnyPaddingDesc, dml="PADDING"):
+    """DML_PADDING_OPERATOR_DESC: adds a margin around a tensor.
+
+    Modes: CONSTANT writes padding_value; EDGE repeats the outermost elements; REFLECTION mirrors without them, SYMMETRIC with them; WRAP
+    starts over from the other side. A margin wider than the input folds over and over. What REFLECTION does in a dimension of size 1,
+    the reference does not define; here it repeats the element.
+
+    Attributes:
+        input_tensor: what gets a margin.
+        output_tensor: the result, the input's sizes with start_padding and end_padding added.
+        padding_mode: what the margin holds; CONSTANT in Python if left out.
+        padding_value: what CONSTANT writes, cut to an integer in tensors of integers and clipped to their range; other modes ignore it; 0
+            in Python if left out.
+        start_padding: elements before the first, for each dimension.
+        end_padding: elements after the last, for each dimension.
+    """
+
+    support = (
+        Since("1_0", dims=(4, 5), T=FLOATS),
+        Since("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),
+    )
+
+    padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"SYMMETRIC": "3_0", "WRAP": "6_4"})] = default(PaddingMode.CONSTANT)
+    padding_value: Float = default(0.0)
+    start_padding: Annotated[Uints, Limits(length="len(sizes)")]
+    end_padding: Annotated[Uints, Limits(length="len(sizes)")]
+
+
+class Padding1Desc(AnyPaddingDesc, dml="PADDING1"):
+    """DML_PADDING1_OPERATOR_DESC: adds a margin around a tensor, with a value of the tensor's own type.
+
+    Modes: CONSTANT writes padding_value; EDGE repeats the outermost elements; REFLECTION mirrors without them, SYMMETRIC with them; WRAP
+    starts over from the other side. A margin wider than the input folds over and over. What REFLECTION does in a dimension of size 1,
+    the reference does not define; here it repeats the element.
+
+    Attributes:
+        input_tensor: what gets a margin.
+        output_tensor: the result, the input's sizes with start_padding and end_padding added.
+        padding_mode: what the margin holds; CONSTANT in Python if left out.
+        padding_value_data_type: the type of padding_value, which is the output's.
+        padding_value: what CONSTANT writes; other modes ignore it; 0 in Python if left out.
+        start_padding: elements before the first, for each dimension.
+        end_padding: elements after the last, for each dimension.
+    """
+
+    support = (Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),)
+    scalars = {"padding_value": "padding_value_data_type"}
+
+    padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"WRAP": "6_4"})] = default(PaddingMode.CONSTANT)
+    padding_value_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    padding_value: Scalar = default(0)
+    start_padding: Annotated[Uints, Limits(length="len(sizes)")]
+    end_padding: Annotated[Uints, Limits(length="len(sizes)")]
+
+
+class SliceDesc(OperatorDesc, dml="SLICE"):
+    """DML_SLICE_OPERATOR_DESC: copies a window of a tensor, every element or every few.
+
+    Attributes:
+        input_tensor: the tensor that has the window.
+        output_tensor: the elements of the window, slice_sizes.
+        offsets: where the window starts, for each dimension.
+        slice_sizes: how many elements are copied, for each dimension, at least one; the member Sizes of the C struct.
+        strides: the step from one copied element to the next, for each dimension.
+    """
+
+    formula = "output[o] = input[offsets + strides * o]"
+    c_counts = {"DimensionCount": ("offsets", "slice_sizes", "strides")}
+    support = (
+        Since("1_0", dims=(4, 5), T=FLOATS_INTEGERS_16_AND_32),
+        Since("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sliced", required=True)] = None
+    offsets: Annotated[Uints, Limits(length="len(sizes)")]
+    slice_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
+    strides: Annotated[Uints, Limits(length="len(sizes)")]
+
+    @derived("slice_sizes")
+    def sliced(self, known: Sizes) -> Sequence[Derived]:
+        if len(self.slice_sizes) != known["len(sizes)"] or not all(1 <= size <= MAX_SIZE for size in self.slice_sizes):
+            raise UnboundSymbolError("slice_sizes")
+        return [Told(size, f"slice_sizes[{axis}]") for axis, size in enumerate(self.slice_sizes)]
+
+    @rule("a window lies within its tensor")
+    def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        sizes = known.run("sizes")
+        if not len(self.offsets) == len(self.slice_sizes) == len(self.strides) == len(sizes):
+            return
+        for axis, (size, offset, count, stride) in enumerate(zip(sizes, self.offsets, self.slice_sizes, self.strides, strict=True)):
+            if min(offset, stride, count - 1) < 0 or max(offset, stride, count) > MAX_SIZE:
+                continue  # told already
+            if offset >= size:
+                yield Breach(f"offsets[{axis}]", str(offset), f"0 to {size - 1}", (known.why(f"sizes[{axis}]"),))
+            elif offset + (count - 1) * stride >= size:
+                most = (size - 1 - offset) // stride + 1
+                why = (f"the last one would be element {offset} + ({count} - 1) * {stride} of {size}", known.why(f"sizes[{axis}]"))
+                yield Breach(f"slice_sizes[{axis}]", str(count), f"1 to {most}", why, self._remedy(axis, size))
+
+    def _remedy(self, axis: int, size: int) -> str | None:
+        offset, count, stride = self.offsets[axis], self.slice_sizes[axis], self.strides[axis]
+        if stride > 1 and offset + count <= size:
+            return f"sizes count the elements that are copied: {-(-count // stride)} of a window of {count}"
+        return f"if it ends before element {count}, the size is {count - offset}" if stride == 1 and offset < count <= size else None
+
+
+class WindowDesc(OperatorDesc):
+    """What SLICE1 and its gradient share: a window within the tensor of `*sizes`, from which the tensor of `*sliced` is taken in steps."""
+
+    c_counts = {"DimensionCount": ("input_window_offsets", "input_window_sizes", "input_window_strides")}
+
+    taken: ClassVar[str] = ""
+    """The tensor of the elements that are taken."""
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def input_window_offsets(self) -> tuple[int, ...]: ...
+        @property
+        def input_window_sizes(self) -> tuple[int, ...]: ...
+        @property
+        def input_window_strides(self) -> tuple[int, ...]: ...
+
+    @derived("(input_window_sizes - 1) // |input_window_strides| + 1, at most")
+    def sliced(self, known: Sizes) -> Sequence[Derived]:
+        windows, strides = self.input_window_sizes, self.input_window_strides
+        if not len(windows) == len(strides) == known["len(sizes)"]:
+            raise UnboundSymbolError("input_window_sizes")
+        rows = list(zip(windows, strides, strict=True))
+        if not all(1 <= window <= MAX_SIZE and stride != 0 and -(2**31) <= stride < 2**31 for window, stride in rows):
+            raise UnboundSymbolError("input_window_sizes")
+        told = []
+        for axis, (window, stride) in enumerate(rows):
+            formula = f"(input_window_sizes[{axis}] - 1) // |input_window_strides[{axis}]| + 1"
+            told.append(Told((window - 1) // abs(stride) + 1, f"{formula} = ({window} - 1) // {abs(stride)} + 1"))
+        return told
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        if slot.field.name == self.taken:
+            # `*sliced` are the largest sizes that it may have.
+            return tuple(Term(1, f"{slot.place}.sizes[{axis}]") for axis in range(dimension_count))
+        return super().aligned(slot, dimension_count)
+
+    @rule("a window lies within its tensor")
+    def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        sizes = known.run("sizes")
+        if not len(self.input_window_offsets) == len(self.input_window_sizes) == len(sizes):
+            return
+        for axis, (size, offset, window) in enumerate(zip(sizes, self.input_window_offsets, self.input_window_sizes, strict=True)):
+            if min(offset, window - 1) < 0 or max(offset, window) > MAX_SIZE:
+                continue  # told already
+            why = known.why(f"sizes[{axis}]")
+            if offset >= size:
+                yield Breach(f"input_window_offsets[{axis}]", str(offset), f"0 to {size - 1}", (why,))
+            elif offset + window > size:
+                told = f"the window would end at {offset} + {window}"
+                remedy = f"if it ends before element {window}, its size is {window - offset}" if offset < window <= size else None
+                yield Breach(f"input_window_sizes[{axis}]", str(window), f"1 to {size - offset}", (told, why), remedy)
+
+    @rule("no more elements are taken than the window has in steps of the stride")
+    def slice_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        tensor: TensorDesc | None = getattr(self, self.taken)
+        most = known.run("sliced")
+        for axis, size in enumerate(tensor.sizes if tensor is not None and len(tensor.sizes) == len(most) else ()):
+            if size > most[axis]:
+                yield Breach(f"{self.taken}.sizes[{axis}]", str(size), f"1 to {most[axis]}", (known.why(f"sliced[{axis}]"),))
+
+
+class Slice1Desc(WindowDesc, dml="SLICE1"):
+    """DML_SLICE1_OPERATOR_DESC: copies a window of a tensor, every element or every few, forwards or backwards.
+
+    Attributes:
+        input_tensor: the tensor that has the window.
+        output_tensor: the elements that are copied: up to as many as the window has in steps of the stride, fewer if it is smaller.
+        input_window_offsets: where the window starts, for each dimension.
+        input_window_sizes: how many elements of the input the window covers, for each dimension, at least one.
+        input_window_strides: the step from one copied element to the next, for each dimension; a negative one walks back from the
+            window's last element.
+    """
+
+    formula = "output[o] = input[start + stride * o], start = offset for a positive stride, offset + window - 1 for a negative one"
+    support = (
+        Since("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+    )
+    taken = "output_tensor"
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sliced", required=True)] = None
+    input_window_offsets: Annotated[Uints, Limits(length="len(sizes)")]
+    input_window_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
+    input_window_strides: Annotated[Ints, Limits(length="len(sizes)", nonzero=True)]
+
+
+class SliceGradDesc(WindowDesc, dml="SLICE_GRAD"):
+    """DML_SLICE_GRAD_OPERATOR_DESC: the gradient of SLICE1's input: the gradient of its output at the places it was copied from, else 0.
+
+    Attributes:
+        input_gradient_tensor: the gradient of SLICE1's output, of its sizes.
+        output_gradient_tensor: the gradient of SLICE1's input, of its sizes, which no other member tells.
+        input_window_offsets: where the window starts in the output, for each dimension.
+        input_window_sizes: how many elements of the output the window covers, for each dimension, at least one.
+        input_window_strides: the step from one written element to the next, for each dimension; a negative one walks back from the
+            window's last element.
+    """
+
+    formula = "output_gradient = 0, then output_gradient[start + stride * o] = input_gradient[o], start as in SLICE1"
+    support = (
+        Since("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+    )
+    taken = "input_gradient_tensor"
+
+    input_gradient_tensor: Annotated[TensorDesc, In("*sliced")]
+    output_gradient_tensor: Annotated[TensorDesc, Out("*sizes")]
+    input_window_offsets: Annotated[Uints, Limits(length="len(sizes)")]
+    input_window_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
+    input_window_strides: Annotated[Ints, Limits(length="len(sizes)", nonzero=True)]

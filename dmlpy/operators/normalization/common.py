@@ -1,0 +1,77 @@
+"""What normalization operators share: tensors that repeat along dimensions of the input, and a fused activation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel
+from dmlpy.markers import Breach, rule
+from dmlpy.naming import plural
+from dmlpy.operators.activation import ActivationDesc, unfusable
+from dmlpy.sizes import Sizes, Term, align
+from dmlpy.tensors import TensorDesc
+
+
+class StatisticsDesc(OperatorDesc):
+    """An operator with statistics: tensors whose sizes are the input's, or 1 where they repeat."""
+
+    statistics: ClassVar[tuple[str, ...]] = ()
+    """The tensors that may repeat along dimensions of the input."""
+
+    @rule("each size of a statistic is 1, where it repeats, or the input's")
+    def statistics_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        reported: set[str | None] = set()
+        of_input = self._input_terms(known)
+        for name in self.statistics if of_input else ():
+            desc: TensorDesc | None = getattr(self, name)
+            run = next(field.marker.terms[-1].symbol for field in self.tensor_fields() if field.name == name)
+            if desc is None or run in reported or f"len({run})" not in known:
+                continue
+            dims, expected = known[f"len({run})"], len(of_input)
+            if list(desc.sizes) != [known[f"{run}[{axis}]"] for axis in range(dims)]:
+                continue  # another tensor says otherwise, and this one is told so
+            reported.add(run)
+            remedy = self.fitting(desc.sizes, known)
+            if dims != expected:
+                wanted = f"{plural(expected, 'dimension')}, {'with ones where it repeats' if dims < expected else 'like the input'}"
+                why = (known.why("len(sizes)"),) if "len(sizes)" in known else ()
+                yield Breach(f"{name}.sizes", f"{list(desc.sizes)}", wanted, why, remedy)
+                continue
+            for axis, (size, term) in enumerate(zip(desc.sizes, of_input, strict=True)):
+                value = known[term.symbol or ""]
+                if size not in (1, value):
+                    wanted = "1" if value == 1 else f"1 or {term} = {value}"
+                    yield Breach(f"{name}.sizes[{axis}]", str(size), wanted, (known.why(term.symbol or ""),), remedy)
+
+    def _input_terms(self, known: Sizes) -> tuple[Term, ...]:
+        """What each dimension of the input is; empty where no tensor tells how many there are."""
+        terms = self.terms(self.tensor_fields()[0])
+        return align(terms, known.get("len(sizes)", 0) if terms[-1].run else len(terms)) or ()
+
+    def fitting(self, own: Sequence[int], known: Sizes) -> str | None:
+        """A remedy where a statistic's one size is that of a dimension of the input elsewhere: the classic mistake about layouts.
+
+        Not where only the first dimension has it, which is the batch: a statistic of each sample is hardly what is meant.
+        """
+        of_input = [known.evaluate(term) for term in self._input_terms(known)]
+        long = [size for size in own if size != 1]
+        if len(long) == 1 and of_input.count(long[0]) == 1 and (axis := of_input.index(long[0])) > 0:
+            fitting = [size if index == axis else 1 for index, size in enumerate(of_input)]
+            return f"sizes {fitting} repeat along all dimensions but {axis}; sizes name dimensions, strides alone tell a layout"
+        return None
+
+
+class FusingDesc(OperatorDesc):
+    """An operator that applies an activation to each element of its output."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def fused_activation(self) -> ActivationDesc | None: ...
+
+    @rule("a fused activation is an element-wise function that can be fused")
+    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        why = "it is applied to single elements, without tensors of its own"
+        yield from unfusable("fused_activation", self.fused_activation, why)

@@ -1,0 +1,147 @@
+"""Mean-variance normalization: each group of elements by its own mean and variance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.enums import FeatureLevel
+from dmlpy.markers import Breach, In, Limits, Out, TensorField, rule
+from dmlpy.operators.activation import FusedActivation
+from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
+from dmlpy.sizes import Sizes
+from dmlpy.structs import Bool, Float, Uints, default
+from dmlpy.support import FLOATS, Since
+from dmlpy.tensors import TensorDesc
+
+
+class ScaledDesc(FusingDesc, StatisticsDesc):
+    """A normalization whose result may be scaled and shifted by tensors that repeat along dimensions of the input."""
+
+    statistics = ("scale_tensor", "bias_tensor")
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def scale_tensor(self) -> TensorDesc | None: ...
+        @property
+        def bias_tensor(self) -> TensorDesc | None: ...
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        tensor = getattr(self, field.name)
+        return self.fitting(tensor.sizes, known) if field.name in self.statistics and tensor is not None else None
+
+
+class AxesScaledDesc(ScaledDesc):
+    """One over any axes of a tensor of any sizes."""
+
+    c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    scale_tensor: Annotated[TensorDesc | None, In("*scale_sizes")] = None
+    bias_tensor: Annotated[TensorDesc | None, In("*bias_sizes")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    axes: Annotated[Uints, Limits(axis_of="sizes")]
+
+
+class PairedScaleDesc(ScaledDesc):
+    """One that older levels take with both scale and bias, or with neither."""
+
+    @rule("before feature level 5_2 scale and bias are both given or both absent")
+    def scale_with_bias(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        absent = [name for name in self.statistics if getattr(self, name) is None]
+        if len(absent) == 1 and level < FeatureLevel.FL_5_2:
+            other = next(name for name in self.statistics if name not in absent)
+            neutral = "a bias of zeros" if absent == ["bias_tensor"] else "a scale of ones"
+            remedy = f"{neutral} changes nothing; feature level 5_2 takes {other} alone"
+            yield Breach(absent[0], "missing", f"a tensor: {other} is given", (f"feature level {level}",), remedy)
+
+
+class MeanVarianceNormalizationDesc(PairedScaleDesc, dml="MEAN_VARIANCE_NORMALIZATION"):
+    """DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC: normalizes each image by its own mean and variance, by channel or as a whole.
+
+    The variance divides by the number of elements.
+
+    Attributes:
+        input_tensor: x, [N, C, H, W].
+        scale_tensor: what the normalized input is multiplied by; each size 1 or the input's; absent, 1.
+        bias_tensor: what is added then; each size 1 or the input's; absent, 0. Before feature level 5_2 both are given, or neither.
+        output_tensor: y, the input's sizes.
+        cross_channel: whether mean and variance are taken over C, H and W; False: over H and W, for each channel.
+        normalize_variance: whether to divide by the deviation; False leaves x - mean undivided.
+        epsilon: what is added to the variance; 1e-05 in Python if left out.
+        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
+    """
+
+    formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
+    support = (Since("1_0", dims=4, T=FLOATS),)
+
+    input_tensor: Annotated[TensorDesc, In("batch_count channel_count height width")]
+    scale_tensor: Annotated[TensorDesc | None, In("*scale_sizes")] = None
+    bias_tensor: Annotated[TensorDesc | None, In("*bias_sizes")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("batch_count channel_count height width", required=True)] = None
+    cross_channel: Bool = default(False)
+    normalize_variance: Bool = default(True)
+    epsilon: Float = default(1e-5)
+    fused_activation: FusedActivation = default(None)
+
+
+class MeanVarianceNormalization1Desc(PairedScaleDesc, AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZATION1"):
+    """DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC: normalizes each group of elements by its own mean and variance.
+
+    The elements of a group differ only along axes; the variance divides by their number. Axes [2, 3] are MEAN_VARIANCE_NORMALIZATION of
+    each channel, axes [1, 2, 3] that across channels, the last axes alone a layer normalization.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        scale_tensor: what the normalized input is multiplied by; each size 1 or the input's; absent, 1.
+        bias_tensor: what is added then; each size 1 or the input's; absent, 0. Before feature level 5_2 both are given, or neither.
+        output_tensor: y, the input's sizes.
+        axes: the dimensions that mean and variance are taken over.
+        normalize_variance: whether to divide by the deviation; False leaves x - mean undivided.
+        epsilon: what is added to the variance; 1e-05 in Python if left out.
+        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
+    """
+
+    formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
+    support = (Since("2_1", dims=4, T=FLOATS), Since("3_1", dims=(1, 8), T=FLOATS))
+
+    normalize_variance: Bool = default(True)
+    epsilon: Float = default(1e-5)
+    fused_activation: FusedActivation = default(None)
+
+    @rule("before feature level 4_0 scale and bias do not repeat along the channels, dimension 1")
+    def scale_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for name in self.statistics if level < FeatureLevel.FL_4_0 else ():
+            tensor = getattr(self, name)
+            # Any other size than 1 is no matter of levels: statistics_sizes tells it.
+            if tensor is not None and len(tensor.sizes) == known["len(sizes)"] > 1 and tensor.sizes[1] == 1 != known["sizes[1]"]:
+                why = (f"feature level {level}", known.why("sizes[1]"))
+                yield Breach(f"{name}.sizes[1]", "1", f"sizes[1] = {known['sizes[1]']}", why, "feature level 4_0 takes 1")
+
+
+class MeanVarianceNormalization2Desc(AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZATION2"):
+    """DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC: normalizes each group of elements by its own mean, variance or both.
+
+    As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not tell whether the variance is then still
+    taken about the mean. It is the mean of squares here: an RMS normalization, for which the operator is used.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        scale_tensor: what the normalized input is multiplied by; each size 1 or the input's; absent, 1.
+        bias_tensor: what is added then; each size 1 or the input's; absent, 0.
+        output_tensor: y, the input's sizes.
+        axes: the dimensions that mean and variance are taken over.
+        use_mean: whether to subtract the mean.
+        use_variance: whether to divide by the deviation.
+        epsilon: what is added to the variance; 1e-05 in Python if left out.
+        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
+    """
+
+    formula = "y = f(scale * (x - m) / d + bias), m = mean if use_mean else 0, d = sqrt(variance + epsilon) if use_variance else 1"
+    support = (Since("6_3", dims=(1, 8), T=FLOATS),)
+
+    use_mean: Bool = default(True)
+    use_variance: Bool = default(True)
+    epsilon: Float = default(1e-5)
+    fused_activation: FusedActivation = default(None)

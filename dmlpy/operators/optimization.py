@@ -1,0 +1,52 @@
+"""The optimizer that updates parameters by their gradients: ADAM_OPTIMIZER."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.markers import In, Limits, Out
+from dmlpy.structs import Float, default
+from dmlpy.support import FLOATS, UINT32, Since
+from dmlpy.tensors import TensorDesc
+
+
+class AdamOptimizerDesc(OperatorDesc, dml="ADAM_OPTIMIZER"):
+    """DML_ADAM_OPTIMIZER_OPERATOR_DESC: one step of Adam: new parameters and moments from the old ones and the gradient.
+
+    The reference's table gives the training step a float type, its text UINT32, which is what holds here. A step of 0 divides 0 by 0:
+    the first is 1. The operator does not advance it. Each output may use the memory of any input but the training step.
+
+    Attributes:
+        input_parameters_tensor: X, the parameters before the step.
+        input_first_moment_tensor: M, the running mean of the gradient.
+        input_second_moment_tensor: V, the running mean of its square.
+        gradient_tensor: G, the gradient of the loss by the parameters.
+        training_step_tensor: t, the number of this step, one element.
+        output_parameters_tensor: X', the parameters after the step.
+        output_first_moment_tensor: M' after the step.
+        output_second_moment_tensor: V' after the step.
+        learning_rate: how far a step goes.
+        beta1: how slowly the first moment forgets; 0.9 in Python if left out.
+        beta2: how slowly the second moment forgets; 0.999 in Python if left out.
+        epsilon: what is added to the divisor; 1e-08 in Python if left out.
+    """
+
+    formula = """\
+M' = beta1 * M + (1 - beta1) * G, V' = beta2 * V + (1 - beta2) * G^2
+X' = X - learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t) * M' / (sqrt(V') + epsilon)"""
+    support = (Since("3_0", dims=4, T=FLOATS),)
+    in_place = True
+
+    input_parameters_tensor: Annotated[TensorDesc, In("*sizes")]
+    input_first_moment_tensor: Annotated[TensorDesc, In("*sizes")]
+    input_second_moment_tensor: Annotated[TensorDesc, In("*sizes")]
+    gradient_tensor: Annotated[TensorDesc, In("*sizes")]
+    training_step_tensor: Annotated[TensorDesc, In("1 1 1 1", UINT32)]
+    output_parameters_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    output_first_moment_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    output_second_moment_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    learning_rate: Float
+    beta1: Annotated[Float, Limits(least=0, most=1)] = default(0.9)
+    beta2: Annotated[Float, Limits(least=0, most=1)] = default(0.999)
+    epsilon: Float = default(1e-8)

@@ -1,0 +1,253 @@
+"""Pooling of regions of interest: rectangles of an image, each with a batch index, brought to one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+from dmlpy.descs import OperatorDesc, SomeOutputDesc
+from dmlpy.enums import FeatureLevel, InterpolationMode, ReduceFunction
+from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.structs import Bool, Float, Spelled, Uint, default
+from dmlpy.support import FLOATS, UINT32, UNSIGNED_32_AND_64, Since
+from dmlpy.tensors import TensorDesc
+from dmlpy.values import Size2DValue
+
+DIMS_OF = {"roi_tensor": (2, 4), "batch_indices_tensor": (1, 4)}
+"""Regions and batch indices may leave out leading dimensions of size 1."""
+
+REDUCTIONS = (ReduceFunction.AVERAGE, ReduceFunction.MAX)
+
+
+class RegionsDesc(OperatorDesc):
+    """What ROI_ALIGN, ROI_ALIGN1 and their gradient share."""
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def roi_tensor(self) -> TensorDesc: ...
+        @property
+        def minimum_samples_per_output(self) -> int: ...
+        @property
+        def maximum_samples_per_output(self) -> int: ...
+
+    def terms(self, field: TensorField) -> tuple[Term, ...]:
+        own = field.marker.terms
+        if not own[0].run:
+            return own
+        # The gradient of the regions has as many dimensions as they have.
+        tensor = None if field.name == "output_roi_gradient_tensor" else getattr(self, field.name)
+        count = len((tensor or self.roi_tensor).sizes)
+        return _with_ones(own, min(max(count, len(own) - 1), 4))
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        own = slot.field.marker.terms
+        if own[0].run and slot.field.name != "output_roi_gradient_tensor":
+            return _with_ones(own, dimension_count) if dimension_count >= len(own) - 1 else None
+        return super().aligned(slot, dimension_count)
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        if field.name == "roi_tensor" and self.roi_tensor.sizes[-1:] == (5,):
+            return "a region is x1, y1, x2, y2: its batch index goes into batch_indices_tensor"
+        return super().size_remedy(field, known)
+
+    @rule("minimum_samples_per_output is at most maximum_samples_per_output")
+    def sample_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        least, most = self.minimum_samples_per_output, self.maximum_samples_per_output
+        if least > most:
+            yield Breach("minimum_samples_per_output", str(least), f"at most maximum_samples_per_output = {most}")
+
+
+def _with_ones(terms: tuple[Term, ...], dimension_count: int) -> tuple[Term, ...]:
+    """The terms after a leading run, with ones in its place."""
+    return (Term(1),) * (dimension_count - len(terms) + 1) + terms[1:]
+
+
+class ROIAlignDesc(RegionsDesc, dml="ROI_ALIGN"):
+    """DML_ROI_ALIGN_OPERATOR_DESC: samples each region of interest at output_height x output_width places.
+
+    A region, scaled, is cut into an element for each output; n samples along either axis are read between its pixels, n being the
+    region's size for an output, held within the two bounds. Their mean or maximum is the result. It is ROI_ALIGN1 with an
+    input_pixel_offset of 0.5 and an output_pixel_offset of -0.5. The output's height and width are chosen by its desc.
+
+    Attributes:
+        input_tensor: the images, [batch, channels, height, width].
+        roi_tensor: x1, y1, x2, y2 of each region: [num_rois, 4], leading ones before it if you like.
+        batch_indices_tensor: the image of each region, 0 to batch - 1: [num_rois], leading ones before it if you like.
+        output_tensor: [num_rois, channels, output_height, output_width].
+        reduction_function: AVERAGE or MAX of the samples.
+        interpolation_mode: how a sample between pixels is read.
+        spatial_scale_x: what x1 and x2 are multiplied by.
+        spatial_scale_y: what y1 and y2 are multiplied by.
+        out_of_bounds_input_value: what is read where a region lies outside of the image.
+        minimum_samples_per_output: the least number of samples along an axis.
+        maximum_samples_per_output: the largest number of samples along an axis.
+    """
+
+    formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
+    support = (
+        Since("3_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UINT32),
+        Since("5_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UNSIGNED_32_AND_64),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("batch channels height width")]
+    roi_tensor: Annotated[TensorDesc, In("*ones num_rois 4")]
+    batch_indices_tensor: Annotated[TensorDesc, In("*ones num_rois", "Index")]
+    output_tensor: Annotated[TensorDesc, Out("num_rois channels output_height output_width")]
+    reduction_function: Annotated[Spelled[ReduceFunction], Limits(one_of=REDUCTIONS)]
+    interpolation_mode: Spelled[InterpolationMode]
+    spatial_scale_x: Float = default(1.0)
+    spatial_scale_y: Float = default(1.0)
+    out_of_bounds_input_value: Float = default(0.0)
+    minimum_samples_per_output: Uint
+    maximum_samples_per_output: Uint
+
+
+class ROIAlign1Desc(RegionsDesc, dml="ROI_ALIGN1"):
+    """DML_ROI_ALIGN1_OPERATOR_DESC: as ROI_ALIGN, with offsets of its own and samples that may reach the region's corners.
+
+    Sample s of an axis lies at (s - output_pixel_offset) * size / (outputs * n) + start - input_pixel_offset, n being size / outputs held
+    within the two bounds; output o has the samples o * n up to (o + 1) * n - 1. An empty region reads one point; an inverted one gives a
+    mirrored output.
+
+    Attributes:
+        input_tensor: the images, [batch, channels, height, width].
+        roi_tensor: x1, y1, x2, y2 of each region: [num_rois, 4], leading ones before it if you like.
+        batch_indices_tensor: the image of each region, 0 to batch - 1: [num_rois], leading ones before it if you like.
+        output_tensor: [num_rois, channels, output_height, output_width].
+        reduction_function: AVERAGE or MAX of the samples.
+        interpolation_mode: how a sample between pixels is read.
+        spatial_scale_x: what x1 and x2 are multiplied by.
+        spatial_scale_y: what y1 and y2 are multiplied by.
+        input_pixel_offset: what is taken off a coordinate of the input; 0.5 where a pixel's coordinates are its centre's.
+        output_pixel_offset: what is taken off a sample's number; -0.5 for the centres.
+        out_of_bounds_input_value: what is read where a region lies outside of the image.
+        minimum_samples_per_output: the least number of samples along an axis.
+        maximum_samples_per_output: the largest number of samples along an axis.
+        align_regions_to_corners: whether the outermost samples lie on the corners of the region.
+    """
+
+    formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
+    support = (
+        Since("4_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UINT32),
+        Since("5_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UNSIGNED_32_AND_64),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("batch channels height width")]
+    roi_tensor: Annotated[TensorDesc, In("*ones num_rois 4")]
+    batch_indices_tensor: Annotated[TensorDesc, In("*ones num_rois", "Index")]
+    output_tensor: Annotated[TensorDesc, Out("num_rois channels output_height output_width")]
+    reduction_function: Annotated[Spelled[ReduceFunction], Limits(one_of=REDUCTIONS)]
+    interpolation_mode: Spelled[InterpolationMode]
+    spatial_scale_x: Float = default(1.0)
+    spatial_scale_y: Float = default(1.0)
+    input_pixel_offset: Float = default(0.5)
+    output_pixel_offset: Float = default(-0.5)
+    out_of_bounds_input_value: Float = default(0.0)
+    minimum_samples_per_output: Uint
+    maximum_samples_per_output: Uint
+    align_regions_to_corners: Bool = default(False)
+
+
+class ROIAlignGradDesc(RegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
+    """DML_ROI_ALIGN_GRAD_OPERATOR_DESC: the gradients of ROI_ALIGN1 for the images, for the regions, or for both.
+
+    Attributes:
+        input_tensor: the forward operator's images, [batch, channels, height, width]; needed for output_roi_gradient_tensor and for MAX.
+        input_gradient_tensor: the gradient of the forward output, [num_rois, channels, output_height, output_width].
+        roi_tensor: x1, y1, x2, y2 of each region: [num_rois, 4], leading ones before it if you like.
+        batch_indices_tensor: the image of each region: [num_rois], leading ones before it if you like; UINT32 at every level.
+        output_gradient_tensor: the gradient of the images, [batch, channels, height, width]; without input_tensor describe it yourself.
+        output_roi_gradient_tensor: the gradient of the regions, of the sizes of roi_tensor.
+        reduction_function: AVERAGE or MAX of the samples, as forward.
+        interpolation_mode: how a sample between pixels was read.
+        spatial_scale_x: what x1 and x2 are multiplied by.
+        spatial_scale_y: what y1 and y2 are multiplied by.
+        input_pixel_offset: what is taken off a coordinate of the input.
+        output_pixel_offset: what is taken off a sample's number.
+        minimum_samples_per_output: the least number of samples along an axis.
+        maximum_samples_per_output: the largest number of samples along an axis.
+        align_regions_to_corners: whether the outermost samples lie on the corners of the region.
+    """
+
+    formula = "output_gradient[i] = sum of weight * input_gradient[o] over the samples that read i"
+    support = (Since("4_1", dims=4, dims_of={**DIMS_OF, "output_roi_gradient_tensor": (2, 4)}, T=FLOATS, Index=UINT32),)
+
+    input_tensor: Annotated[TensorDesc | None, In("batch channels height width")] = None
+    input_gradient_tensor: Annotated[TensorDesc, In("num_rois channels output_height output_width")]
+    roi_tensor: Annotated[TensorDesc, In("*ones num_rois 4")]
+    batch_indices_tensor: Annotated[TensorDesc, In("*ones num_rois", "Index")]
+    output_gradient_tensor: Annotated[TensorDesc | None, Out("batch channels height width")] = None
+    output_roi_gradient_tensor: Annotated[TensorDesc | None, Out("*ones num_rois 4")] = None
+    reduction_function: Annotated[Spelled[ReduceFunction], Limits(one_of=REDUCTIONS)]
+    interpolation_mode: Spelled[InterpolationMode]
+    spatial_scale_x: Float = default(1.0)
+    spatial_scale_y: Float = default(1.0)
+    input_pixel_offset: Float = default(0.5)
+    output_pixel_offset: Float = default(-0.5)
+    minimum_samples_per_output: Uint
+    maximum_samples_per_output: Uint
+    align_regions_to_corners: Bool = default(False)
+
+    def applicable_outputs(self) -> tuple[str, ...]:
+        return super().applicable_outputs() if self.input_tensor is not None else ("output_gradient_tensor",)
+
+    @rule("input_tensor is given where the gradient needs the images: for that of the regions, and for MAX")
+    def images_given(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        reasons = {
+            "output_roi_gradient_tensor is described": self.output_roi_gradient_tensor is not None,
+            "reduction_function is MAX": self.reduction_function is ReduceFunction.MAX,
+        }
+        if self.input_tensor is None and any(reasons.values()):
+            yield Breach("input_tensor", "missing", "a tensor", tuple(text for text, holds in reasons.items() if holds))
+
+
+class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
+    """DML_ROI_POOLING_OPERATOR_DESC: the maximum of each part of each region of interest.
+
+    A region, scaled and rounded to whole pixels, both corners included, is cut into pooled_size parts; parts may overlap by a pixel.
+    Part ox of a region of W = x2 - x1 + 1 columns has the columns from x1 + floor(ox * W / width) up to, not including,
+    x1 + ceil((ox + 1) * W / width), of those inside the image; rows likewise. As in ONNX's MaxRoiPool halves are rounded away from 0, and
+    a part without a pixel of the image is 0.
+
+    Attributes:
+        input_tensor: the images, [batch, channels, height, width].
+        roi_tensor: batch index, x1, y1, x2, y2 of each region, x2 at least x1 and y2 at least y1: [1, 1, num_rois, 5].
+        output_tensor: [num_rois, channels, pooled_height, pooled_width].
+        spatial_scale: what the coordinates are multiplied by; 1 in Python if left out.
+        pooled_size: width and height of the output.
+    """
+
+    formula = "output[r, c, oy, ox] = max of input[batch, c] over the part (oy, ox) of region r"
+    support = (Since("1_0", dims=4, T=FLOATS),)
+
+    input_tensor: Annotated[TensorDesc, In("batch channels height width")]
+    roi_tensor: Annotated[TensorDesc, In("1 1 num_rois 5")]
+    output_tensor: Annotated[TensorDesc | None, Out("num_rois channels pooled_height pooled_width", required=True)] = None
+    spatial_scale: Float = default(1.0)
+    pooled_size: Size2DValue
+
+    @derived("pooled_size.height")
+    def pooled_height(self, known: Sizes) -> Told:
+        return self._pooled(self.pooled_size.height)
+
+    @derived("pooled_size.width")
+    def pooled_width(self, known: Sizes) -> Told:
+        return self._pooled(self.pooled_size.width)
+
+    def _pooled(self, size: int) -> Told:
+        if not 1 <= size <= MAX_SIZE:
+            raise UnboundSymbolError("pooled_size")
+        return Told(size, f"pooled_size is {self.pooled_size}")
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        if field.name == "roi_tensor" and self.roi_tensor.sizes[-1:] == (4,):
+            return "a region is batch index, x1, y1, x2, y2; ROI_ALIGN has a tensor of its own for the batch indices"
+        return super().size_remedy(field, known)
+
+    @rule("pooled_size is at least 1 by 1")
+    def pooled_size_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for name in ("width", "height"):
+            if getattr(self.pooled_size, name) == 0:
+                yield Breach(f"pooled_size.{name}", "0", "at least 1")

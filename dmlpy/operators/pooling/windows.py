@@ -1,0 +1,55 @@
+"""What the pooling operators share: a window that the desc tells the size of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dmlpy.markers import derived
+from dmlpy.operators.windows import SlidingDesc
+from dmlpy.sizes import Derived, Sizes, Told
+
+COUNTED = ("strides", "window_size", "start_padding", "end_padding")
+"""The arrays that every pooling operator has."""
+
+
+class PoolingDesc(SlidingDesc):
+    """An operator of pooling; the window's size is a member.
+
+    DirectML has no member for how sizes are rounded: it takes those of the output, which ONNX Runtime and WebNN round up for a ceil mode.
+    """
+
+    c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {"DimensionCount": COUNTED}
+
+    if TYPE_CHECKING:
+
+        @property
+        def window_size(self) -> tuple[int, ...]: ...
+
+    def window_lengths(self, known: Sizes) -> Sequence[int]:
+        return self.window_size
+
+    def window_place(self, axis: int) -> str:
+        return f"window_size[{axis}]"
+
+    def positions(self, known: Sizes) -> Sequence[Derived]:
+        """As they are described, if that is rounded up; else rounded down."""
+        rounded_down, windows = super().positions(known), self.windows(known)
+        if self.described() != [window.rounded_up for window in windows]:
+            return rounded_down
+        up = f"rounded up as {self.positioned} has it"
+        return [Told(window.rounded_up, f"{self.reason(axis, window, '/')}, {up}") for axis, window in enumerate(windows)]
+
+    @derived("(spatial + start_padding + end_padding - window_size) // strides + 1, or rounded up")
+    def out(self, known: Sizes) -> Sequence[Derived]:
+        return self.positions(known)
+
+
+class DilatedPoolingDesc(PoolingDesc):
+    """An operator of pooling whose window may be spread."""
+
+    c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {"DimensionCount": (*COUNTED, "dilations")}
+
+    @derived("(spatial + start_padding + end_padding - (1 + (window_size - 1) * dilations)) // strides + 1, or rounded up")
+    def out(self, known: Sizes) -> Sequence[Derived]:
+        return self.positions(known)

@@ -1,0 +1,285 @@
+"""Linear quantization: an integer q stands for the number (q - zero_point) * scale.
+
+Quantized results are rounded (ties presumably to even) and moved into the range of their type: 0 to 255 for UINT8, -128 to 127 for INT8,
+0 to 15 for UINT4, -8 to 7 for INT4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar, Self
+
+from dmlpy.descs import OperatorDesc, TensorDescs
+from dmlpy.enums import DataType, FeatureLevel, QuantizationType
+from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.naming import plural
+from dmlpy.operators.elementwise.common import ElementWiseDesc
+from dmlpy.sizes import MAX_SIZE, Sizes, Term
+from dmlpy.structs import Spelled
+from dmlpy.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INTEGERS_TO_32, NIBBLES, UINT8, Since, row_at, types
+from dmlpy.tensors import TensorDesc
+
+_FLOAT32_OR_INT32 = types("FLOAT32", "INT32")
+_BYTES_NIBBLES = BYTES | NIBBLES
+
+
+class WholeTensorDesc(OperatorDesc):
+    """Scales and zero points that belong to a whole tensor: one element in as many dimensions, the run `*ones`."""
+
+    @derived("one element for the whole tensor, in as many dimensions")
+    def ones(self, known: Sizes) -> list[int]:
+        return [1] * known["len(sizes)"]
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        tensor, count = getattr(self, field.name), known.infer(self.terms(field))
+        if field.marker.pattern != "*ones" or count is None or tensor.sizes == count or tensor.span != 1:
+            return super().size_remedy(field, known)
+        return f"it is one element: sizes {list(count)}, without strides"
+
+
+class LinearDesc(ElementWiseDesc):
+    """A function of elements with a scale and a zero point for each."""
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    scale_tensor: Annotated[TensorDesc, In("*sizes", "S")]
+    zero_point_tensor: Annotated[TensorDesc | None, In("*sizes")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+
+    @rule("before feature level 6_2 there is a zero point")
+    def zero_point_level(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        if self.zero_point_tensor is None and level < FeatureLevel.FL_6_2:
+            remedy = "describe one that holds 0; feature level 6_2 takes 0 where it is missing"
+            yield Breach("zero_point_tensor", "missing", f"a tensor at feature level {level}", remedy=remedy)
+
+
+class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEAR"):
+    """DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC: numbers as integers of 8 bits.
+
+    A scale or a zero point that belongs to the whole tensor, or to all elements at one place of an axis, repeats by strides of 0.
+
+    Attributes:
+        input_tensor: x.
+        scale_tensor: the scale of each element, the input's sizes: FLOAT32 where the input is INT32, else of the input's type. What a scale
+            of 0 gives is undefined; here x / 0, clamped, and NaN counts as 0.
+        zero_point_tensor: the zero point of each element, the input's sizes and the output's type; absent, it is 0. Feature levels below
+            6_2 need it.
+        output_tensor: y, the input's sizes; UINT8 in Python if neither it nor a zero point tells its type.
+    """
+
+    formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
+    support = (
+        Since("1_0", dims=4, T=FLOAT32, S=FLOAT32, Q=UINT8),
+        Since("2_1", dims=4, T=_FLOAT32_OR_INT32, S=FLOAT32, Q=BYTES),
+        Since("3_0", dims=(1, 8), T=_FLOAT32_OR_INT32, S=FLOAT32, Q=BYTES),
+        Since("6_0", dims=(1, 8), T=FLOATS | _FLOAT32_OR_INT32, S=FLOATS, Q=BYTES),
+        Since("6_2", dims=(1, 8), T=FLOATS | _FLOAT32_OR_INT32, S=FLOATS, Q=BYTES),
+    )
+
+    zero_point_tensor: Annotated[TensorDesc | None, In("*sizes", "Q")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Q", required=True)] = None
+
+    @rule("scale_tensor is FLOAT32 where input_tensor is INT32, else of the type of input_tensor")
+    def quantize_scale_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        own, row = self.scale_tensor.data_type, row_at(self.support, level)
+        expected = DataType.FLOAT32 if self.input_tensor.data_type is DataType.INT32 else self.input_tensor.data_type
+        # Types that the level does not have at all are told as such.
+        if own is not expected and own in row.types["S"] and expected in row.types["S"]:
+            why = (f"input_tensor has elements of type {self.input_tensor.data_type}",)
+            yield Breach("scale_tensor.data_type", str(own), str(expected), why)
+
+
+class ElementWiseDequantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_DEQUANTIZE_LINEAR"):
+    """DML_ELEMENT_WISE_DEQUANTIZE_LINEAR_OPERATOR_DESC: the numbers that integers stand for.
+
+    A scale or a zero point that belongs to the whole tensor, or to all elements at one place of an axis, repeats by strides of 0.
+
+    Attributes:
+        input_tensor: x.
+        scale_tensor: the scale of each element, the input's sizes. What a scale of 0 gives is undefined.
+        zero_point_tensor: the zero point of each element, the input's sizes and type; absent, it is 0. Feature levels below 6_2 need it.
+        output_tensor: y, the input's sizes and the scale's type.
+    """
+
+    formula = "y = (x - zero_point) * scale"
+    support = (
+        Since("1_0", dims=4, T=UINT8, S=FLOAT32),
+        Since("2_1", dims=4, T=INTEGERS_TO_32, S=FLOAT32),
+        Since("3_0", dims=(1, 8), T=INTEGERS_TO_32, S=FLOAT32),
+        Since("6_0", dims=(1, 8), T=INTEGERS_TO_32, S=FLOATS),
+        Since("6_2", dims=(1, 8), T=INTEGERS_TO_32, S=FLOATS),
+    )
+
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", "S", required=True)] = None
+
+
+class ElementWiseQuantizedLinearAddDesc(ElementWiseDesc, WholeTensorDesc, dml="ELEMENT_WISE_QUANTIZED_LINEAR_ADD"):
+    """DML_ELEMENT_WISE_QUANTIZED_LINEAR_ADD_OPERATOR_DESC: the sum of quantized tensors, quantized again.
+
+    A, B and the output may be of different types. Each has one scale and one zero point: tensors of one element.
+
+    Attributes:
+        a_tensor: a; what repeats has strides of 0.
+        a_scale_tensor: the scale of A, one element in as many dimensions.
+        a_zero_point_tensor: the zero point of A, one element of A's type; absent, it is 0.
+        b_tensor: b, a's sizes; what repeats has strides of 0.
+        b_scale_tensor: the scale of B, one element.
+        b_zero_point_tensor: the zero point of B, one element of B's type; absent, it is 0.
+        output_scale_tensor: the scale of the output, one element.
+        output_zero_point_tensor: the zero point of the output, one element of the output's type; absent, it is 0.
+        output_tensor: y, a's sizes; UINT8 in Python if neither it nor its zero point tells its type.
+    """
+
+    formula = """\
+v = (a - a_zero_point) * a_scale + (b - b_zero_point) * b_scale
+y = clamp(round(v / output_scale) + output_zero_point, the range of the output's type)"""
+    support = (Since("4_0", dims=(1, 8), A=BYTES, B=BYTES, Q=BYTES),)
+
+    a_tensor: Annotated[TensorDesc, In("*sizes", "A")]
+    a_scale_tensor: Annotated[TensorDesc, In("*ones", FLOAT32)]
+    a_zero_point_tensor: Annotated[TensorDesc | None, In("*ones", "A")] = None
+    b_tensor: Annotated[TensorDesc, In("*sizes", "B")]
+    b_scale_tensor: Annotated[TensorDesc, In("*ones", FLOAT32)]
+    b_zero_point_tensor: Annotated[TensorDesc | None, In("*ones", "B")] = None
+    output_scale_tensor: Annotated[TensorDesc, In("*ones", FLOAT32)]
+    output_zero_point_tensor: Annotated[TensorDesc | None, In("*ones", "Q")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Q", required=True)] = None
+
+
+class DynamicQuantizeLinearDesc(WholeTensorDesc, dml="DYNAMIC_QUANTIZE_LINEAR"):
+    """DML_DYNAMIC_QUANTIZE_LINEAR_OPERATOR_DESC: quantizes with the scale and the zero point of the input's own range.
+
+    least and most are the range of the output's type. Whether the input's range is first widened to hold 0, as ONNX has it, is not
+    documented; here it is, or the zero point would not fit its type. Nor is it documented what an input of zeros gives, whose scale is 0;
+    here its zero point is least, and so is every result.
+
+    Attributes:
+        input_tensor: x.
+        output_tensor: y, the input's sizes; UINT8 in Python if left out.
+        output_scale_tensor: the scale, one element in as many dimensions.
+        output_zero_point_tensor: the zero point, one element of the output's type.
+    """
+
+    formula = """\
+scale = (max(x) - min(x)) / (most - least), zero_point = least - min(x) / scale
+y = clamp(round(x / scale) + zero_point, least, most)"""
+    support = (Since("4_0", dims=(1, 8), T=FLOATS, Q=BYTES),)
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Q", required=True)] = None
+    output_scale_tensor: Annotated[TensorDesc | None, Out("*ones", FLOAT32, required=True)] = None
+    output_zero_point_tensor: Annotated[TensorDesc | None, Out("*ones", "Q", required=True)] = None
+
+
+def _placed(tensor: TensorDesc, whole: Sequence[int]) -> str | None:
+    """Sizes in as many dimensions as `whole` for one element, or for one of each index of the only dimension so long; None if unclear."""
+    longer = [size for size in tensor.sizes if size != 1]
+    if tensor.strides is not None or len(longer) > 1 or any(tuple(whole).count(size) != 1 for size in longer):
+        return None
+    return f"in as many dimensions: sizes {[size if [size] == longer else 1 for size in whole]}"
+
+
+class QuantizationDesc(OperatorDesc):
+    """A function of elements with an array of a scale and, as the quantization type says, a zero point."""
+
+    c_counts: ClassVar[Mapping[str, str]] = {"QuantizationTensorCount": "quantization_tensors"}
+
+    typed_like: ClassVar[tuple[str, str]] = ("", "")
+    """The tensors whose types the scale and the zero point have."""
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    quantization_type: Annotated[Spelled[QuantizationType], Limits(one_of=(QuantizationType.SCALE, QuantizationType.SCALE_ZERO_POINT))]
+    quantization_tensors: Annotated[TensorDescs, In("*sizes", FLOATS_BYTES | NIBBLES)]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Y", required=True)] = None
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        if slot.field.listed:
+            # As many dimensions as the input; which sizes they may have is a rule of its own.
+            return tuple(Term(1, f"{slot.place}.sizes[{axis}]") for axis in range(dimension_count))
+        return super().aligned(slot, dimension_count)
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        whole = known.infer(self.terms(field))
+        if not field.listed or whole is None:
+            return super().size_remedy(field, known)
+        advice = {_placed(tensor, whole) for tensor in self.quantization_tensors if len(tensor.sizes) != len(whole)}
+        # One advice for the whole array: where two tensors need their own, it would be wrong for either.
+        return advice.pop() if len(advice) == 1 else None
+
+    def with_outputs(self, *names: str) -> Self:
+        desc = super().with_outputs(*names)
+        told = dict(zip(self.typed_like, self.quantization_tensors, strict=False)).get("output_tensor")
+        if told is None or desc.output_tensor is None or told.data_type not in self.support[-1].types["Y"]:
+            return desc
+        return desc.replace(output_tensor=desc.output_tensor.replace(data_type=told.data_type))
+
+    @rule("there is a scale and, with SCALE_ZERO_POINT, a zero point")
+    def quantization_tensor_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        wanted = {QuantizationType.SCALE: (1, "the scale"), QuantizationType.SCALE_ZERO_POINT: (2, "the scale and the zero point")}
+        count, roles = wanted.get(self.quantization_type, (0, ""))
+        if roles and len(self.quantization_tensors) != count:
+            found = plural(len(self.quantization_tensors), "tensor")
+            yield Breach("quantization_tensors", found, f"{count}, {roles}", (f"quantization_type is {self.quantization_type}",))
+
+    @rule("each size of a scale or a zero point divides the input's: it holds for a block of elements")
+    def quantization_block(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        whole = known.run("sizes")
+        for index, tensor in enumerate(self.quantization_tensors):
+            if len(tensor.sizes) != len(whole):
+                continue
+            for axis, (size, of_input) in enumerate(zip(tensor.sizes, whole, strict=True)):
+                if 1 <= size <= MAX_SIZE and of_input % size:
+                    expected = f"1 or another divisor of sizes[{axis}] = {of_input}"
+                    yield Breach(f"quantization_tensors[{index}].sizes[{axis}]", str(size), expected, (known.why(f"sizes[{axis}]"),))
+
+    @rule("the scale has the type of the numbers, the zero point that of the integers")
+    def quantization_tensor_types(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        roles = (("the scale", FLOATS), ("the zero point", _BYTES_NIBBLES))
+        for index, (tensor, name, (role, kinds)) in enumerate(zip(self.quantization_tensors, self.typed_like, roles, strict=False)):
+            like = getattr(self, name)
+            # Types that no tensor here may have are told as such.
+            if like is None or like.data_type not in kinds or tensor.data_type not in FLOATS_BYTES | NIBBLES:
+                continue
+            if tensor.data_type is not like.data_type:
+                why = (f"quantization_tensors[{index}] is {role}", f"{name} has elements of type {like.data_type}")
+                remedy = None if tensor.data_type in kinds else "the scale comes first, then the zero point"
+                yield Breach(f"quantization_tensors[{index}].data_type", str(tensor.data_type), str(like.data_type), why, remedy)
+
+
+class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
+    """DML_QUANTIZE_OPERATOR_DESC: numbers as integers of 8 or 4 bits.
+
+    DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
+    quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX.
+
+    Attributes:
+        input_tensor: x.
+        quantization_type: SCALE, where the zero point is 0, or SCALE_ZERO_POINT.
+        quantization_tensors: the scale, of the input's type, then the zero point, of the output's, each in as many dimensions as the input.
+            Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size. DirectML's page does not tell; it
+            is what ONNX Runtime describes.
+        output_tensor: y, the input's sizes; UINT8 in Python if neither it nor a zero point tells its type.
+    """
+
+    formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
+    support = (Since("6_3", dims=(1, 8), T=FLOATS, Y=_BYTES_NIBBLES),)
+    typed_like = ("input_tensor", "output_tensor")
+
+
+class DequantizeDesc(QuantizationDesc, dml="DEQUANTIZE"):
+    """DML_DEQUANTIZE_OPERATOR_DESC: the numbers that integers of 8 or 4 bits stand for.
+
+    DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
+    quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX.
+
+    Attributes:
+        input_tensor: x.
+        quantization_type: SCALE, where the zero point is 0, or SCALE_ZERO_POINT.
+        quantization_tensors: the scale, of the output's type, then the zero point, of the input's, each in as many dimensions as the input.
+            Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size. DirectML's page does not tell; it
+            is what ONNX Runtime describes.
+        output_tensor: y, the input's sizes and the scale's type.
+    """
+
+    formula = "y = (x - zero_point) * scale"
+    support = (Since("6_3", dims=(1, 8), T=_BYTES_NIBBLES, Y=FLOATS),)
+    typed_like = ("output_tensor", "input_tensor")

@@ -1,0 +1,400 @@
+"""Products of quantized numbers: convolutions, matrix products, average pooling.
+
+A quantized tensor stands for (q - zero point) * scale. Scales and zero points hold one element for the whole tensor, or one for each
+row, column or channel; an absent zero point is 0. A scale of 0 is not defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel
+from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.naming import plural
+from dmlpy.operators.convolution import ConvolvingDesc
+from dmlpy.operators.matrix import MatrixProductDesc
+from dmlpy.operators.pooling.windows import DilatedPoolingDesc
+from dmlpy.sizes import Derived, Sizes, Term, Told
+from dmlpy.structs import Bool, Uint, Uints, default
+from dmlpy.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, Since
+from dmlpy.tensors import TensorDesc
+
+EACH = {"m": "row", "n": "column", "output_channels": "output channel", "channels": "channel"}
+"""What has a scale or zero point of its own, by the symbol that counts them."""
+
+
+class QuantizedDesc(OperatorDesc):
+    """An operator with scales and zero points.
+
+    The pattern of one is that of 4 dimensions. Of fewer, leading ones are left out; where DirectML's page leaves open which ones are,
+    the count may lie along any dimension.
+    """
+
+    parameters: ClassVar[Mapping[str, str]] = {}
+    """The scales and zero points, each with the symbol that its count may be beside 1; empty where there is always one element."""
+
+    movable: ClassVar[tuple[str, ...]] = ()
+    """Those whose count may lie along any of fewer than 4 dimensions."""
+
+    of_one_rank: ClassVar[tuple[str, ...]] = ()
+    """Those that have equal dimension counts, where the operator says so."""
+
+    def terms(self, field: TensorField) -> tuple[Term, ...]:
+        if field.name not in self.parameters:
+            return super().terms(field)
+        tensor: TensorDesc | None = getattr(self, field.name)
+        return self._parameter_terms(field, 4 if tensor is None else len(tensor.sizes))
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        if slot.field.name not in self.parameters:
+            return super().aligned(slot, dimension_count)
+        return self._parameter_terms(slot.field, dimension_count)
+
+    def _parameter_terms(self, field: TensorField, dimension_count: int) -> tuple[Term, ...]:
+        terms = [Term(1)] * dimension_count
+        at = self._counted(field, dimension_count)
+        if at is not None:
+            terms[at] = next(term for term in field.marker.terms if term.symbol is not None)
+        return tuple(terms)
+
+    def _counted(self, field: TensorField, dimension_count: int) -> int | None:
+        """The dimension of a scale or zero point of so many dimensions that may be longer than 1; None if none may."""
+        at = next((axis for axis, term in enumerate(field.marker.terms) if term.symbol is not None), None)
+        if at is None or not 1 <= dimension_count < 4:
+            return at if dimension_count else None
+        tensor: TensorDesc | None = getattr(self, field.name)
+        if field.name in self.movable:
+            sizes = () if tensor is None else tensor.sizes[:dimension_count]
+            return next((axis for axis, size in enumerate(sizes) if size != 1), dimension_count - 1)
+        at -= 4 - dimension_count
+        return at if at >= 0 else None
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        return self._spread(field, known) if field.name in self.parameters else super().size_remedy(field, known)
+
+    def _spread(self, field: TensorField, known: Sizes) -> str | None:
+        """The sizes of a scale or zero point that has an element for each row, column or channel, but not in its place."""
+        symbol, tensor = self.parameters[field.name], getattr(self, field.name)
+        if not symbol or symbol not in known or tensor.element_count != known[symbol] or known[symbol] == 1:
+            return None
+        usual, terms = self._usual_rank(), field.marker.terms
+        needed = 4 - next(axis for axis, term in enumerate(terms) if term.symbol is not None)
+        count = 4 if usual is None else min(4, max(usual, needed))
+        sizes = [1 if term.symbol is None else known[symbol] for term in terms[4 - count :]]
+        others = f"; {', '.join(self.of_one_rank)} have equal dimension counts" if usual is not None and count > usual else ""
+        return f"one for each {EACH[symbol]} is sizes {sizes}{others}"
+
+    def _usual_rank(self) -> int | None:
+        """The dimension count that most of those of equal counts have; None if there are none."""
+        counts = [len(tensor.sizes) for name in self.of_one_rank if (tensor := getattr(self, name)) is not None]
+        # max() keeps the first of equals: a tie goes to the earliest field.
+        return max(counts, key=counts.count, default=None)
+
+    @rule("a scale or zero point has one element, or one for each row, column or channel")
+    def quantized_counts(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for field in self.tensor_fields():
+            symbol, tensor = self.parameters.get(field.name), getattr(self, field.name)
+            at = None if not symbol or tensor is None else self._counted(field, len(tensor.sizes))
+            if not symbol or symbol not in known or at is None:
+                continue
+            count, each = tensor.sizes[at], known[symbol]
+            if count >= 1 and count not in (1, each):
+                yield Breach(f"{field.name}.sizes[{at}]", str(count), f"1, or {symbol} = {each}", (known.why(symbol),))
+
+
+class OneRankDesc(QuantizedDesc):
+    """An operator whose scales and zero points, those of `of_one_rank`, have equal dimension counts."""
+
+    @rule("scales and zero points have equal dimension counts")
+    def quantized_dims(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        usual, fields = self._usual_rank(), [field for field in self.tensor_fields() if field.name in self.of_one_rank]
+        agreeing = [name for name, tensor in self.tensors().items() if name in self.of_one_rank and len(tensor.sizes) == usual]
+        for field in fields:
+            tensor: TensorDesc | None = getattr(self, field.name)
+            if usual is None or tensor is None or len(tensor.sizes) == usual:
+                continue
+            why = f"{', '.join(self.of_one_rank)} have equal dimension counts: {usual} is that of {', '.join(agreeing)}"
+            padded = [1] * (usual - len(tensor.sizes)) + [*tensor.sizes]
+            remedy = self._spread(field, known) or (f"put ones in front: sizes {padded}" if len(padded) == usual else None)
+            found = f"{plural(len(tensor.sizes), 'dimension')} {list(tensor.sizes)}"
+            yield Breach(f"{field.name}.sizes", found, plural(usual, "dimension"), (why,), remedy)
+
+
+class QuantizedConvolvingDesc(QuantizedDesc, ConvolvingDesc):
+    """A forward convolution of quantized numbers.
+
+    DirectML's pages know a DimensionCount of 2 only, and tensors without a height: the last entries are then for the width. That such
+    tensors have 1 entry, as CONVOLUTION has it, is taken too.
+    """
+
+    c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {"DimensionCount": ("strides", "dilations", "start_padding", "end_padding")}
+
+    array_weight = 0.5
+
+    @derived("2; of tensors without a height 1 too")
+    def dimension_count(self, known: Sizes) -> Derived | Sequence[Derived]:
+        if self._width_alone():
+            return super().dimension_count(known)
+        return Told(2, "no other DimensionCount is supported; of tensors without a height the last entries are for the width")
+
+    def entry(self, axis: int) -> int:
+        return axis if self._width_alone() else axis + 4 - self.rank
+
+    def _width_alone(self) -> bool:
+        return self.rank == 3 and all(len(array) == 1 for array in self._arrays())
+
+
+class ConvolutionIntegerDesc(OneRankDesc, QuantizedConvolvingDesc, dml="CONVOLUTION_INTEGER"):
+    """DML_CONVOLUTION_INTEGER_OPERATOR_DESC: the forward convolution of quantized numbers, summed as 32-bit integers.
+
+    The filter is not flipped; padding is 0 once the zero point is taken off; sums wrap around. The arrays have 2 entries; of tensors
+    without a height the last ones are for the width, or the only ones. A zero point of fewer than 4 dimensions may have its channels
+    along any one.
+
+    Attributes:
+        input_tensor: x, [batch, input_channels, height, width]; from 4_0 on without a height too.
+        input_zero_point_tensor: x's zero point, one element of x's type; absent, 0.
+        filter_tensor: w, [output_channels, input_channels / group_count, *window].
+        filter_zero_point_tensor: w's zero point, one element, or one for each output channel: [1, output_channels, 1, 1]; absent, 0.
+        output_tensor: y, [batch, output_channels, *out].
+        strides: steps from one position of the filter to the next, for each spatial dimension, the outermost first.
+        dilations: steps from one element of the filter to the next, likewise; 1 where they are neighbours.
+        start_padding: elements of padding before the first element of each spatial dimension.
+        end_padding: elements of padding after the last one.
+        group_count: groups of channels that are convolved apart; as many as input channels for a depth-wise convolution.
+    """
+
+    formula = "y[n, m, o] = sum over c, k of (x[n, c, o * strides + k * dilations - start_padding] - xz) * (w[m, c, k] - wz[m])"
+    parameters = {"input_zero_point_tensor": "", "filter_zero_point_tensor": "output_channels"}
+    movable = ("filter_zero_point_tensor",)
+    of_one_rank = tuple(parameters)
+    support = (
+        Since("2_1", dims=4, X=BYTES, W=BYTES),
+        Since("4_0", dims=(3, 4), dims_of=dict.fromkeys(parameters, (1, 4)), X=BYTES, W=BYTES),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial", "X")]
+    input_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 1", "X")] = None
+    filter_tensor: Annotated[TensorDesc, In("output_channels filter_channels *window", "W", constant=True)]
+    filter_zero_point_tensor: Annotated[TensorDesc | None, In("1 filter_zero_point_channel_count 1 1", "W", constant=True)] = None
+    output_tensor: Annotated[TensorDesc | None, Out("batch output_channels *out", INT32, required=True)] = None
+    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    start_padding: Uints
+    end_padding: Uints
+    group_count: Annotated[Uint, Limits(least=1)] = default(1)
+
+
+class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LINEAR_CONVOLUTION"):
+    """DML_QUANTIZED_LINEAR_CONVOLUTION_OPERATOR_DESC: the forward convolution of quantized numbers, quantized again.
+
+    The filter is not flipped; padding is 0 once dequantized. The arrays have 2 entries; of tensors without a height the last ones
+    are for the width, or the only ones. A scale or zero point of fewer than 4 dimensions may have its channels along any one.
+
+    Attributes:
+        input_tensor: x, [batch, input_channels, height, width]; from 4_0 on without a height too.
+        input_scale_tensor: x's scale, one element.
+        input_zero_point_tensor: x's zero point, one element of x's type; absent, 0.
+        filter_tensor: w, [output_channels, input_channels / group_count, *window].
+        filter_scale_tensor: w's scale, one element, or one for each output channel: [1, output_channels, 1, 1].
+        filter_zero_point_tensor: w's zero point, of w's type, one element or one for each output channel; absent, 0.
+        bias_tensor: what is added to each output channel, in units of x's scale times w's: [1, output_channels, 1, 1]; absent, nothing.
+        output_scale_tensor: y's scale, one element.
+        output_zero_point_tensor: y's zero point, one element of y's type; absent, 0.
+        output_tensor: y, [batch, output_channels, *out].
+        strides: steps from one position of the filter to the next, for each spatial dimension, the outermost first.
+        dilations: steps from one element of the filter to the next, likewise; 1 where they are neighbours.
+        start_padding: elements of padding before the first element of each spatial dimension.
+        end_padding: elements of padding after the last one.
+        group_count: groups of channels that are convolved apart; as many as input channels for a depth-wise convolution.
+    """
+
+    formula = (
+        "y[n, m, o] = clamp(round(xs * ws[m] * (sum over c, k of (x[n, c, o * strides + k * dilations - start_padding] - xz)"
+        " * (w[m, c, k] - wz[m]) + bias[m]) / ys) + yz)"
+    )
+    parameters = {
+        "input_scale_tensor": "",
+        "input_zero_point_tensor": "",
+        "filter_scale_tensor": "output_channels",
+        "filter_zero_point_tensor": "output_channels",
+        "output_scale_tensor": "",
+        "output_zero_point_tensor": "",
+    }
+    movable = ("filter_scale_tensor", "filter_zero_point_tensor")
+    support = (
+        Since("2_1", dims=4, X=BYTES, W=BYTES, Y=BYTES),
+        Since(
+            "4_0",
+            dims=(3, 4),
+            dims_of={**dict.fromkeys(parameters, (1, 4)), "filter_scale_tensor": (3, 4)},
+            X=BYTES,
+            W=BYTES,
+            Y=BYTES,
+        ),
+        Since("5_2", dims=(3, 4), dims_of=dict.fromkeys(parameters, (1, 4)), X=BYTES, W=BYTES, Y=BYTES),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial", "X")]
+    input_scale_tensor: Annotated[TensorDesc, In("1 1 1 1", FLOAT32)]
+    input_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 1", "X")] = None
+    filter_tensor: Annotated[TensorDesc, In("output_channels filter_channels *window", "W", constant=True)]
+    filter_scale_tensor: Annotated[TensorDesc, In("1 filter_scale_channel_count 1 1", FLOAT32, constant=True)]
+    filter_zero_point_tensor: Annotated[TensorDesc | None, In("1 filter_zero_point_channel_count 1 1", "W", constant=True)] = None
+    bias_tensor: Annotated[TensorDesc | None, In("1 output_channels *ones", INT32, constant=True)] = None
+    output_scale_tensor: Annotated[TensorDesc, In("1 1 1 1", FLOAT32)]
+    output_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 1", "Y")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("batch output_channels *out", "Y", required=True)] = None
+    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    start_padding: Uints
+    end_padding: Uints
+    group_count: Annotated[Uint, Limits(least=1)] = default(1)
+
+
+class QuantizedLinearAveragePoolingDesc(QuantizedDesc, DilatedPoolingDesc, dml="QUANTIZED_LINEAR_AVERAGE_POOLING"):
+    """DML_QUANTIZED_LINEAR_AVERAGE_POOLING_OPERATOR_DESC: the mean of each window's quantized elements, quantized again.
+
+    DirectML's page prints the sizes of the output without dilations; they count here, as in MAX_POOLING2. What a window that lies in
+    the padding alone gives without include_padding is not defined. A scale or zero point of fewer than 4 dimensions may have its
+    channels along any one.
+
+    Attributes:
+        input_tensor: x, [batch, channels, height, width], or with a depth before the height.
+        input_scale_tensor: x's scale, one element, or one for each channel: [1, channels, 1, 1].
+        input_zero_point_tensor: x's zero point, of x's type, one element or one for each channel; absent, 0.
+        output_scale_tensor: y's scale, one element, or one for each channel.
+        output_zero_point_tensor: y's zero point, of y's type, one element or one for each channel; absent, 0.
+        output_tensor: y, [batch, channels, *out], an element for each position of the window.
+        strides: steps from one position of the window to the next, for each spatial dimension, the outermost first.
+        window_size: elements of the window, likewise.
+        start_padding: elements of padding before the first element of each spatial dimension.
+        end_padding: elements of padding after the last one.
+        dilations: steps from one element of the window to the next, likewise; 1 where they are neighbours.
+        include_padding: whether the sum is divided by all elements of the window, or by those inside the input only.
+    """
+
+    formula = "y = clamp(round(mean over the window of (x - xz) * xs / ys) + yz)"
+    parameters = dict.fromkeys(
+        ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor"), "channels"
+    )
+    movable = tuple(parameters)
+    support = (Since("6_2", dims=(4, 5), dims_of=dict.fromkeys(parameters, (1, 5)), X=BYTES, Y=BYTES),)
+
+    input_tensor: Annotated[TensorDesc, In("batch channels *spatial", "X")]
+    input_scale_tensor: Annotated[TensorDesc, In("1 input_scale_count 1 1", FLOAT32)]
+    input_zero_point_tensor: Annotated[TensorDesc | None, In("1 input_zero_point_count 1 1", "X")] = None
+    output_scale_tensor: Annotated[TensorDesc, In("1 output_scale_count 1 1", FLOAT32)]
+    output_zero_point_tensor: Annotated[TensorDesc | None, In("1 output_zero_point_count 1 1", "Y")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("batch channels *out", "Y", required=True)] = None
+    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    window_size: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    start_padding: Uints
+    end_padding: Uints
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    include_padding: Bool
+
+
+class MatrixMultiplyIntegerDesc(QuantizedDesc, MatrixProductDesc, dml="MATRIX_MULTIPLY_INTEGER"):
+    """DML_MATRIX_MULTIPLY_INTEGER_OPERATOR_DESC: the product of two matrices of quantized numbers, summed as 32-bit integers.
+
+    Sums wrap around. Of fewer than 4 dimensions, a_zero_point_tensor may have its rows along any one.
+
+    Attributes:
+        a_tensor: A, [*batch, M, K].
+        a_zero_point_tensor: A's zero point, of A's type, one element, or one for each row: [1, 1, M, 1]; absent, 0.
+        b_tensor: B, [*batch, K, N]; its type may be another than A's.
+        b_zero_point_tensor: B's zero point, of B's type, one element, or one for each column: [1, 1, 1, N]; absent, 0.
+        output_tensor: the result, [*batch, M, N].
+    """
+
+    formula = "output[i, j] = sum over k of (A[i, k] - AZ[i]) * (B[k, j] - BZ[j])"
+    parameters = {"a_zero_point_tensor": "m", "b_zero_point_tensor": "n"}
+    movable = ("a_zero_point_tensor",)
+    support = (
+        Since("2_1", dims=4, A=BYTES, B=BYTES),
+        Since("4_0", dims=(2, 4), dims_of={"a_zero_point_tensor": (1, 4)}, A=BYTES, B=BYTES),
+        Since("5_2", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=BYTES, B=BYTES),
+    )
+
+    a_tensor: Annotated[TensorDesc, In("*batch m k", "A")]
+    a_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 a_zero_point_count 1", "A")] = None
+    b_tensor: Annotated[TensorDesc, In("*batch k n", "B")]
+    b_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 b_zero_point_count", "B")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*batch m n", INT32, required=True)] = None
+
+
+class MatrixMultiplyIntegerToFloatDesc(OneRankDesc, MatrixProductDesc, dml="MATRIX_MULTIPLY_INTEGER_TO_FLOAT"):
+    """DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC: the product of two matrices of quantized numbers, as floats.
+
+    DirectML's page wants A and B of one type; DirectML takes signed beside unsigned ones too, as ONNX Runtime gives them. Of fewer than
+    4 dimensions, A's scale and zero point may have their rows along any one.
+
+    Attributes:
+        a_tensor: A, [*batch, M, K].
+        a_scale_tensor: A's scale, of the output's type, one element, or one for each row: [1, 1, M, 1].
+        a_zero_point_tensor: A's zero point, of A's type, one element or one for each row; absent, 0.
+        b_tensor: B, [*batch, K, N]; its type may be another than A's.
+        b_scale_tensor: B's scale, one element, or one for each column: [1, 1, 1, N].
+        b_zero_point_tensor: B's zero point, of B's type, one element or one for each column; absent, 0.
+        bias_tensor: what is added to the result, of its sizes; absent, nothing.
+        output_tensor: the result, [*batch, M, N].
+    """
+
+    formula = "output[i, j] = sum over k of (A[i, k] - AZ[i]) * AS[i] * (B[k, j] - BZ[j]) * BS[j] + bias[i, j]"
+    parameters = {"a_scale_tensor": "m", "a_zero_point_tensor": "m", "b_scale_tensor": "n", "b_zero_point_tensor": "n"}
+    movable = ("a_scale_tensor", "a_zero_point_tensor")
+    of_one_rank = tuple(parameters)
+    support = (Since("6_2", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=INTEGERS_TO_32, B=INTEGERS_TO_32, T=FLOATS),)
+
+    a_tensor: Annotated[TensorDesc, In("*batch m k", "A")]
+    a_scale_tensor: Annotated[TensorDesc, In("1 1 a_scale_count 1")]
+    a_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 a_zero_point_count 1", "A")] = None
+    b_tensor: Annotated[TensorDesc, In("*batch k n", "B")]
+    b_scale_tensor: Annotated[TensorDesc, In("1 1 1 b_scale_count")]
+    b_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 b_zero_point_count", "B")] = None
+    bias_tensor: Annotated[TensorDesc | None, In("*batch m n")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*batch m n", required=True)] = None
+
+
+class QuantizedLinearMatrixMultiplyDesc(OneRankDesc, MatrixProductDesc, dml="QUANTIZED_LINEAR_MATRIX_MULTIPLY"):
+    """DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC: the product of two matrices of quantized numbers, quantized again.
+
+    Attributes:
+        a_tensor: A, [*batch, M, K].
+        a_scale_tensor: A's scale, one element, or one for each row: [1, 1, M, 1], leading ones left out if you like.
+        a_zero_point_tensor: A's zero point, of A's type, one element or one for each row; absent, 0.
+        b_tensor: B, [*batch, K, N].
+        b_scale_tensor: B's scale, one element, or one for each column: [1, 1, 1, N], leading ones left out if you like.
+        b_zero_point_tensor: B's zero point, of B's type, one element or one for each column; absent, 0.
+        output_scale_tensor: the result's scale, one element, or one for each row.
+        output_zero_point_tensor: the result's zero point, of the result's type, one element or one for each row; absent, 0.
+        output_tensor: the result, [*batch, M, N].
+    """
+
+    formula = "output[i, j] = clamp(round(sum over k of (A[i, k] - AZ[i]) * AS[i] * (B[k, j] - BZ[j]) * BS[j] / OS[i]) + OZ[i])"
+    parameters = {
+        "a_scale_tensor": "m",
+        "a_zero_point_tensor": "m",
+        "b_scale_tensor": "n",
+        "b_zero_point_tensor": "n",
+        "output_scale_tensor": "m",
+        "output_zero_point_tensor": "m",
+    }
+    of_one_rank = tuple(parameters)
+    support = (
+        Since("2_1", dims=4, A=BYTES, B=BYTES, Y=BYTES),
+        Since("4_0", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=BYTES, B=BYTES, Y=BYTES),
+    )
+
+    a_tensor: Annotated[TensorDesc, In("*batch m k", "A")]
+    a_scale_tensor: Annotated[TensorDesc, In("1 1 a_scale_count 1", FLOAT32)]
+    a_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 a_zero_point_count 1", "A")] = None
+    b_tensor: Annotated[TensorDesc, In("*batch k n", "B")]
+    b_scale_tensor: Annotated[TensorDesc, In("1 1 1 b_scale_count", FLOAT32)]
+    b_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 b_zero_point_count", "B")] = None
+    output_scale_tensor: Annotated[TensorDesc, In("1 1 output_scale_count 1", FLOAT32)]
+    output_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 output_zero_point_count 1", "Y")] = None
+    output_tensor: Annotated[TensorDesc | None, Out("*batch m n", "Y", required=True)] = None

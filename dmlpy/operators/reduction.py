@@ -1,0 +1,281 @@
+"""Reductions along axes: of groups of elements to one, to running results, and to the largest or smallest few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import AxisDirection, FeatureLevel, ReduceFunction
+from dmlpy.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.sizes import Sizes, Told, UnboundSymbolError
+from dmlpy.structs import Bool, Spelled, Uint, Uints, default
+from dmlpy.support import (
+    FLOATS,
+    FLOATS_INTEGERS_32_AND_64,
+    FLOATS_INTEGERS_OF_32,
+    FLOATS_INTEGERS_TO_32,
+    FLOATS_INTEGERS_TO_64,
+    INTEGERS_32_AND_64,
+    UINT32,
+    UNSIGNED_32_AND_64,
+    Since,
+    TypeSet,
+)
+from dmlpy.tensors import TensorDesc
+
+
+def _of_input(axis: int, size: int, why: str) -> Told:
+    """The size of a dimension that an output has as the input has it."""
+    return Told(size, f"input_tensor.sizes[{axis}], {why}")
+
+
+class ReductionDesc(OperatorDesc):
+    """One output element for each group of input elements that differ only along `axes`."""
+
+    c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def axes(self) -> tuple[int, ...]: ...
+
+    @derived("the input's sizes, with 1 for each dimension in axes")
+    def reduced(self, known: Sizes) -> list[Told]:
+        sizes, places = known.run("sizes"), {axis: index for index, axis in enumerate(self.axes)}
+        if not all(0 <= axis < len(sizes) for axis in places):
+            raise UnboundSymbolError("axes")
+        return [
+            Told(1, f"axes[{places[axis]}] is {axis}") if axis in places else _of_input(axis, size, f"{axis} is not in axes")
+            for axis, size in enumerate(sizes)
+        ]
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        """What to change where the output lacks the dimensions in axes, as NumPy and ONNX (keepdims=0) have it."""
+        tensor = getattr(self, field.name)
+        if tensor is None or not field.marker.output or "len(reduced)" not in known:
+            return None
+        reduced = known.run("reduced")
+        kept = tuple(size for axis, size in enumerate(reduced) if axis not in self.axes)
+        return f"dimensions in axes stay, with size 1: sizes {list(reduced)}" if tensor.sizes == kept != reduced else None
+
+
+# The functions that the support table tells apart.
+_SUMS = {"function": (ReduceFunction.MULTIPLY, ReduceFunction.SUM)}
+_EXTREMES = {"function": (ReduceFunction.MIN, ReduceFunction.MAX)}
+_POWERS = {"function": (ReduceFunction.L1, ReduceFunction.SUM_SQUARE)}
+_MEANS = {"function": (ReduceFunction.AVERAGE, ReduceFunction.L2, ReduceFunction.LOG_SUM, ReduceFunction.LOG_SUM_EXP)}
+_INDICES = {"function": (ReduceFunction.ARGMIN, ReduceFunction.ARGMAX)}
+
+
+class ReduceDesc(ReductionDesc, dml="REDUCE"):
+    """DML_REDUCE_OPERATOR_DESC: each group of n elements x becomes one element, by a function.
+
+    SUM adds, AVERAGE divides the sum by n, MULTIPLY multiplies, MIN and MAX take the smallest and the largest. L1 = sum(|x|),
+    L2 = sqrt(sum(x^2)), SUM_SQUARE = sum(x^2), LOG_SUM = log(sum(x)), LOG_SUM_EXP = log(sum(exp(x))). ARGMIN and ARGMAX give the index of
+    the smallest and the largest, an integer, the first of equal ones; over several axes it counts positions within those axes alone, the
+    last fastest. From feature level 3_0 on the operators ARGMIN and ARGMAX replace them. Integers wrap around. A NaN is the smallest and
+    the largest of its group.
+
+    Attributes:
+        function: what a group is reduced to.
+        input_tensor: x, of any sizes.
+        output_tensor: the result: the input's sizes, but 1 for each dimension in axes. It has the input's type, but for ARGMIN and ARGMAX
+            UINT32, and from feature level 3_0 on also INT32, UINT64 or INT64.
+        axes: the dimensions that a group extends along.
+    """
+
+    formula = "output = function(input, over the elements that differ only along axes)"
+    support = (
+        Since("1_0", dims=4, when=_INDICES, T=FLOATS, I=UINT32),
+        Since("1_0", dims=4, when=_MEANS, T=FLOATS),
+        Since("1_0", dims=4, when=_POWERS, T=FLOATS),
+        Since("1_0", dims=4, when=_EXTREMES, T=FLOATS),
+        Since("1_0", dims=4, when=_SUMS, T=FLOATS),
+        Since("2_1", dims=4, when=_INDICES, T=FLOATS_INTEGERS_TO_32, I=UINT32),
+        Since("2_1", dims=4, when=_EXTREMES, T=FLOATS_INTEGERS_OF_32),
+        Since("2_1", dims=4, when=_SUMS, T=FLOATS_INTEGERS_OF_32),
+        Since("3_0", dims=(1, 8), when=_INDICES, T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
+        Since("3_0", dims=(1, 8), when=_MEANS, T=FLOATS),
+        Since("3_0", dims=(1, 8), when=_POWERS, T=FLOATS),
+        Since("3_0", dims=(1, 8), when=_EXTREMES, T=FLOATS_INTEGERS_TO_32),
+        Since("3_0", dims=(1, 8), when=_SUMS, T=FLOATS_INTEGERS_OF_32),
+        Since("4_1", dims=(1, 8), when=_INDICES, T=FLOATS_INTEGERS_TO_64, I=INTEGERS_32_AND_64),
+        Since("5_0", dims=(1, 8), when=_POWERS, T=FLOATS_INTEGERS_32_AND_64),
+        Since("5_0", dims=(1, 8), when=_EXTREMES, T=FLOATS_INTEGERS_TO_64),
+        Since("5_0", dims=(1, 8), when=_SUMS, T=FLOATS_INTEGERS_32_AND_64),
+    )
+
+    function: Spelled[ReduceFunction]
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*reduced", required=True)] = None
+    axes: Annotated[Uints, Limits(axis_of="sizes")]
+
+    def type_variable(self, field: TensorField) -> TypeSet | str:
+        return "I" if self.function in _INDICES["function"] and field.marker.output else field.marker.types
+
+
+class IndexReductionDesc(ReductionDesc):
+    """The index of one element of each group."""
+
+    support = (
+        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
+        Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, I=INTEGERS_32_AND_64),
+    )
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*reduced", "I", required=True)] = None
+    axes: Annotated[Uints, Limits(axis_of="sizes")]
+    axis_direction: Spelled[AxisDirection] = default(AxisDirection.INCREASING)
+
+
+class ArgminDesc(IndexReductionDesc, dml="ARGMIN"):
+    """DML_ARGMIN_OPERATOR_DESC: the index of the smallest element of each group.
+
+    Over several axes the index counts positions within those axes alone, the last fastest. A NaN counts before any number.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        output_tensor: the indices: the input's sizes, but 1 for each dimension in axes.
+        axes: the dimensions that a group extends along.
+        axis_direction: which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last.
+    """
+
+    formula = "output = argmin(input, over the elements that differ only along axes)"
+
+
+class ArgmaxDesc(IndexReductionDesc, dml="ARGMAX"):
+    """DML_ARGMAX_OPERATOR_DESC: the index of the largest element of each group.
+
+    Over several axes the index counts positions within those axes alone, the last fastest. A NaN counts before any number.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        output_tensor: the indices: the input's sizes, but 1 for each dimension in axes.
+        axes: the dimensions that a group extends along.
+        axis_direction: which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last.
+    """
+
+    formula = "output = argmax(input, over the elements that differ only along axes)"
+
+
+class CumulativeDesc(OperatorDesc):
+    """A running result along one axis."""
+
+    in_place: ClassVar[bool] = True
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    axis_direction: Spelled[AxisDirection] = default(AxisDirection.INCREASING)
+
+
+_FROM_4_0 = (Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32), Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_32_AND_64))
+
+
+class CumulativeSummationDesc(CumulativeDesc, dml="CUMULATIVE_SUMMATION"):
+    """DML_CUMULATIVE_SUMMATION_OPERATOR_DESC: the running sum along an axis.
+
+    Integers wrap around.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        output_tensor: the sums, the input's sizes.
+        axis: the dimension to walk along.
+        axis_direction: INCREASING walks from index 0 up, DECREASING from the last index down.
+        has_exclusive_sum: whether an element's own value is left out of its sum: the first element met gets 0.
+    """
+
+    formula = "output[i] = sum(input[0..i]); up to i - 1 if has_exclusive_sum; from the other end if DECREASING"
+    support = (Since("2_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
+
+    has_exclusive_sum: Bool = default(False)
+
+
+class CumulativeProductDesc(CumulativeDesc, dml="CUMULATIVE_PRODUCT"):
+    """DML_CUMULATIVE_PRODUCT_OPERATOR_DESC: the running product along an axis.
+
+    Integers wrap around.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        output_tensor: the products, the input's sizes.
+        axis: the dimension to walk along.
+        axis_direction: INCREASING walks from index 0 up, DECREASING from the last index down.
+        has_exclusive_product: whether an element's own value is left out of its product: the first element met gets 1.
+    """
+
+    formula = "output[i] = product(input[0..i]); up to i - 1 if has_exclusive_product; from the other end if DECREASING"
+    support = (Since("3_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
+
+    has_exclusive_product: Bool = default(False)
+
+
+_TOP_K1_ROWS = (
+    Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32),
+    Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=UINT32),
+    Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, I=UNSIGNED_32_AND_64),
+)
+
+
+class TopKDesc(OperatorDesc, dml="TOP_K"):
+    """DML_TOP_K_OPERATOR_DESC: the k largest elements along an axis, the largest first, and their indices.
+
+    Of equal elements the one with the lower index comes first; NaN is larger than any number. k may be the whole size along the axis: then
+    this is a sort. The operator exists from feature level 1_0 on, though the first types that its page tells are those of 2_0; they are
+    taken for 1_0 too.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        output_value_tensor: the elements: the input's sizes, but k along axis.
+        output_index_tensor: the indices along axis of these elements; the same sizes, unsigned integers.
+        axis: the dimension along which elements are compared.
+        k: how many elements are taken; at most the input's size along axis.
+    """
+
+    formula = "output_value = the k largest of input along axis, output_index = where they were"
+    since = "1_0"
+    support: ClassVar[tuple[Since, ...]] = (Since("2_0", dims=4, T=FLOATS, I=UINT32), *_TOP_K1_ROWS)
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_value_tensor: Annotated[TensorDesc | None, Out("*taken", required=True)] = None
+    output_index_tensor: Annotated[TensorDesc | None, Out("*taken", "I", required=True)] = None
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    k: Annotated[Uint, Limits(least=1)]
+
+    @derived("the input's sizes, with k along axis")
+    def taken(self, known: Sizes) -> list[Told]:
+        sizes = known.run("sizes")
+        if not (0 <= self.axis < len(sizes) and 1 <= self.k <= sizes[self.axis]):
+            raise UnboundSymbolError("k")
+        return [
+            Told(self.k, f"k is {self.k}, axis is {axis}") if axis == self.axis else _of_input(axis, size, f"axis is {self.axis}")
+            for axis, size in enumerate(sizes)
+        ]
+
+    @rule("k is at most the input's size along axis")
+    def top_k_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        if 0 <= self.axis < known["len(sizes)"] and self.k > known[symbol := f"sizes[{self.axis}]"]:
+            yield Breach("k", str(self.k), f"at most {symbol} = {known[symbol]}", (f"axis is {self.axis}", known.why(symbol)))
+
+
+class TopK1Desc(TopKDesc, dml="TOP_K1"):
+    """DML_TOP_K1_OPERATOR_DESC: the k largest or smallest elements along an axis, and their indices.
+
+    Of equal elements the one with the lower index comes first, in either direction; NaN is larger than any number. k may be the whole
+    size along the axis: then this is a sort.
+
+    Attributes:
+        input_tensor: x, of any sizes.
+        output_value_tensor: the elements: the input's sizes, but k along axis.
+        output_index_tensor: the indices along axis of these elements; the same sizes, unsigned integers.
+        axis: the dimension along which elements are compared.
+        k: how many elements are taken; at most the input's size along axis.
+        axis_direction: DECREASING takes the k largest, the largest first, as TOP_K does; INCREASING the k smallest, the smallest first.
+    """
+
+    formula = "output_value = the k largest (DECREASING) or smallest (INCREASING) of input along axis, output_index = where they were"
+    since = ""
+    support = _TOP_K1_ROWS
+
+    axis_direction: Spelled[AxisDirection] = default(AxisDirection.DECREASING)

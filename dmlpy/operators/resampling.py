@@ -1,0 +1,276 @@
+"""Resampling: tensors of other sizes by interpolation, the gradients of that; and scaling the values of images.
+
+Where an output element lies in the input is told by scales and offsets, one of each for every dimension. Places outside the input are
+those of its edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import AxisDirection, FeatureLevel, InterpolationMode
+from dmlpy.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.naming import plural
+from dmlpy.problems import Problem
+from dmlpy.sizes import MAX_SIZE, Sizes, Told, UnboundSymbolError
+from dmlpy.structs import Bool, Float, Floats, Spelled, default
+from dmlpy.support import FLOATS, FLOATS_BYTES, Since
+from dmlpy.tensors import TensorDesc
+from dmlpy.values import Size2DValue
+
+
+class AnySizesDesc(OperatorDesc):
+    """An operator whose output has as many dimensions as its input, of any sizes: the scales alone tell what is where."""
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def scales(self) -> tuple[float, ...]: ...
+
+    def sizes(self) -> Sizes:
+        """The symbols of the size patterns, with the output's dimension count from the input."""
+        known, source = super().sizes(), self.inputs()[0].name
+        if "len(sizes)" in known:
+            known.settle("len(output_sizes)", known["len(sizes)"], f"as many dimensions as {source} has")
+        return known
+
+    def _undetermined(self, output: TensorField) -> Iterator[Problem]:
+        source = getattr(self, self.inputs()[0].name)
+        yield Problem("size.unknown", output.name, "not determined", f"a tensor of {plural(len(source.sizes), 'dimension')}", (_FREE,))
+
+
+_FREE = "its sizes are free: scales tell where its elements lie in the input, not how many there are"
+_PIXEL_COUNTS = {"DimensionCount": ("scales", "input_pixel_offsets", "output_pixel_offsets")}
+_FROM_5_1 = (Since("5_1", dims=(1, 4), T=FLOATS), Since("6_2", dims=(1, 4), T=FLOATS_BYTES))
+
+
+class ResampleDesc(AnySizesDesc, dml="RESAMPLE"):
+    """DML_RESAMPLE_OPERATOR_DESC: reads a tensor at other places, by the centres of its pixels.
+
+    The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
+
+    Attributes:
+        input_tensor: the samples.
+        output_tensor: the result, of as many dimensions as the input.
+        interpolation_mode: NEAREST_NEIGHBOR takes the input element whose centre is nearest, of two the later, LINEAR weighs the two on
+            both sides, in each dimension. Integers are rounded then, halves to the even one.
+        scales: how much larger the result is, for each dimension.
+    """
+
+    formula = "output[o] = input at (o + 0.5) / scale - 0.5, for each dimension"
+    c_counts: ClassVar[Mapping[str, str]] = {"ScaleCount": "scales"}
+    support = (Since("2_0", dims=4, T=FLOATS), *_FROM_5_1)
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
+    interpolation_mode: Spelled[InterpolationMode]
+    scales: Annotated[Floats, Limits(length="len(sizes)")]
+
+
+class Resample1Desc(AnySizesDesc, dml="RESAMPLE1"):
+    """DML_RESAMPLE1_OPERATOR_DESC: reads a tensor at other places.
+
+    The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
+
+    Attributes:
+        input_tensor: the samples.
+        output_tensor: the result, of as many dimensions as the input.
+        interpolation_mode: NEAREST_NEIGHBOR takes the nearest input element, of two the later, LINEAR weighs the two on both sides, in
+            each dimension. Integers are rounded then, halves to the even one.
+        scales: how much larger the result is, for each dimension.
+        input_pixel_offsets: what is added to an input coordinate before it is scaled; 0.5 means pixels' centres, as RESAMPLE does.
+        output_pixel_offsets: what is added to it then; -0.5 means pixels' centres.
+    """
+
+    formula = "output[o] = input at (o - output_pixel_offset) / scale - input_pixel_offset, for each dimension"
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = _PIXEL_COUNTS
+    support = (Since("2_1", dims=4, T=FLOATS), *_FROM_5_1)
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
+    interpolation_mode: Spelled[InterpolationMode]
+    scales: Annotated[Floats, Limits(length="len(sizes)")]
+    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+
+
+class Resample2Desc(AnySizesDesc, dml="RESAMPLE2"):
+    """DML_RESAMPLE2_OPERATOR_DESC: reads a tensor at other places; which neighbour is the nearest is told.
+
+    The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
+
+    Attributes:
+        input_tensor: the samples.
+        output_tensor: the result, of as many dimensions as the input.
+        interpolation_mode: NEAREST_NEIGHBOR takes one input element, LINEAR weighs the two on both sides, in each dimension. Integers are
+            rounded then, halves to the even one.
+        rounding_direction: the input element that NEAREST_NEIGHBOR takes: INCREASING rounds its coordinate up, DECREASING down.
+        scales: how much larger the result is, for each dimension.
+        input_pixel_offsets: what is added to an input coordinate before it is scaled; 0.5 means pixels' centres.
+        output_pixel_offsets: what is added to it then; -0.5 means pixels' centres.
+    """
+
+    formula = "output[o] = input at (o - output_pixel_offset) / scale - input_pixel_offset, for each dimension"
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = _PIXEL_COUNTS
+    support: ClassVar[tuple[Since, ...]] = _FROM_5_1
+
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
+    interpolation_mode: Spelled[InterpolationMode]
+    rounding_direction: Spelled[AxisDirection] = default(AxisDirection.INCREASING)
+    scales: Annotated[Floats, Limits(length="len(sizes)")]
+    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+
+
+class Resample3Desc(Resample2Desc, dml="RESAMPLE3"):
+    """DML_RESAMPLE3_OPERATOR_DESC: reads a tensor at other places, without the artefacts of shrinking if asked to.
+
+    The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
+
+    Attributes:
+        input_tensor: the samples.
+        output_tensor: the result, of as many dimensions as the input.
+        interpolation_mode: NEAREST_NEIGHBOR takes one input element, LINEAR weighs the two on both sides, in each dimension. Integers are
+            rounded then, halves to the even one.
+        rounding_direction: the input element that NEAREST_NEIGHBOR takes: INCREASING rounds its coordinate up, DECREASING down.
+        scales: how much larger the result is, for each dimension.
+        input_pixel_offsets: what is added to an input coordinate before it is scaled; 0.5 means pixels' centres.
+        output_pixel_offsets: what is added to it then; -0.5 means pixels' centres.
+        antialiased: whether LINEAR weighs every input element that an output one covers, where it shrinks. Microsoft's page says below
+            half the size in one place, and any shrinking in another; here it is any, as in ONNX.
+    """
+
+    support = (Since("6_4", dims=(1, 4), T=FLOATS_BYTES),)
+
+    antialiased: Bool = default(False)
+
+
+class ResampleGradDesc(AnySizesDesc, dml="RESAMPLE_GRAD"):
+    """DML_RESAMPLE_GRAD_OPERATOR_DESC: the gradient of RESAMPLE1 for its input.
+
+    Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get 0.
+
+    Attributes:
+        input_gradient_tensor: the upstream gradient, usually of the sizes of RESAMPLE1's output.
+        output_gradient_tensor: the gradient of RESAMPLE1's input, usually of that input's sizes; as many dimensions.
+        interpolation_mode: as the forward operator had it.
+        scales: as the forward operator had them.
+        input_pixel_offsets: as the forward operator had them.
+        output_pixel_offsets: as the forward operator had them.
+    """
+
+    formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = _PIXEL_COUNTS
+    support = (Since("3_0", dims=4, T=FLOATS), Since("5_1", dims=(1, 4), T=FLOATS))
+
+    input_gradient_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_gradient_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
+    interpolation_mode: Spelled[InterpolationMode]
+    scales: Annotated[Floats, Limits(length="len(sizes)")]
+    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+
+
+class ResampleGrad1Desc(AnySizesDesc, dml="RESAMPLE_GRAD1"):
+    """DML_RESAMPLE_GRAD1_OPERATOR_DESC: the gradient of RESAMPLE2 for its input.
+
+    Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get 0.
+
+    Attributes:
+        input_gradient_tensor: the upstream gradient, usually of the sizes of RESAMPLE2's output.
+        output_gradient_tensor: the gradient of RESAMPLE2's input, usually of that input's sizes; as many dimensions.
+        interpolation_mode: as the forward operator had it.
+        rounding_direction: as the forward operator had it.
+        scales: as the forward operator had them.
+        input_pixel_offsets: as the forward operator had them.
+        output_pixel_offsets: as the forward operator had them.
+    """
+
+    formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = _PIXEL_COUNTS
+    support = (Since("5_1", dims=(1, 4), T=FLOATS),)
+
+    input_gradient_tensor: Annotated[TensorDesc, In("*sizes")]
+    output_gradient_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
+    interpolation_mode: Spelled[InterpolationMode]
+    rounding_direction: Spelled[AxisDirection] = default(AxisDirection.INCREASING)
+    scales: Annotated[Floats, Limits(length="len(sizes)")]
+    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+
+
+class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
+    """DML_UPSAMPLE_2D_OPERATOR_DESC: images, or volumes slice by slice, made larger by whole factors.
+
+    Attributes:
+        input_tensor: the images, [N, C, H, W], or [N, C, D, H, W].
+        output_tensor: the same, of input_height * scale_size.height and input_width * scale_size.width; a depth stays as it is.
+        scale_size: the factors of width and height, at least 1.
+        interpolation_mode: NEAREST_NEIGHBOR repeats elements, LINEAR weighs the two on both sides in height and in width.
+    """
+
+    formula = "output[o] = input at (o + 0.5) / scale - 0.5, for height and width"
+    support = (Since("1_0", dims=(4, 5), T=FLOATS),)
+
+    input_tensor: Annotated[TensorDesc, In("batch_count channel_count *depth input_height input_width")]
+    output_tensor: Annotated[TensorDesc | None, Out("batch_count channel_count *depth output_height output_width", required=True)] = None
+    scale_size: Size2DValue
+    interpolation_mode: Spelled[InterpolationMode]
+
+    @derived("input_height * scale_size.height")
+    def output_height(self, known: Sizes) -> Told:
+        return self._scaled(known["input_height"], "input_height", self.scale_size.height, "scale_size.height")
+
+    @derived("input_width * scale_size.width")
+    def output_width(self, known: Sizes) -> Told:
+        return self._scaled(known["input_width"], "input_width", self.scale_size.width, "scale_size.width")
+
+    @staticmethod
+    def _scaled(size: int, symbol: str, factor: int, name: str) -> Told:
+        if not 1 <= factor <= MAX_SIZE // size:
+            raise UnboundSymbolError(name)
+        return Told(size * factor, f"{symbol} * {name} = {size} * {factor}")
+
+    @rule("a factor is at least 1, and the scaled size at most 4294967295")
+    def upsample_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for name in ("width", "height"):
+            factor, symbol = getattr(self.scale_size, name), f"input_{name}"
+            if factor == 0:
+                yield Breach(f"scale_size.{name}", "0", "at least 1")
+            elif symbol in known and MAX_SIZE // known[symbol] < factor <= MAX_SIZE:  # no UINT holds a larger one: that is told too
+                most = MAX_SIZE // known[symbol]
+                yield Breach(f"scale_size.{name}", str(factor), f"at most {most} = {MAX_SIZE} // {symbol}", (known.why(symbol),))
+
+
+class ValueScale2DDesc(OperatorDesc, dml="VALUE_SCALE_2D"):
+    """DML_VALUE_SCALE_2D_OPERATOR_DESC: the values of images times a factor, plus a number for each channel.
+
+    Attributes:
+        input_tensor: the images, [N, C, H, W], of 1 or 3 channels.
+        output_tensor: the result, the input's sizes.
+        scale: what every value is multiplied by.
+        bias: what is added then: one number for each channel.
+    """
+
+    formula = "output[n, c, h, w] = scale * input[n, c, h, w] + bias[c]"
+    c_counts: ClassVar[Mapping[str, str]] = {"ChannelCount": "bias"}
+    support = (Since("1_0", dims=4, T=FLOATS),)
+
+    input_tensor: Annotated[TensorDesc, In("batch_count channel_count height width")]
+    output_tensor: Annotated[TensorDesc | None, Out("batch_count channel_count height width", required=True)] = None
+    scale: Float
+    bias: Floats
+
+    @rule("there are 1 or 3 channels, and as many biases")
+    def image_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        channels, biases = known.get("channel_count"), len(self.bias)
+        possible = channels in (1, 3)
+        if channels is not None and not possible:
+            yield Breach("input_tensor.sizes[1]", str(channels), "1 or 3 channels", (known.why("channel_count"),))
+        if possible and biases != channels:
+            yield Breach("bias", plural(biases, "number"), f"channel_count = {channels}", (known.why("channel_count"),))
+        elif not possible and biases not in (1, 3):
+            yield Breach("bias", plural(biases, "number"), "one for each of 1 or 3 channels")

@@ -1,0 +1,272 @@
+"""Windows that slide over the spatial dimensions of a tensor: what pooling and convolution share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel
+from dmlpy.markers import Breach, TensorField, derived, rule
+from dmlpy.naming import plural
+from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, align
+from dmlpy.tensors import TensorDesc, packed_strides
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window along one spatial dimension.
+
+    Attributes:
+        size: of the tensor that it slides over.
+        start: padding before the first element.
+        end: padding after the last one.
+        length: elements of the window.
+        dilation: steps from one element of the window to the next.
+        stride: steps from one position of the window to the next.
+    """
+
+    size: int
+    start: int
+    end: int
+    length: int
+    dilation: int
+    stride: int
+
+    @property
+    def reach(self) -> int:
+        """Steps from the window's first element to its last, both included."""
+        return 1 + (self.length - 1) * self.dilation
+
+    @property
+    def padded(self) -> int:
+        return self.size + self.start + self.end
+
+    @property
+    def positions(self) -> int:
+        """How many positions the window has: below 1 where it does not fit."""
+        return (self.padded - self.reach) // self.stride + 1
+
+    @property
+    def rounded_up(self) -> int:
+        """The positions, and one more where elements are left over at the end: a window that is cut off there."""
+        return -(-(self.padded - self.reach) // self.stride) + 1
+
+    def filled_by(self, positions: int) -> bool:
+        """Whether fewer positions leave no room for a longer window: sizes of a filter's gradient, where the window is the output's."""
+        room = self.padded - 1 - (positions - 1) * self.stride
+        return positions < self.positions and room // self.dilation + 1 == self.length
+
+    def formula(self, divided: str = "//") -> str:
+        """The positions with the numbers filled in."""
+        return f"({self.size} + {self.start} + {self.end} - {self.reach_formula()}) {divided} {self.stride} + 1"
+
+    def reach_formula(self) -> str:
+        return str(self.length) if self.dilation == 1 else f"(1 + ({self.length} - 1) * {self.dilation})"
+
+    def padding_for(self, positions: int) -> int:
+        """What the padding has to be, start and end together, at the least for so many positions."""
+        return max(0, (positions - 1) * self.stride + self.reach - self.size)
+
+
+def channels_first(name: str, sizes: Sequence[int]) -> str:
+    """How to describe a tensor whose sizes were given with the channels last."""
+    return f"if the channels lie last, {name} is sizes {_moved(sizes)}, strides {_moved(packed_strides(sizes))}"
+
+
+def _moved(values: Sequence[int]) -> list[int]:
+    return [values[0], values[-1], *values[1:-1]]
+
+
+class SlidingDesc(OperatorDesc):
+    """An operator of a window that slides over the spatial dimensions of [batch, channels, *spatial], and has `out` positions there.
+
+    Its arrays have an entry for each spatial dimension, the outermost first: depth, height, width.
+    """
+
+    ranked: ClassVar[tuple[str, ...]] = ("input_tensor", "output_tensor")
+    """The tensors of equal dimension counts, with the spatial dimensions at the end."""
+
+    slid_over: ClassVar[str] = "input_tensor"
+    """The tensor that the window slides over."""
+
+    positioned: ClassVar[str] = "output_tensor"
+    """The tensor that has an element for each position of the window."""
+
+    array_weight: ClassVar[float] = 1.5
+    """How many tensors the arrays count for where tensors disagree about their dimension count: one, and the last word."""
+
+    if TYPE_CHECKING:
+        # Declared by each struct, at its place in the C struct's order.
+        @property
+        def strides(self) -> tuple[int, ...]: ...
+        @property
+        def start_padding(self) -> tuple[int, ...]: ...
+        @property
+        def end_padding(self) -> tuple[int, ...]: ...
+
+    @cached_property
+    def rank(self) -> int:
+        """The dimension count that most tensors have, the arrays weighing as `array_weight` tensors.
+
+        So a forgotten batch is told of the tensor that forgets it, and not of all others.
+        """
+        counts = [len(tensor.sizes) for name in self.ranked if (tensor := self._tensor(name)) is not None]
+        lengths = [len(array) for array in self._arrays()]
+        of_arrays = max(lengths, key=lengths.count) + 2
+        spans = [row.dims_for(self.slid_over) for row in self.support]
+        possible = [count for count in (*counts, of_arrays) if any(least <= count <= most for least, most in spans)] or counts
+        return max(3, max(possible, key=lambda count: counts.count(count) + self.array_weight * (count == of_arrays)))
+
+    def terms(self, field: TensorField) -> tuple[Term, ...]:
+        return self.spread(super().terms(field)) if field.name in self.ranked else super().terms(field)
+
+    def spread(self, terms: Sequence[Term]) -> tuple[Term, ...]:
+        """A pattern with its run spread over the spatial dimensions; `*ones` are ones."""
+        aligned = align(terms, self.rank) or tuple(terms)
+        return tuple(Term(1) if term.symbol is not None and term.symbol.startswith("ones[") else term for term in aligned)
+
+    def window_lengths(self, known: Sizes) -> Sequence[int]:
+        """Elements of the window along each spatial dimension."""
+        raise NotImplementedError
+
+    def window_place(self, axis: int) -> str:
+        """The member that tells the window's length along a spatial dimension."""
+        raise NotImplementedError
+
+    def windows(self, known: Sizes, spatial: Sequence[int] | None = None) -> tuple[Window, ...]:
+        """The window along each spatial dimension, of the desc's own sizes or of others.
+
+        Raises:
+            UnboundSymbolError: sizes are not known, or arrays have a wrong length or values that make no sense.
+        """
+        count, entries = self.rank - 2, known["dimension_count"]
+        if any(len(array) != entries for array in self._arrays()):
+            raise UnboundSymbolError("strides")
+        sizes = [known[f"spatial[{axis}]"] for axis in range(count)] if spatial is None else spatial
+        dilations: Sequence[int] = getattr(self, "dilations", (1,) * entries)
+        rows = (self.start_padding, self.end_padding, dilations, self.strides)
+        starts, ends, steps, strides = (row[entries - count :] for row in rows)
+        windows = tuple(map(Window, sizes, starts, ends, self.window_lengths(known), steps, strides))
+        for window in windows:
+            if min(window.start, window.end) < 0 or min(window.length, window.dilation, window.stride) < 1:
+                raise UnboundSymbolError("strides")
+            if max(window.start, window.end, window.length, window.dilation, window.stride) > MAX_SIZE:
+                raise UnboundSymbolError("strides")
+        return windows
+
+    def positions(self, known: Sizes) -> Sequence[Derived]:
+        """The positions along each spatial dimension; raises as `windows`, and where a window does not fit."""
+        windows = self.windows(known)
+        if any(window.positions < 1 for window in windows):
+            raise UnboundSymbolError("out")  # `window_fits` tells of it
+        return [Told(window.positions, self.reason(axis, window)) for axis, window in enumerate(windows)]
+
+    def described(self) -> list[int] | None:
+        """The spatial sizes that the tensor of the positions is described with; None if it has none, or another dimension count."""
+        tensor = self._tensor(self.positioned)
+        return [*tensor.sizes[2:]] if tensor is not None and len(tensor.sizes) == self.rank else None
+
+    def reason(self, axis: int, window: Window, divided: str = "//") -> str:
+        """Why there are so many positions along a spatial dimension, first with names, then with numbers."""
+        at = self.entry(axis)
+        reach = self.window_place(axis) if window.dilation == 1 else f"({self._reach(axis)})"
+        padded = f"{self.slid_over}.sizes[{axis + 2}] + start_padding[{at}] + end_padding[{at}]"
+        return f"({padded} - {reach}) {divided} strides[{at}] + 1 = {window.formula(divided)}"
+
+    def _reach(self, axis: int) -> str:
+        return f"1 + ({self.window_place(axis)} - 1) * dilations[{self.entry(axis)}]"
+
+    def entry(self, axis: int) -> int:
+        """The entry of the arrays that is for a spatial dimension."""
+        return axis
+
+    @derived("the dimensions of the tensors, less batch and channels")
+    def dimension_count(self, known: Sizes) -> Told:
+        tensors = [name for name in self.ranked if (tensor := self._tensor(name)) is not None and len(tensor.sizes) == self.rank]
+        return Told(self.rank - 2, f"the {plural(self.rank, 'dimension')} of {', '.join(tensors) or 'the tensors'} less batch and channels")
+
+    @rule("start_padding and end_padding have an entry each for every spatial dimension")
+    def padding_entries(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        count = known["dimension_count"]
+        for name in ("start_padding", "end_padding"):
+            given: tuple[int, ...] = getattr(self, name)
+            if len(given) != count:
+                both = f"start_padding {list(given[:count])}, end_padding {list(given[count:])}"
+                remedy = f"if it has all starts, then all ends, that is {both}" if len(given) == 2 * count else None
+                found = "1 entry" if len(given) == 1 else f"{len(given)} entries"
+                yield Breach(name, found, str(count), (known.why("dimension_count"),), remedy)
+
+    @rule("the window, spread by its dilations, fits into the padded tensor that it slides over")
+    def window_fits(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        for axis, window in enumerate(self.windows(known)):
+            if window.positions >= 1:
+                continue
+            why = [f"{self.slid_over} with padding is {window.padded} = {window.size} + {window.start} + {window.end} there"]
+            if window.dilation > 1:
+                why.append(f"the window reaches over {self._reach(axis)} = {window.reach}")
+            remedy = self._channels_last(known)
+            if window.length <= window.padded:
+                most = (window.padded - 1) // (window.length - 1)
+                yield Breach(f"dilations[{self.entry(axis)}]", str(window.dilation), f"at most {most}", tuple(why), remedy)
+            else:
+                yield Breach(self.window_place(axis), str(window.length), f"at most {window.padded}", tuple(why), remedy)
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        tensor = self._tensor(field.name)
+        if tensor is None or field.name not in self.ranked:
+            return super().size_remedy(field, known)
+        if len(tensor.sizes) != self.rank:
+            return self._rank_remedy(field, tensor)
+        if len(tensor.sizes) == 3 and all(row.dims_for(field.name)[0] > 3 for row in self.support):
+            fitting = [*tensor.sizes[:2], 1, tensor.sizes[2]]
+            return f"give it a height of 1, sizes {fitting}, and each array an entry in front: 1, of padding 0"
+        try:
+            of_positions = self.terms(field)[2].symbol == "out[0]"
+            return self._channels_last(known) or (self._padding_remedy(tensor, known) if of_positions else None)
+        except UnboundSymbolError:
+            return None
+
+    def _rank_remedy(self, field: TensorField, tensor: TensorDesc) -> str | None:
+        if self.terms(field)[0].symbol == "batch" and len(tensor.sizes) == self.rank - 1:
+            return f"a single sample is a batch of one: sizes {[1, *tensor.sizes]}"
+        return None
+
+    def _channels_last(self, known: Sizes) -> str | None:
+        """A remedy where all sizes agree once the channels are read from the last dimension: sizes of NHWC."""
+        slid, positioned = self._tensor(self.slid_over), self._tensor(self.positioned)
+        if slid is None or positioned is None or not len(slid.sizes) == len(positioned.sizes) == self.rank:
+            return None
+        sizes, out = slid.sizes, positioned.sizes
+        if sizes[0] != out[0] or min(*sizes, *out) < 1 or not self._channels_agree(sizes[-1], out[-1]):
+            return None
+        if [window.positions for window in self.windows(known, sizes[1:-1])] != [*out[1:-1]]:
+            return None
+        return f"{channels_first(self.slid_over, sizes)}, and {self.positioned} is sizes {_moved(out)}: strides alone tell a layout"
+
+    def _channels_agree(self, slid: int, positioned: int) -> bool:
+        """Whether the two tensors may have so many channels."""
+        return slid == positioned
+
+    def _padding_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
+        """A remedy where padding makes the sizes: those of a size rounded up, or of padding that keeps the size."""
+        pairs = list(zip(tensor.sizes[2:], self.windows(known), strict=True))
+        if all(size - window.positions in (0, 1 if (window.padded - window.reach) % window.stride else 0) for size, window in pairs):
+            ends = [max(window.end, window.padding_for(size) - window.start) for size, window in pairs]
+            # A size that the windows have already differs elsewhere, in its channels.
+            return f"sizes are rounded down; end_padding {ends} rounds up" if ends != [*self.end_padding] else None
+        if all(size == -(-window.size // window.stride) for size, window in pairs):
+            both = [window.padding_for(size) for size, window in pairs]
+            halves = [padding // 2 for padding in both]
+            rest = [padding - half for padding, half in zip(both, halves, strict=True)]
+            return f"start_padding {halves} and end_padding {rest} make these sizes, as SAME padding does"
+        return None
+
+    def _tensor(self, name: str) -> TensorDesc | None:
+        return getattr(self, name, None)
+
+    def _arrays(self) -> list[tuple[int, ...]]:
+        """The arrays whose length DimensionCount tells."""
+        return [getattr(self, name) for name in self.c_counts["DimensionCount"]]

@@ -1,0 +1,172 @@
+"""Where a value stands in a JSON text: the line and column of what a problem's path names.
+
+A text is read by Python's json, which keeps no positions. They are found again for the few paths that are asked for: the objects and
+arrays along a path are walked member by member, and json's own scanner passes over the rest. A text without problems costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from json import JSONDecoder
+from typing import Any
+
+Key = str | int
+_MOST_NESTED = 3
+"""Holders within one another: a node's `Desc`, the `Operator` in it, and the operator's `Desc`."""
+_BLANKS = re.compile(r"[ \t\r\n]*+")
+_STEP = re.compile(r"\.?(?:\[(?P<index>\d+)\]|(?P<name>[^.\[]+))")
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """A place in a text.
+
+    Attributes:
+        line: from 1 on.
+        column: in characters, from 1 on.
+    """
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A member of an object, or an element of an array: where its key and its value begin. An element's key is the element itself."""
+
+    key: int
+    value: int
+
+
+class Positions:
+    """The positions in a text that is strict JSON up to the end of its first value: comments and trailing commas are blanked already."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._decode = JSONDecoder().raw_decode
+        self._known: dict[int, dict[Key, _Member]] = {}
+        self._plain_known: dict[int, dict[str, _Member]] = {}
+
+    def at(self, offset: int) -> Position:
+        """The position of a character."""
+        line = bisect_right(self._line_starts, offset)
+        return Position(line, offset - self._line_starts[line - 1] + 1)
+
+    def of(self, location: Sequence[Key], path: str = "", *, key: bool = False, outer: bool = False) -> Position:
+        """The position of the value that a path names, or of the nearest one around it that exists.
+
+        Args:
+            location: keys and indices from the root to the part of the file that the path begins in.
+            path: a problem's path, in Python's or in C's spelling. What is nested in `Desc` or `Operator` counts as its holder's.
+            key: the position of the member's key instead of its value; the value's where the last step is not found.
+            outer: whether members beside `Desc` come before those inside it.
+        """
+        place = _Member(0, self._skip(0))
+        for step in location:
+            found = self._members(place.value).get(step)
+            if found is None:
+                return self.at(place.value)
+            place = found
+        rest = path
+        while rest:
+            match = _STEP.match(rest)
+            members = self._members(place.value)
+            if rest in members and (match is None or match.end() < len(rest)):  # a key may hold dots and brackets itself
+                return self.at(members[rest].key if key else members[rest].value)
+            if match is None:
+                return self.at(place.value)
+            rest = rest[match.end() :]
+            if match["index"] is not None and self._text[place.value] != "[":
+                continue  # one value stands for an array of one
+            step = match["name"] if match["index"] is None else int(match["index"])
+            found = self._named(place.value, step, outer)
+            if found is None:
+                return self.at(place.value)
+            place = found
+        return self.at(place.key if key else place.value)
+
+    def repeated(self) -> list[Position]:
+        """The keys that an object has already, inner objects before those around them: the order in which json completes them."""
+        return [self.at(offset) for offset in self._repeated(self._skip(0))]
+
+    def _repeated(self, start: int) -> Iterator[int]:
+        seen: set[Key] = set()
+        own = []
+        for name, member in self._walk(start):
+            yield from self._repeated(member.value)
+            if name in seen:
+                own.append(member.key)
+            seen.add(name)
+        yield from own
+
+    def _named(self, start: int, step: Key, outer: bool, depth: int = 0) -> _Member | None:
+        if isinstance(step, int):
+            return self._members(start).get(step)
+        nested = (self._spelled(start, holder) for holder in ("desc", "operator")) if depth < _MOST_NESTED else ()
+        inside = [found for holder in nested if holder and (found := self._named(holder.value, step, outer, depth + 1))]
+        beside = [found] if (found := self._spelled(start, step)) else []
+        return next(iter([*beside, *inside] if outer else [*inside, *beside]), None)
+
+    def _spelled(self, start: int, name: str) -> _Member | None:
+        """The member of this name, or else of the same letters in another spelling: `sizes`, `Sizes`; `data_type`, `DataType`."""
+        members = self._members(start)
+        if name in members:
+            return members[name]
+        if start not in self._plain_known:
+            # Of two that differ in spelling alone the first one counts.
+            self._plain_known[start] = {_plain(key): member for key, member in reversed(members.items())}
+        return self._plain_known[start].get(_plain(name))
+
+    def _members(self, start: int) -> dict[Key, _Member]:
+        if start not in self._known:
+            self._known[start] = dict(self._walk(start))
+        return self._known[start]
+
+    def _walk(self, start: int) -> Iterator[tuple[Key, _Member]]:
+        """The members of the object or array that begins at `start`; none of any other value."""
+        text = self._text
+        if text[start] not in "{[":
+            return
+        in_object = text[start] == "{"
+        place = self._skip(start + 1)
+        index = 0
+        while text[place] not in "}]":
+            key_at, key = place, index
+            if in_object:
+                key, place = self._decode(text, place)
+                place = self._skip(self._skip(place) + 1)  # the colon
+            yield key, _Member(key_at, place)
+            place = self._skip(self._decode(text, place)[1])
+            if text[place] == ",":
+                place = self._skip(place + 1)
+            index += 1
+
+    def _skip(self, place: int) -> int:
+        match: Any = _BLANKS.match(self._text, place)
+        end: int = match.end()
+        return end
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self._text))]
+
+
+def _plain(name: Key) -> str:
+    return str(name).replace("_", "").lower()
+
+
+def nesting(data: Any, limit: int) -> int:
+    """How deeply JSON data are nested: 0 for a number, 1 for an array of numbers. What lies deeper than `limit` is not looked at."""
+    depth, parts = 0, [data] if isinstance(data, dict | list) else []
+    while parts and depth <= limit:
+        depth += 1
+        parts = [item for part in parts for item in _items(part) if isinstance(item, dict | list)]
+    return depth
+
+
+def _items(part: Any) -> Iterable[Any]:
+    return part.values() if isinstance(part, dict) else part

@@ -1,0 +1,179 @@
+"""Graphs run: node by node, on every device, with the results of the nodes run by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.tolerance import assert_close
+
+RNG = np.random.default_rng(7)
+
+
+def tensor(*sizes: int, **members: Any) -> dml.TensorDesc:
+    return dml.TensorDesc(**{"data_type": "FLOAT32", "sizes": sizes} | members)
+
+
+def values(*sizes: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(sizes, dtype=np.float32)
+
+
+def run(op: Any, device: dml.Device, **arrays: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs, on the host, of inputs from the host."""
+    outputs = op(**{name: device.from_host(array) for name, array in arrays.items()})
+    return {name: np.asarray(device.to_host(value)) for name, value in outputs.as_dict().items()}
+
+
+def branches() -> dml.Graph:
+    """x is read twice, once as another shape; one value is an output and read on; nodes stand in another order than they run in."""
+    g = dml.GraphBuilder("branches")
+    x = g.input("x", tensor(2, 3, 4))
+    elu = g.add(dml.ActivationEluDesc, "elu", input_tensor=x, alpha=0.5)
+    flat = g.add(dml.ActivationTanhDesc, "tanh", input_tensor=x.viewed(tensor(6, 4)))
+    g.output("flat", flat)
+    g.output("rows", g.add(dml.ActivationSoftmax1Desc, "softmax", input_tensor=flat.viewed(tensor(2, 12)), axes=[1]))
+    slope = g.constant("slope", np.full((2, 3, 4), 0.25, np.float32))
+    g.output("y", g.add(dml.ActivationParameterizedReluDesc, "prelu", input_tensor=elu, slope_tensor=slope))
+    graph = g.build()
+    last = len(graph.nodes) - 1
+    turned = {"to_node_index", "from_node_index"}
+    edges = {
+        member: [
+            edge.replace(**{name: last - getattr(edge, name) for name in turned & type(edge).model_fields.keys()})
+            for edge in getattr(graph, member)
+        ]
+        for member in ("input_edges", "output_edges", "intermediate_edges")
+    }
+    return graph.replace(nodes=graph.nodes[::-1], **edges)
+
+
+def expected(x: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    x = x.astype(np.float64)
+    elu = np.where(x >= 0, x, 0.5 * np.expm1(np.minimum(x, 0)))
+    flat = np.tanh(x).reshape(6, 4)
+    rows = np.exp(flat.reshape(2, 12))
+    return {"flat": flat, "rows": rows / rows.sum(1, keepdims=True), "y": np.where(elu >= 0, elu, 0.25 * elu)}
+
+
+def test_a_graph_runs_in_the_order_of_its_edges(any_device: dml.Device) -> None:
+    op = dml.compile(branches(), any_device)
+    assert list(op.inputs) == ["x"]
+    assert {name: desc.sizes for name, desc in op.outputs.items()} == {"flat": (6, 4), "rows": (2, 12), "y": (2, 3, 4)}
+    x = values(2, 3, 4)
+    found = run(op, any_device, x=x)
+    assert list(found) == ["flat", "rows", "y"]
+    for name, wanted in expected(x).items():
+        assert_close(found[name], wanted, np.float32)
+
+
+def test_a_recurrent_network_with_an_owned_statistic(any_device: dml.Device) -> None:
+    g = dml.GraphBuilder()
+    x, w, r = g.input("x", tensor(1, 5, 2, 3)), g.input("w", tensor(1, 1, 16, 3)), g.input("r", tensor(1, 1, 16, 4))
+    members = {
+        "activation_descs": [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
+        "direction": "FORWARD",
+    }
+    members |= {"clip_threshold": 1.0, "use_clip_threshold": False, "couple_input_forget": False}
+    outputs = ["output_single_tensor"]
+    h = g.add(dml.LSTMDesc, "lstm", outputs=outputs, input_tensor=x, weight_tensor=w, recurrence_tensor=r, **members)
+    owned = tensor(1, 1, 1, 4, flags="OWNED_BY_DML")
+    statistics = {f"{name}_tensor": g.input(name, owned) for name in ("mean", "variance", "scale", "bias")}
+    g.output("y", g.add(dml.BatchNormalizationDesc, "norm", input_tensor=h, **statistics, spatial=True, epsilon=1e-5))
+    graph = g.build()
+    arrays = {name: values(*desc.sizes) for name, desc in dml.compile(graph, any_device).inputs.items()}
+    arrays["variance"] = np.abs(arrays["variance"]) + 1
+    found = run(dml.compile(graph, any_device), any_device, **arrays)["y"]
+    lstm = graph.nodes[0].operator  # type: ignore[union-attr]
+    given = {"input_tensor": arrays["x"], "weight_tensor": arrays["w"], "recurrence_tensor": arrays["r"]}
+    hidden = run(dml.compile(lstm, "numpy"), dml.device("numpy"), **given)["output_single_tensor"].astype(np.float64)
+    scaled = arrays["scale"] * (hidden - arrays["mean"]) / np.sqrt(arrays["variance"].astype(np.float64) + 1e-5)
+    assert_close(found, scaled + arrays["bias"], np.float32)
+
+
+def test_a_dispatch_is_repeated_and_writes_only_its_outputs(any_device: dml.Device) -> None:
+    op = dml.compile(branches(), any_device)
+    x = any_device.from_host(values(2, 3, 4))
+    outputs = {name: any_device.from_host(np.full(desc.sizes, np.nan, np.float32)) for name, desc in op.outputs.items()}
+    dispatch = op.bind({"x": x}, outputs)
+    for _ in range(2):
+        dispatch()
+        for name, wanted in expected(np.asarray(any_device.to_host(x))).items():
+            assert_close(np.asarray(any_device.to_host(outputs[name])), wanted, np.float32)
+
+
+def test_inputs_and_outputs_without_names_have_numbers() -> None:
+    relu = dml.ActivationReluDesc(input_tensor=tensor(3), output_tensor=tensor(3))
+    edges = {"input_edges": [dml.InputEdge(graph_input_index=1, to_node_index=0, to_node_input_index=0)]}
+    edges |= {"output_edges": [dml.OutputEdge(from_node_index=0, from_node_output_index=0, graph_output_index=0)]}
+    graph = dml.Graph(input_count=2, output_count=1, nodes=[dml.OperatorNode(operator=relu)], **edges)
+    op = dml.compile(graph, "numpy")
+    assert (list(op.inputs), list(op.outputs)) == (["input_1"], ["output_0"]), "an input that feeds nothing is not bound"
+    assert op(input_1=np.array([-1, 0, 2], np.float32)).output_0.tolist() == [0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "problems"),
+    [
+        ({"x": None}, [("bind.missing", "x")]),
+        ({"X": np.zeros(3)}, [("bind.unknown", "X")]),
+        ({"x": np.zeros((2, 3, 4))}, [("array.type", "x")]),
+        ({"x": np.zeros((2, 4, 3), np.float32)}, [("array.shape", "x")]),
+        ({"y": np.zeros((2, 3), np.float32)}, [("array.shape", "y")]),
+        ({"x": dml.Buffer(4096, 5)}, [("buffer.size", "x")]),
+    ],
+    ids=str,
+)
+def test_memory_that_does_not_fit(change: dict[str, Any], problems: list[tuple[str, str]]) -> None:
+    with pytest.raises(dml.BindError, match=r"^branches: ") as caught:
+        dml.compile(branches(), "numpy")(**{"x": values(2, 3, 4)} | change)
+    assert [(problem.code, problem.path) for problem in caught.value.problems] == problems
+
+
+def test_outputs_share_memory_with_nothing() -> None:
+    x, memory = values(2, 3, 4), np.zeros(24, np.float32)
+    op = dml.compile(branches(), "numpy")
+    with pytest.raises(dml.BindError) as caught:
+        op(x=x, y=x, flat=memory.reshape(6, 4), rows=memory.reshape(2, 12))
+    assert {(problem.code, problem.path) for problem in caught.value.problems} == {("hazard.in_place", "y"), ("hazard.outputs", "rows")}
+
+
+def test_a_graph_with_problems_is_refused_with_all_of_them() -> None:
+    graph = branches()
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(graph.replace(intermediate_edges=[]), "numpy")
+    assert caught.value.hresult.name == "E_INVALIDARG"
+    assert list(caught.value.problems) == graph.replace(intermediate_edges=[]).check()
+    with pytest.raises(dml.CompileError, match=r"level\.operator"):
+        dml.compile(graph, "numpy", feature_level="5_0")
+
+
+def test_what_is_not_run_is_told_by_its_place() -> None:
+    g = dml.GraphBuilder()
+    x = g.add(dml.ActivationReluDesc, "relu", input_tensor=g.input("x", tensor(4)))
+    g.output("first", x)
+    g.output("second", x)
+    g.output("third", g.constant("constant", np.zeros(4, np.float32)))
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(g.build(), "numpy")
+    assert [problem.path for problem in caught.value.problems] == ["output 'second'", "output 'third'"]
+    assert {problem.code for problem in caught.value.problems} == {"graph.copy"}
+    assert caught.value.hresult.name == "E_NOTIMPL"
+
+
+def test_an_operator_that_the_device_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = dml.device("numpy")
+    monkeypatch.setattr(type(device), "plan", lambda self, desc: None)
+    g = dml.GraphBuilder()
+    g.output("y", g.add(dml.ActivationEluDesc, "elu", input_tensor=g.input("x", tensor(17, 19)), alpha=0.123))
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(g.build(), device)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.path) == ("operator.not_built", "nodes[0]")
+
+
+def test_only_descs_and_graphs_are_compiled() -> None:
+    with pytest.raises(dml.DescError, match="or a Graph"):
+        dml.compile("graph")  # type: ignore[call-overload]
