@@ -340,8 +340,8 @@ def info() -> None:
             typer.echo(f"\ndevice {item.name}")
             for name, text in item.describe().items():
                 typer.echo(f"  {name}: {text}")
-            runs = [kind.short_name() for kind in OPERATORS.values() if item.runs(kind)]
-            typer.echo(f"  runs {len(runs)} operators: {', '.join(runs)}")
+            count = sum(item.runs(kind) for kind in OPERATORS.values())
+            typer.echo(f"  runs {count} of {len(OPERATORS)} operators (dmlpy ops lists them)")
 
 
 def versions() -> dict[str, str]:

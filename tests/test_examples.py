@@ -294,6 +294,7 @@ MODELS = {
         "Resource 'd_scale': 1.44841, 0.72057",
         "Resource 'd_bias': 6, 6",
     ],
+    "reduce": ["Resource 'output': 6, 15, 24"],
     "gru": ["Resource 'last': 0.560537, 0.636237, 0.484689, 0.531893, 0.125, -0.125"],
 }
 """The models and beginnings of lines that they print."""

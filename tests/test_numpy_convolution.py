@@ -9,8 +9,9 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.numpy.convolution.functions import FUNCTIONS as COMPUTED
+from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_cases import Array, failures_of_repeated_inputs, onnx_outputs, run, tensor
+from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
 
 # input, filter, strides, dilations, start padding, end padding, groups
 FORWARD: list[tuple[Any, ...]] = [
@@ -96,7 +97,7 @@ def test_forward_convolutions() -> None:
         tensors = {name: tensor(array) for name, array in given.items()}
         padding = [0] * (len(sizes) - 2)
         desc = dml.ConvolutionDesc(**tensors, **members(*own), output_padding=padding, mode=mode).with_outputs()
-        assert_close(run(desc, **given)["output_tensor"], forward(given, desc), dtype, terms=64, what=f"{sizes} {filters} {mode}")
+        assert_close(run_in_layouts(desc, given)["output_tensor"], forward(given, desc), dtype, terms=64, what=f"{sizes} {filters} {mode}")
         count += 1
     assert count == len(FORWARD) * 4
 
@@ -111,7 +112,8 @@ def test_backward_convolutions_with_outputs_of_every_size() -> None:
         desc = dml.ConvolutionDesc(**common, output_padding=more).with_outputs()
         if not told:
             desc = desc.replace(output_padding=[0] * len(more))
-        assert_close(run(desc, **given)["output_tensor"], backward(given, desc), dtype, terms=64, what=f"{sizes} {filters} {mode} {more}")
+        result = run_in_layouts(desc, given)["output_tensor"]
+        assert_close(result, backward(given, desc), dtype, terms=64, what=f"{sizes} {filters} {mode} {more}")
         count += 1
     assert count == len(BACKWARD) * 4
 
@@ -130,7 +132,7 @@ def test_convolutions_agree_with_onnx() -> None:
         operands = [given["input_tensor"], given["filter_tensor"], given["bias_tensor"].reshape(-1)]
         if forward_given or groups == 1:  # the reference implementation has no transposed convolution of groups
             (wanted,) = onnx_outputs("Conv" if forward_given else "ConvTranspose", operands, **attributes)
-            assert_close(run(desc, **given)["output_tensor"], wanted, np.float32, terms=256, what=f"{sizes} {filters} {direction}")
+            assert_close(run_in_layouts(desc, given)["output_tensor"], wanted, np.float32, terms=256, what=f"{sizes} {filters} {direction}")
 
 
 def test_fewer_positions_than_fit_as_for_the_gradient_of_a_filter() -> None:
@@ -144,7 +146,7 @@ def test_fewer_positions_than_fit_as_for_the_gradient_of_a_filter() -> None:
         **own,
         output_padding=[0],
     )
-    result = run(desc, input_tensor=x, filter_tensor=gradient)["output_tensor"]
+    result = run_in_layouts(desc, {"input_tensor": x, "filter_tensor": gradient})["output_tensor"]
     np.testing.assert_array_equal(result.reshape(-1), [1 * 10 + 4 * 100, 2 * 10 + 5 * 100])
 
 
@@ -159,7 +161,7 @@ def test_fused_functions_come_after_the_bias() -> None:
         (dml.ActivationScaledTanhDesc(alpha=2.0, beta=0.5), lambda y: 2 * np.tanh(0.5 * y)),
         (dml.ElementWiseClipDesc(min=-1.0, max=0.5), lambda y: np.clip(y, -1, 0.5)),
     ):
-        result = run(desc.replace(fused_activation=function), **given)["output_tensor"]
+        result = run_in_layouts(desc.replace(fused_activation=function), given)["output_tensor"]
         assert_close(result, formula(plain), np.float32, terms=64, what=function.short_name())
 
 
@@ -167,9 +169,9 @@ def test_padding_is_no_number_times_infinity() -> None:
     given = {"input_tensor": np.ones((1, 1, 3), np.float32), "filter_tensor": np.array([[[np.inf, 1, 1]]], np.float32)}
     tensors = {name: tensor(array) for name, array in given.items()}
     desc = dml.ConvolutionDesc(**tensors, **members((1,), (1,), (0,), (0,), 1), output_padding=(0,), direction="BACKWARD").with_outputs()
-    assert run(desc, **given)["output_tensor"].reshape(-1).tolist() == [np.inf, np.inf, np.inf, 2, 1]
+    assert run_in_layouts(desc, given)["output_tensor"].reshape(-1).tolist() == [np.inf, np.inf, np.inf, 2, 1]
 
 
-def test_inputs_that_repeat() -> None:
-    found = failures_of_repeated_inputs(*COMPUTED)
+def test_every_valid_desc_computes_in_every_layout() -> None:
+    found = failures_in_layouts(*COMPUTED, sums=True)
     assert not found, "\n".join(found)

@@ -16,10 +16,9 @@ from dmlpy.registry import operator_class
 from tests import facts_reader as facts
 from tests import plain_recurrent
 from tests import relation_descs as descs
-from tests.strided_runs import run
 from tests.tolerance import assert_close
+from tests.whole_runs import Array, repeated, run
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Number = Any
 INF, NAN = math.inf, math.nan
 OPERATORS = [name for name in facts.operators() if name.removeprefix("DML_OPERATOR_") in FUNCTIONS]
@@ -229,8 +228,7 @@ def random_values(desc: dml.OperatorDesc, tensor: dml.TensorDesc, rng: np.random
         wide = rng.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
         ends = rng.choice(np.array([limits.min, limits.max], dtype), sizes)
         found = np.choose(rng.integers(0, 3, sizes), [small.astype(dtype), wide, ends])
-    repeated = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.element_strides)
-    return np.broadcast_to(found[repeated], sizes)
+    return repeated(found, tensor)
 
 
 def elements(desc: dml.OperatorDesc, array: Array) -> list[Number]:

@@ -19,7 +19,7 @@ WORD = 0xFFFFFFFF
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(tuple(functions("generation")))
+    found = failures_in_layouts(*functions("generation"))
     assert not found, "\n".join(found)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.numpy.whole import functions
-from tests.onnx_reference import onnx_results
+from tests.onnx_reference import onnx_outputs
 from tests.whole_runs import Array, compute, failures_in_layouts, packed, same, tensor
 
 INDEX_TYPES = (np.int32, np.int64, np.uint32, np.uint64)
@@ -40,7 +40,7 @@ def with_ones(array: Array, dimension_count: int) -> Array:
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(tuple(functions("indexing")))
+    found = failures_in_layouts(*functions("indexing"))
     assert not found, "\n".join(found)
 
 
@@ -54,7 +54,7 @@ def test_gather_as_onnx() -> None:
     ):
         values = numbers(rng, sizes, TYPES[number % len(TYPES)])
         indices = indices_into(rng, sizes[axis], of_indices, INDEX_TYPES[number % len(INDEX_TYPES)])
-        expected = onnx_results("Gather", [values, signed(indices)], axis=axis)[0]
+        expected = onnx_outputs("Gather", [values, signed(indices)], axis=axis)[0]
         count = max(values.ndim, indices.ndim, expected.ndim)
         of_input, of_picked = with_ones(values, count), with_ones(indices, count)
         desc = dml.GatherDesc(
@@ -77,7 +77,7 @@ def test_single_elements_as_onnx_gathers_and_scatters_them() -> None:
         gather = dml.GatherElementsDesc(input_tensor=tensor(values), indices_tensor=tensor(indices), axis=axis).with_outputs()
         found = compute(gather, input_tensor=values, indices_tensor=indices)
         same(found, np.take_along_axis(values, signed(indices), axis), what)
-        same(found, onnx_results("GatherElements", [values, signed(indices)], axis=axis)[0], what)
+        same(found, onnx_outputs("GatherElements", [values, signed(indices)], axis=axis)[0], what)
         # Each element once: the start of a permutation, part of it counted from the end.
         once = rng.permuted(np.broadcast_to(np.arange(sizes[axis]), (*sizes[:axis], *sizes[axis + 1 :], sizes[axis])), axis=-1)
         once = np.moveaxis(once, -1, axis)[(slice(None),) * axis + (slice(length),)].astype(index_type)
@@ -87,7 +87,7 @@ def test_single_elements_as_onnx_gathers_and_scatters_them() -> None:
         members = {"input_tensor": tensor(values), "indices_tensor": tensor(once), "updates_tensor": tensor(updates)}
         scatter = dml.ScatterDesc(**members, axis=axis).with_outputs()
         found = compute(scatter, input_tensor=values, indices_tensor=once, updates_tensor=updates)
-        same(found, onnx_results("ScatterElements", [values, signed(once), updates], axis=axis)[0], what)
+        same(found, onnx_outputs("ScatterElements", [values, signed(once), updates], axis=axis)[0], what)
 
 
 def test_blocks_as_onnx_gathers_and_scatters_them() -> None:
@@ -109,7 +109,7 @@ def test_blocks_as_onnx_gathers_and_scatters_them() -> None:
         index_type = INDEX_TYPES[number % len(INDEX_TYPES)]
         columns = [indices_into(rng, sizes[batch + own], of_indices[:-1], index_type) for own in range(of_indices[-1])]
         indices = np.stack(columns, -1)
-        expected = onnx_results("GatherND", [values, signed(indices)], batch_dims=batch)[0]
+        expected = onnx_outputs("GatherND", [values, signed(indices)], batch_dims=batch)[0]
         count = max(values.ndim, indices.ndim, expected.ndim) + padding
         arrays = {"input_tensor": with_ones(values, count), "indices_tensor": with_ones(indices, count)}
         members = {name: tensor(array) for name, array in arrays.items()}
@@ -124,7 +124,7 @@ def test_blocks_as_onnx_gathers_and_scatters_them() -> None:
         chosen = rng.permutation(math.prod(indexed))[: math.prod(of_indices[:-1])]
         tuples = np.stack(np.unravel_index(chosen, indexed), -1).astype(index_type)
         updates = numbers(rng, (len(tuples), *sizes[len(indexed) :]), values.dtype.type)
-        expected = onnx_results("ScatterND", [values, signed(tuples), updates])[0]
+        expected = onnx_outputs("ScatterND", [values, signed(tuples), updates])[0]
         count = max(values.ndim, tuples.ndim, updates.ndim) + padding
         arrays = {"input_tensor": values, "indices_tensor": tuples, "updates_tensor": updates}
         arrays = {name: with_ones(array, count) for name, array in arrays.items()}
@@ -187,7 +187,7 @@ def test_one_hot_as_onnx() -> None:
             values = numbers(rng, (2,), dtype)
             # ONNX's reference wraps around past the end, and mixes the two values by arithmetic: one place more, and plain ones.
             from_start = np.where(signed(indices) < 0, signed(indices) + depth, signed(indices))
-            ones = onnx_results("OneHot", [from_start, np.array(depth + 1), np.array([0, 1])], axis=axis)[0]
+            ones = onnx_outputs("OneHot", [from_start, np.array(depth + 1), np.array([0, 1])], axis=axis)[0]
             expected = values[np.take(ones, np.arange(depth), axis)]
             own = np.expand_dims(indices, axis)
             unused = np.concatenate([values, values[:1]]).reshape(3, *(1 for _ in expected.shape[1:]))
@@ -204,7 +204,7 @@ def test_coordinates_of_what_is_not_zero_as_onnx() -> None:
                 values = np.where(values == 0, np.copysign(0.0, rng.normal(size=sizes)), rng.choice([np.nan, 1e-7, -np.inf], sizes)).astype(
                     dtype
                 )
-            expected = onnx_results("NonZero", [values])[0].T
+            expected = onnx_outputs("NonZero", [values])[0].T
             for coordinate_size in range(max(1, np.squeeze(values).ndim if sizes[0] == 1 else len(sizes)), len(sizes) + 1):
                 desc = dml.NonzeroCoordinatesDesc(
                     input_tensor=tensor(values),

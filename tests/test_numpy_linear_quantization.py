@@ -8,18 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info, np_dtype_to_tensor_dtype
-from onnx.reference import ReferenceEvaluator
 
 import dmlpy as dml
 from dmlpy.devices.numpy.quantized.linear import LINEAR
 from tests import facts_reader as facts
 from tests import relation_descs as descs
-from tests.strided_runs import run
+from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
+from tests.whole_runs import Array, repeated, run, tensor
 
-Array = np.ndarray[Any, np.dtype[Any]]
 OPERATORS = [name for name in facts.operators() if name.removeprefix("DML_OPERATOR_") in LINEAR]
 
 
@@ -65,8 +62,7 @@ def random_values(tensor: dml.TensorDesc, rng: np.random.Generator, place: str) 
         limits = np.iinfo(dtype)
         wide = rng.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
         found = np.where(rng.random(sizes) < 0.3, rng.choice(np.array([limits.min, limits.max], dtype), sizes), wide)
-    repeated = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.element_strides)
-    return np.broadcast_to(found[repeated], sizes)
+    return repeated(found, tensor)
 
 
 def all_descs(operator: str) -> list[dml.OperatorDesc]:
@@ -124,23 +120,6 @@ def check_dynamic(x: Array, output: Array, scale: Array, zero_point: Array) -> N
     back = (output.astype(np.float64) - zero_point.item()) * scale.item()
     assert np.abs(back - x).max() <= 1.001 * scale.item()
     assert np.quantile(np.abs(back - x), 0.5) <= 0.5001 * scale.item()
-
-
-def onnx_outputs(operator: str, inputs: list[Array], outputs: int, **attributes: Any) -> list[Array]:
-    names = [f"x{index}" for index in range(len(inputs))]
-    declared = [
-        make_tensor_value_info(name, np_dtype_to_tensor_dtype(array.dtype), array.shape) for name, array in zip(names, inputs, strict=True)
-    ]
-    results = [f"y{index}" for index in range(outputs)]
-    told = [make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in results]
-    graph = make_graph([make_node(operator, names, results, **attributes)], "one", declared, told)
-    model = make_model(graph, opset_imports=[make_opsetid("", 21)])
-    found: list[Array] = ReferenceEvaluator(model).run(None, dict(zip(names, inputs, strict=True)))
-    return found
-
-
-def tensor(array: Array) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=array.dtype.name, sizes=array.shape)
 
 
 def test_dynamic_quantization_is_that_of_onnx() -> None:

@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.numpy.matrix.functions import FUNCTIONS as COMPUTED
 from tests.tolerance import assert_close
-from tests.whole_cases import Array, failures_of_repeated_inputs, run, tensor
+from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
 
 BATCHES = ((), (3,), (2, 3), (1, 1))
 FUNCTIONS: dict[str, tuple[Any, Any]] = {
@@ -54,7 +54,7 @@ def test_products_of_every_rank_type_transform_and_function() -> None:
                     transforms = {"trans_a": "TRANSPOSE" if trans_a else "NONE", "trans_b": "TRANSPOSE" if trans_b else "NONE"}
                     tensors = {field: tensor(array) for field, array in given.items()}
                     desc = dml.GEMMDesc(**tensors, **transforms, alpha=0.75, beta=-1.5, fused_activation=function).with_outputs()
-                    result = run(desc, **given)["output_tensor"]
+                    result = run_in_layouts(desc, given)["output_tensor"]
                     what = f"{name} {dtype.__name__} {batch} {transforms}"
                     assert_close(result, np.vectorize(formula)(expected), dtype, terms=k, what=what)
                     count += 1
@@ -68,7 +68,7 @@ def test_fused_softmax_makes_shares_of_its_groups(axes: tuple[int, ...] | None, 
     a[..., 0, :] *= 200  # exponentials of the sums overflow in float32
     function = dml.ActivationSoftmaxDesc() if axes is None else dml.ActivationSoftmax1Desc(axes=axes)
     desc = dml.GEMMDesc(a_tensor=tensor(a), b_tensor=tensor(b), fused_activation=function).with_outputs()
-    result = run(desc, a_tensor=a, b_tensor=b)["output_tensor"]
+    result = run_in_layouts(desc, {"a_tensor": a, "b_tensor": b})["output_tensor"]
     # The sums are float32 before they become exponents, where an absolute error is a relative one.
     exact = np.exp(np.matmul(a, b).astype(np.longdouble))
     group = (-1,) if axes is None else axes
@@ -86,6 +86,6 @@ def test_repeated_matrices_and_what_is_not_finite() -> None:
     assert np.isnan(dml.compile(added, "numpy")(a_tensor=a, b_tensor=b, c_tensor=c).output_tensor).all()
 
 
-def test_inputs_that_repeat() -> None:
-    found = failures_of_repeated_inputs(*COMPUTED)
+def test_every_valid_desc_computes_in_every_layout() -> None:
+    found = failures_in_layouts(*COMPUTED, sums=True)
     assert not found, "\n".join(found)

@@ -7,11 +7,10 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx
 
 import dmlpy as dml
 from dmlpy.devices.numpy.whole import functions
-from tests.onnx_reference import onnx_results
+from tests.onnx_reference import element_type, onnx_outputs
 from tests.tolerance import assert_close
 from tests.whole_runs import Array, compute, failures_in_layouts, packed, same, tensor
 
@@ -34,7 +33,7 @@ def numbers(rng: np.random.Generator, sizes: tuple[int, ...], dtype: Any = np.fl
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(tuple(functions("movement")))
+    found = failures_in_layouts(*functions("movement"))
     assert not found, "\n".join(found)
 
 
@@ -69,7 +68,7 @@ def test_cast_of_every_type_to_every_type() -> None:
         same(compute(desc, input_tensor=values), expected, f"{np.dtype(source)} to {np.dtype(target)}")
         if np.dtype(target).kind == "f":
             with np.errstate(over="ignore"):
-                from_onnx = onnx_results("Cast", [values], to=onnx.helper.np_dtype_to_tensor_dtype(np.dtype(target)))
+                from_onnx = onnx_outputs("Cast", [values], to=element_type(target))
             same(expected, from_onnx[0], "the oracle and ONNX")
 
 
@@ -81,17 +80,17 @@ def test_joins_splits_tiles_as_onnx_does() -> None:
     ):
         what = f"{np.dtype(dtype)} {sizes} along {axis}"
         whole = numbers(rng, sizes, dtype)
-        parts = onnx_results("Split", [whole, np.array(lengths, np.int64)], len(lengths), axis=axis)
+        parts = onnx_outputs("Split", [whole, np.array(lengths, np.int64)], len(lengths), axis=axis)
         split = dml.compile(dml.SplitDesc(input_tensor=tensor(whole), output_tensors=[tensor(part) for part in parts], axis=axis), "numpy")
         found = split(input_tensor=whole)
         assert len(found.output_tensors) == len(parts)
         for own, part in zip(found.output_tensors, parts, strict=True):
             same(own, part, what)
         join = dml.JoinDesc(input_tensors=[tensor(part) for part in parts], axis=axis).with_outputs()
-        same(compute(join, input_tensors=parts), onnx_results("Concat", parts, axis=axis)[0], what)
+        same(compute(join, input_tensors=parts), onnx_outputs("Concat", parts, axis=axis)[0], what)
         repeats = tuple(rng.integers(1, 4, len(sizes)).tolist())
         tile = dml.TileDesc(input_tensor=tensor(whole), repeats=repeats).with_outputs()
-        same(compute(tile, input_tensor=whole), onnx_results("Tile", [whole, np.array(repeats, np.int64)])[0], what)
+        same(compute(tile, input_tensor=whole), onnx_outputs("Tile", [whole, np.array(repeats, np.int64)])[0], what)
 
 
 def test_reversed_subsequences() -> None:
@@ -116,7 +115,7 @@ def test_reversed_subsequences() -> None:
     values, lengths = numbers(rng, (4, 5, 3)), np.array([1, 2, 3, 5])
     wide = np.broadcast_to(lengths.astype(np.uint32)[:, None, None], (4, 1, 3)).copy()
     desc = dml.ReverseSubsequencesDesc(input_tensor=tensor(values), sequence_lengths_tensor=tensor(wide), axis=1).with_outputs()
-    expected = onnx_results("ReverseSequence", [values, lengths], batch_axis=0, time_axis=1)[0]
+    expected = onnx_outputs("ReverseSequence", [values, lengths], batch_axis=0, time_axis=1)[0]
     same(compute(desc, input_tensor=values, sequence_lengths_tensor=wide), expected, "ONNX")
 
 
@@ -142,7 +141,7 @@ def test_padding_in_every_mode_as_numpy_pads() -> None:
             same(compute(desc, input_tensor=values), expected, f"{kind} {what}")
             if kind == "PADDING" and mode in ("EDGE", "REFLECTION", "WRAP") and dtype is np.float32 and len(sizes) == 1:
                 pads = np.array([*start, *end], np.int64)
-                same(onnx_results("Pad", [values, pads], mode=modes[mode])[0], expected, what)
+                same(onnx_outputs("Pad", [values, pads], mode=modes[mode])[0], expected, what)
 
 
 def test_a_padding_value_is_clipped_to_the_range_of_integers() -> None:
@@ -180,7 +179,7 @@ def test_slices_and_their_gradients() -> None:
             offset + length if stride > 0 else offset - 1 - (offset == 0) * (size + 1)
             for (offset, length, stride), size in zip(windows, sizes, strict=True)
         ]
-        expected = onnx_results("Slice", [values, *(np.array(own, np.int64) for own in (starts, ends, axes, strides))])[0]
+        expected = onnx_outputs("Slice", [values, *(np.array(own, np.int64) for own in (starts, ends, axes, strides))])[0]
         members = {"input_window_offsets": offsets, "input_window_sizes": lengths, "input_window_strides": strides}
         desc = dml.Slice1Desc(input_tensor=tensor(values), **members).with_outputs()
         what = f"{sizes} {windows}"
@@ -217,7 +216,7 @@ def test_blocks_of_channels_as_onnx_moves_them() -> None:
         image = {"input_tensor": tensor(values), "block_size": block}
         old = compute(dml.DepthToSpaceDesc(**image).with_outputs(), input_tensor=values)
         for order, mode in (("DEPTH_COLUMN_ROW", "DCR"), ("COLUMN_ROW_DEPTH", "CRD")):
-            expected = onnx_results("DepthToSpace", [values], blocksize=block, mode=mode)[0]
+            expected = onnx_outputs("DepthToSpace", [values], blocksize=block, mode=mode)[0]
             found = compute(dml.DepthToSpace1Desc(**image, order=order).with_outputs(), input_tensor=values)
             same(found, expected, what)
             back = dml.SpaceToDepth1Desc(input_tensor=tensor(expected), block_size=block, order=order).with_outputs()
@@ -226,7 +225,7 @@ def test_blocks_of_channels_as_onnx_moves_them() -> None:
                 same(old, expected, what)
                 plain = dml.SpaceToDepthDesc(input_tensor=tensor(expected), block_size=block).with_outputs()
                 columns = compute(plain, input_tensor=expected)
-                same(columns, onnx_results("SpaceToDepth", [expected], blocksize=block)[0], what)
+                same(columns, onnx_outputs("SpaceToDepth", [expected], blocksize=block)[0], what)
 
 
 def columns_by_loops(image: Array, windows: Any, strides: Any, dilations: Any, start: Any, positions: Any) -> Array:
@@ -269,7 +268,7 @@ def test_columns_of_an_image_and_back() -> None:
         assert_close(back, expected, dtype, terms=math.prod(windows), what=what)
         if dtype is np.float32:
             sizes = [np.array(own, np.int64) for own in (spatial, windows)]
-            folded = onnx_results("Col2Im", [blocks, *sizes], dilations=dilations, strides=strides, pads=[*start, *end])[0]
+            folded = onnx_outputs("Col2Im", [blocks, *sizes], dilations=dilations, strides=strides, pads=[*start, *end])[0]
             assert_close(back, folded, dtype, terms=math.prod(windows), what=f"ONNX {what}")
             against_onnx += 1
     assert against_onnx == 12

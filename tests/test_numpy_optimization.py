@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.numpy.whole import functions
-from tests.onnx_reference import onnx_results
+from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
 from tests.whole_runs import Array, failures_in_layouts, tensor
 
@@ -40,7 +40,7 @@ def by_hand(arrays: dict[str, Array], rate: float, beta1: float, beta2: float, e
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(tuple(functions("optimization")))
+    found = failures_in_layouts(*functions("optimization"))
     assert not found, "\n".join(found)
 
 
@@ -57,8 +57,8 @@ def test_a_step_is_that_of_the_published_algorithm(dtype: Any) -> None:
                 if dtype is np.float32:
                     given = [np.array(rate, np.float32), np.array(step), *(arrays[own] for own in list(arrays)[0:1])]
                     given += [arrays["gradient_tensor"], arrays["input_first_moment_tensor"], arrays["input_second_moment_tensor"]]
-                    from_onnx = onnx_results(
-                        "Adam", given, 3, domain="ai.onnx.preview.training", version=1, alpha=beta1, beta=beta2, epsilon=epsilon
+                    from_onnx = onnx_outputs(
+                        "Adam", given, 3, domain="ai.onnx.preview.training", opset=1, alpha=beta1, beta=beta2, epsilon=epsilon
                     )
                     for name, expected in zip(OUTPUTS, from_onnx, strict=True):
                         assert_close(getattr(found, name), expected, dtype, what=f"{name} after step {step}, ONNX")

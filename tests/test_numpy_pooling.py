@@ -12,8 +12,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.numpy.pooling.functions import FUNCTIONS as COMPUTED
+from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_cases import Array, failures_of_repeated_inputs, onnx_outputs, run, tensor
+from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
 
 # sizes, window, strides, dilations, start padding, end padding, whether sizes are rounded up
 CASES: list[tuple[Any, ...]] = [
@@ -92,7 +93,7 @@ def test_average_pooling_and_its_gradient() -> None:
             names = ("input_gradient_tensor", "output_gradient_tensor") if backward else ("input_tensor", "output_tensor")
             described = {names[0]: tensor(dy if backward else x), names[1]: tensor(x) if backward else outputs(case, dtype)}
             desc = kind(**described, **members(case, kind), include_padding=include)
-            result = run(desc, **{names[0]: dy if backward else x})[names[1]]
+            result = run_in_layouts(desc, {names[0]: dy if backward else x})[names[1]]
             assert_close(result, wanted, dtype, terms=16, what=f"{kind.__name__} {case} {include}")
             count += 1
     assert count > 50
@@ -109,7 +110,8 @@ def test_lp_pooling(p: int) -> None:
                 taps = np.array([x[(..., *at)].astype(np.float64) for at in inside])
                 wanted[(..., *out)] = np.linalg.norm(taps.reshape(len(inside), -1), p, axis=0).reshape(case[0][:2])
             desc = kind(input_tensor=tensor(x), output_tensor=outputs(case, dtype), **members(case, kind), p=p)
-            assert_close(run(desc, input_tensor=x)["output_tensor"], wanted, dtype, terms=16, what=f"{kind.__name__} {case}")
+            result = run_in_layouts(desc, {"input_tensor": x})["output_tensor"]
+            assert_close(result, wanted, dtype, terms=16, what=f"{kind.__name__} {case}")
 
 
 def test_lp_pooling_does_not_overflow_on_the_way() -> None:
@@ -117,7 +119,7 @@ def test_lp_pooling_does_not_overflow_on_the_way() -> None:
     desc = dml.LPPoolingDesc(
         input_tensor=tensor(x), window_size=(1, 2), strides=(1, 2), start_padding=(0, 0), end_padding=(0, 0), p=2
     ).with_outputs()
-    result = run(desc, input_tensor=x)["output_tensor"].reshape(-1)
+    result = run_in_layouts(desc, {"input_tensor": x})["output_tensor"].reshape(-1)
     np.testing.assert_allclose(result, [5e30, 5e-30, 0, np.inf], rtol=1e-6)
     zeroth = dml.compile(desc.replace(p=0), "numpy")(input_tensor=x).output_tensor
     assert zeroth.shape == (1, 1, 1, 4)
@@ -151,7 +153,7 @@ def test_max_pooling_and_its_indices() -> None:
             described = {"input_tensor": tensor(x), "output_tensor": outputs(case, dtype)}
             if kind is not dml.MaxPoolingDesc and count % 4:
                 described["output_indices_tensor"] = outputs(case, np.uint32 if count % 2 else np.uint64)
-            results = run(kind(**described, **members(case, kind)), input_tensor=x)
+            results = run_in_layouts(kind(**described, **members(case, kind)), {"input_tensor": x})
             values, indices = maxima(x, case)
             what = f"{kind.__name__} {dtype} {case}"
             np.testing.assert_array_equal(results["output_tensor"], values, err_msg=what)
@@ -170,7 +172,7 @@ def test_max_pooling_gradient_and_unpooling_follow_the_indices() -> None:
         described = {"input_tensor": tensor(x), "input_gradient_tensor": tensor(dy)}
         desc = dml.MaxPoolingGradDesc(**described, **members(case, dml.MaxPoolingGradDesc)).with_outputs()
         wanted = np.bincount(indices.reshape(-1), dy.reshape(-1).astype(np.float64), x.size).reshape(x.shape)
-        result = run(desc, input_tensor=x, input_gradient_tensor=dy)["output_gradient_tensor"]
+        result = run_in_layouts(desc, {"input_tensor": x, "input_gradient_tensor": dy})["output_gradient_tensor"]
         assert_close(result, wanted, dtype, terms=16, what=f"{case}")
     for dtype, index in itertools.product(("float32", "float16", "int8", "uint64"), ("uint32", "uint64")):
         x, sizes = rng.integers(1, 100, (2, 3, 2, 2)).astype(dtype), (1, 2, 4, 5)
@@ -178,11 +180,11 @@ def test_max_pooling_gradient_and_unpooling_follow_the_indices() -> None:
         unpooled = dml.MaxUnpoolingDesc(
             input_tensor=tensor(x), indices_tensor=tensor(indices), output_tensor=dml.TensorDesc(data_type=dtype.upper(), sizes=sizes)
         )
-        result = run(unpooled, input_tensor=x, indices_tensor=indices)["output_tensor"].reshape(-1)
+        result = run_in_layouts(unpooled, {"input_tensor": x, "indices_tensor": indices})["output_tensor"].reshape(-1)
         assert [result[at] for at in indices.reshape(-1)] == x.reshape(-1).tolist()
         assert np.count_nonzero(result) == x.size
         indices[0, 0, 0, 0] = np.iinfo(index).max  # outside: not defined, but nothing else is written
-        outside = run(unpooled, input_tensor=x, indices_tensor=indices)["output_tensor"]
+        outside = run_in_layouts(unpooled, {"input_tensor": x, "indices_tensor": indices})["output_tensor"]
         assert np.count_nonzero(outside) == x.size - 1
 
 
@@ -193,17 +195,18 @@ def test_windows_in_the_padding_alone() -> None:
     for out, inside, _ in windows(WHOLLY_PADDED):
         empty[out] = not inside
     assert 0 < empty.sum() < empty.size
-    pooled = run(dml.MaxPooling2Desc(**described).with_outputs("output_tensor", "output_indices_tensor"), input_tensor=x)
+    pooled = run_in_layouts(dml.MaxPooling2Desc(**described).with_outputs("output_tensor", "output_indices_tensor"), {"input_tensor": x})
     assert np.isneginf(pooled["output_tensor"][..., empty]).all()
     assert (pooled["output_tensor"][..., ~empty] > 0).all()
     assert not pooled["output_indices_tensor"][..., empty].any()
     for include, value in ((True, 0.0), (False, np.nan)):
-        averaged = run(dml.AveragePooling1Desc(**described, include_padding=include).with_outputs(), input_tensor=x)["output_tensor"]
+        desc = dml.AveragePooling1Desc(**described, include_padding=include).with_outputs()
+        averaged = run_in_layouts(desc, {"input_tensor": x})["output_tensor"]
         np.testing.assert_array_equal(averaged[..., empty], np.full_like(averaged[..., empty], value))
         assert (averaged[..., ~empty] > 0).all()
     dy = np.ones((1, 2, *empty.shape), np.float32)
     gradient = dml.MaxPoolingGradDesc(**described, input_gradient_tensor=tensor(dy)).with_outputs()
-    result = run(gradient, input_tensor=x, input_gradient_tensor=dy)["output_gradient_tensor"]
+    result = run_in_layouts(gradient, {"input_tensor": x, "input_gradient_tensor": dy})["output_gradient_tensor"]
     assert result.sum() == 2 * (~empty).sum()
 
 
@@ -216,12 +219,13 @@ def test_pooling_agrees_with_onnx() -> None:
         common = {"input_tensor": tensor(x), "output_tensor": outputs(case, np.float32), **members(case, dml.MaxPooling2Desc)}
         (wanted,) = onnx_outputs("MaxPool", [x], **attributes, ceil_mode=int(up))
         if wanted.shape == outputs(case, np.float32).sizes:  # ONNX drops a window that begins in the padding at the end
-            np.testing.assert_array_equal(run(dml.MaxPooling2Desc(**common), input_tensor=x)["output_tensor"], wanted, err_msg=str(case))
+            result = run_in_layouts(dml.MaxPooling2Desc(**common), {"input_tensor": x})["output_tensor"]
+            np.testing.assert_array_equal(result, wanted, err_msg=str(case))
             compared += 1
         for include in (False, True):
             (wanted,) = onnx_outputs("AveragePool", [x], **attributes, ceil_mode=int(up), count_include_pad=int(include))
             if wanted.shape == outputs(case, np.float32).sizes:
-                result = run(dml.AveragePooling1Desc(**common, include_padding=include), input_tensor=x)["output_tensor"]
+                result = run_in_layouts(dml.AveragePooling1Desc(**common, include_padding=include), {"input_tensor": x})["output_tensor"]
                 assert_close(result, wanted, np.float32, terms=16, what=f"{case} {include}")
                 compared += 1
     assert compared > 15
@@ -241,7 +245,7 @@ def test_pooling_of_regions_as_onnx_runtime_does_it() -> None:
     ]
     rois = np.array([[0, *region] for region in regions], np.float32)[np.newaxis, np.newaxis]
     desc = dml.ROIPoolingDesc(input_tensor=tensor(x), roi_tensor=tensor(rois), pooled_size={"width": 3, "height": 2}).with_outputs()
-    result = run(desc, input_tensor=x, roi_tensor=rois)["output_tensor"]
+    result = run_in_layouts(desc, {"input_tensor": x, "roi_tensor": rois})["output_tensor"]
     np.testing.assert_array_equal(result.reshape(len(regions), -1), wanted)
 
 
@@ -255,7 +259,7 @@ def test_pooling_of_regions_of_many_images() -> None:
         rois = corners.astype(dtype)[np.newaxis, np.newaxis]
         described = {"input_tensor": tensor(x), "roi_tensor": tensor(rois), "spatial_scale": scale}
         desc = dml.ROIPoolingDesc(**described, pooled_size={"width": 2, "height": 4}).with_outputs()
-        result = run(desc, input_tensor=x, roi_tensor=rois)["output_tensor"]
+        result = run_in_layouts(desc, {"input_tensor": x, "roi_tensor": rois})["output_tensor"]
         for region, c, oy, ox in np.ndindex(*result.shape):
             (left, top), (columns, rows) = first[region], extent[region] + 1
             pixels = [
@@ -271,11 +275,11 @@ def test_regions_that_make_no_sense_are_computed_without_an_exception() -> None:
     rois = np.array([[np.nan, np.inf, -np.inf, 1e38, np.nan], [-5, 3, 3, -3, -3], [7, 0, 0, 1, 1]], np.float32)[np.newaxis, np.newaxis]
     described = {"input_tensor": tensor(x), "roi_tensor": tensor(rois), "spatial_scale": 4.0}
     desc = dml.ROIPoolingDesc(**described, pooled_size={"width": 2, "height": 2}).with_outputs()
-    result = run(desc, input_tensor=x, roi_tensor=rois)["output_tensor"]
+    result = run_in_layouts(desc, {"input_tensor": x, "roi_tensor": rois})["output_tensor"]
     assert np.isin(result, (0, 1)).all()
     np.testing.assert_array_equal(result[2], [[[1, 0], [0, 0]]])
 
 
-def test_inputs_that_repeat() -> None:
-    found = failures_of_repeated_inputs(*COMPUTED)
+def test_every_valid_desc_computes_in_every_layout() -> None:
+    found = failures_in_layouts(*COMPUTED, sums=True)
     assert not found, "\n".join(found)

@@ -11,8 +11,9 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.numpy.quantized.products import PRODUCTS
+from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_cases import Array, failures_of_repeated_inputs, onnx_outputs, run, tensor
+from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
 
 BYTES = ("uint8", "int8")
 
@@ -86,7 +87,7 @@ def test_integer_products() -> None:
     cases = list(matrix_cases(None))
     for given in cases:
         desc = described(dml.MatrixMultiplyIntegerDesc, given, "int32", (*given["a_tensor"].shape[:-1], 4))
-        np.testing.assert_array_equal(run(desc, **given)["output_tensor"], sums(given).astype(np.int32))
+        np.testing.assert_array_equal(run_in_layouts(desc, given)["output_tensor"], sums(given).astype(np.int32))
     assert len(cases) == 4 * 3 * 3
 
 
@@ -102,7 +103,7 @@ def test_integer_products_as_floats() -> None:
                 own["bias_tensor"] = rng.normal(size=sizes).astype(dtype)
                 wanted = wanted + own["bias_tensor"]
             desc = described(dml.MatrixMultiplyIntegerToFloatDesc, own, np.dtype(dtype).name, sizes)
-            assert_close(run(desc, **own)["output_tensor"], wanted, dtype, terms=8, what=f"{count}")
+            assert_close(run_in_layouts(desc, own)["output_tensor"], wanted, dtype, terms=8, what=f"{count}")
             count += 1
     assert count == 3 * 4 * 3 * 3
 
@@ -118,7 +119,7 @@ def test_quantized_products() -> None:
                 row = place[-2]
                 wanted[place] = quantized(exact[place] / Fraction(out_scale[row]), out_zero[row], output)
             desc = described(dml.QuantizedLinearMatrixMultiplyDesc, given, output, exact.shape)
-            np.testing.assert_array_equal(run(desc, **given)["output_tensor"], wanted)
+            np.testing.assert_array_equal(run_in_layouts(desc, given)["output_tensor"], wanted)
             limits = np.iinfo(output)
             inside, total = inside + int(((wanted > limits.min) & (wanted < limits.max)).sum()), total + wanted.size
         assert total / 10 < inside < total  # some are clipped, some not
@@ -186,7 +187,7 @@ def test_integer_convolutions() -> None:
         desc = dml.ConvolutionIntegerDesc(**{name: tensor(array) for name, array in given.items()}, **members).with_outputs()
         assert desc.output_tensor is not None
         wanted = exact_sums(given, members, desc.output_tensor.sizes)
-        np.testing.assert_array_equal(run(desc, **given)["output_tensor"], wanted.astype(np.int32))
+        np.testing.assert_array_equal(run_in_layouts(desc, given)["output_tensor"], wanted.astype(np.int32))
         count += 1
     assert count == len(CONVOLUTIONS) * 4 * 3
 
@@ -208,7 +209,7 @@ def test_quantized_convolutions() -> None:
         for place in np.ndindex(*exact.shape):
             value = (exact[place] + bias[place[1]]) * Fraction(filter_scale[place[1]]) * factor
             wanted[place] = quantized(value, zero_point, output)
-        np.testing.assert_array_equal(run(desc, **given)["output_tensor"], wanted)
+        np.testing.assert_array_equal(run_in_layouts(desc, given)["output_tensor"], wanted)
         limits = np.iinfo(output)
         inside, total = inside + int(((wanted > limits.min) & (wanted < limits.max)).sum()), total + wanted.size
     assert total / 10 < inside < total
@@ -240,7 +241,7 @@ def test_quantized_average_pooling() -> None:
             mean = Fraction(sum(taps), 6 if include else len(taps)) * Fraction(parameters["input_scale"][c])
             wanted[n, c, oy, ox] = quantized(mean / Fraction(parameters["output_scale"][c]), parameters["output_zero_point"][c], types[1])
         desc = described(dml.QuantizedLinearAveragePoolingDesc, given, types[1], wanted.shape, **members, include_padding=include)
-        np.testing.assert_array_equal(run(desc, **given)["output_tensor"], wanted)
+        np.testing.assert_array_equal(run_in_layouts(desc, given)["output_tensor"], wanted)
         count += 1
     assert count == 4 * 3 * 2
 
@@ -248,7 +249,7 @@ def test_quantized_average_pooling() -> None:
 def test_sums_of_32_bits_wrap_around() -> None:
     a, b = np.full((1, 1 << 16), 255, np.uint8), np.full((1 << 16, 1), 255, np.uint8)
     desc = described(dml.MatrixMultiplyIntegerDesc, {"a_tensor": a, "b_tensor": b}, "int32", (1, 1))
-    result = run(desc, a_tensor=a, b_tensor=b)["output_tensor"]
+    result = run_in_layouts(desc, {"a_tensor": a, "b_tensor": b})["output_tensor"]
     assert result.item() == (255 * 255 << 16) - (1 << 32)
 
 
@@ -260,7 +261,8 @@ def test_a_scale_or_zero_point_of_fewer_dimensions_lies_along_any() -> None:
     for sizes in ((1, 3, 1, 1), (3,), (3, 1), (1, 1, 3)):
         zero = np.array([-5, 7, 100], np.int8).reshape(sizes)
         given = {"input_tensor": x, "filter_tensor": filters, "filter_zero_point_tensor": zero}
-        results.append(run(described(dml.ConvolutionIntegerDesc, given, "int32", (1, 3, 3, 3), **common), **given)["output_tensor"])
+        desc = described(dml.ConvolutionIntegerDesc, given, "int32", (1, 3, 3, 3), **common)
+        results.append(run_in_layouts(desc, given)["output_tensor"])
     assert all(np.array_equal(results[0], other) for other in results[1:])
     assert len({int(channel.sum()) for channel in results[0][0]}) == 3
 
@@ -272,16 +274,16 @@ def test_products_agree_with_onnx() -> None:
     given = {"a_tensor": a, "a_zero_point_tensor": az.reshape(1), "b_tensor": b, "b_zero_point_tensor": bz.reshape(1)}
     (wanted,) = onnx_outputs("MatMulInteger", [a, b, az, bz])
     desc = described(dml.MatrixMultiplyIntegerDesc, given, "int32", (2, 3, 5))
-    np.testing.assert_array_equal(run(desc, **given)["output_tensor"], wanted)
+    np.testing.assert_array_equal(run_in_layouts(desc, given)["output_tensor"], wanted)
     x, filters = random(rng, "uint8", 1, 2, 5, 5), random(rng, "uint8", 3, 2, 3, 3)
     zero = np.array(7, np.uint8)
     (wanted,) = onnx_outputs("ConvInteger", [x, filters, zero], pads=[1, 0, 1, 0], strides=[1, 2])
     own = {"strides": (1, 2), "dilations": (1, 1), "start_padding": (1, 0), "end_padding": (1, 0)}
     given = {"input_tensor": x, "input_zero_point_tensor": zero.reshape(1), "filter_tensor": filters}
     desc = described(dml.ConvolutionIntegerDesc, given, "int32", wanted.shape, **own)
-    np.testing.assert_array_equal(run(desc, **given)["output_tensor"], wanted)
+    np.testing.assert_array_equal(run_in_layouts(desc, given)["output_tensor"], wanted)
 
 
-def test_inputs_that_repeat() -> None:
-    found = failures_of_repeated_inputs(*PRODUCTS)
+def test_every_valid_desc_computes_in_every_layout() -> None:
+    found = failures_in_layouts(*PRODUCTS, sums=True)
     assert not found, "\n".join(found)

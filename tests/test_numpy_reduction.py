@@ -11,8 +11,9 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.numpy.reduction.functions import FUNCTIONS as COMPUTED
+from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_cases import Array, failures_of_repeated_inputs, onnx_outputs, run, tensor
+from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
 
 FLOATS = ("float32", "float16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
@@ -88,7 +89,7 @@ def test_every_function_type_and_choice_of_axes() -> None:
                 desc = dml.ReduceDesc(
                     function=name, input_tensor=tensor(x), output_tensor=dml.TensorDesc(sizes=reduced, **output), axes=axes
                 )
-                result = run(desc, input_tensor=x)["output_tensor"]
+                result = run_in_layouts(desc, {"input_tensor": x})["output_tensor"]
                 what, count = f"{name} {dtype} {sizes} {axes}", count + 1
                 if dtype in FLOATS and not is_index:
                     assert_close(result, expected(x, axes, function, np.float64), dtype, terms=x.size, what=what)
@@ -100,7 +101,7 @@ def test_every_function_type_and_choice_of_axes() -> None:
 def reduced(function: str, *group: float) -> float:
     x = np.array(group, np.float32)
     desc = dml.ReduceDesc(function=function, input_tensor=tensor(x), axes=[0]).with_outputs()
-    return float(run(desc, input_tensor=x)["output_tensor"][0])
+    return float(run_in_layouts(desc, {"input_tensor": x})["output_tensor"][0])
 
 
 def test_reductions_do_not_overflow_on_the_way_and_keep_what_is_not_finite() -> None:
@@ -132,7 +133,7 @@ def test_which_of_equal_elements_an_index_is_of() -> None:
                     desc = kind(input_tensor=tensor(x), axes=axes, axis_direction=direction)
                     shape = [1 if axis in axes else size for axis, size in enumerate(sizes)]
                     desc = desc.replace(output_tensor=dml.TensorDesc(data_type="UINT64" if count % 2 else "INT32", sizes=shape))
-                    result = run(desc, input_tensor=x)["output_tensor"]
+                    result = run_in_layouts(desc, {"input_tensor": x})["output_tensor"]
                     np.testing.assert_array_equal(result, expected(x, axes, index, result.dtype), err_msg=f"{kind.__name__} {dtype} {axes}")
                     count += 1
     assert count == 2 * 10 * len(AXES) * 2
@@ -149,7 +150,7 @@ def test_running_sums_and_products() -> None:
                     summed = dml.CumulativeSummationDesc(**common, has_exclusive_sum=exclusive).with_outputs()
                     multiplied = dml.CumulativeProductDesc(**common, has_exclusive_product=exclusive).with_outputs()
                     for desc, function in ((summed, sum), (multiplied, math.prod)):
-                        result = run(desc, input_tensor=x)["output_tensor"]
+                        result = run_in_layouts(desc, {"input_tensor": x})["output_tensor"]
                         wanted = running(x, axis, function, direction == "DECREASING", exclusive)
                         what, count = f"{desc.short_name()} {dtype} {sizes} {axis} {direction} {exclusive}", count + 1
                         if dtype in FLOATS:
@@ -195,7 +196,7 @@ def test_top_k_is_a_stable_sort() -> None:
                 tensors["output_value_tensor"] = tensor(x).replace(sizes=taken)
                 tensors["output_index_tensor"] = dml.TensorDesc(data_type="UINT64" if count % 2 else "UINT32", sizes=taken)
                 desc = dml.TopKDesc(**tensors) if direction is None else dml.TopK1Desc(**tensors, axis_direction=direction)
-                results = run(desc, input_tensor=x)
+                results = run_in_layouts(desc, {"input_tensor": x})
                 for place in np.ndindex(*sizes[:axis], *sizes[axis + 1 :]):
                     line = (*place[:axis], slice(None), *place[axis:])
                     own = x[line].tolist()
@@ -213,9 +214,9 @@ def test_reductions_agree_with_onnx() -> None:
     for function, operator in pairs.items():
         desc = dml.ReduceDesc(function=function, input_tensor=tensor(x), axes=[2, 0]).with_outputs()
         (wanted,) = onnx_outputs(operator, [x.astype(np.float64), np.array([0, 2])])
-        assert_close(run(desc, input_tensor=x)["output_tensor"], wanted, np.float32, terms=8, what=function)
+        assert_close(run_in_layouts(desc, {"input_tensor": x})["output_tensor"], wanted, np.float32, terms=8, what=function)
 
 
-def test_inputs_that_repeat() -> None:
-    found = failures_of_repeated_inputs(*COMPUTED)
+def test_every_valid_desc_computes_in_every_layout() -> None:
+    found = failures_in_layouts(*COMPUTED, sums=True)
     assert not found, "\n".join(found)

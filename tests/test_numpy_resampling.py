@@ -7,14 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx.reference import ReferenceEvaluator
 
 import dmlpy as dml
+from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_runs import relaid, run
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from tests.whole_runs import Array, layouts, run
 
 # Input sizes, output sizes, scales, input offsets, output offsets.
 CASES: list[tuple[list[int], list[int], list[float], list[float], list[float]]] = [
@@ -63,11 +60,6 @@ def applied(array: Array, matrices: list[Array]) -> Array:
 
 def tensor(sizes: list[int], data_type: str) -> dml.TensorDesc:
     return dml.TensorDesc(data_type=data_type, sizes=sizes)
-
-
-def layouts(desc: Any) -> list[Any]:
-    assert dml.check(desc) == []
-    return [desc, relaid(desc, False)]
 
 
 def kinds() -> list[tuple[Any, dict[str, Any], str]]:
@@ -174,13 +166,7 @@ def test_onnx_resizes_alike() -> None:
             attributes["antialias"] = int(members.get("antialiased", False))
             if mode == "nearest":
                 attributes["nearest_mode"] = "floor" if members["rounding_direction"] == "DECREASING" else "ceil"
-            node = onnx.helper.make_node("Resize", ["x", "", "scales"], ["y"], **attributes)
-            x_info, y_info = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy")
-            factors = onnx.numpy_helper.from_array(np.array(scales, np.float32), "scales")
-            model = onnx.helper.make_model(
-                onnx.helper.make_graph([node], "resize", [x_info], [y_info], [factors]), opset_imports=[onnx.helper.make_opsetid("", 19)]
-            )
-            wanted = ReferenceEvaluator(model).run(None, {"x": x})[0]
+            (wanted,) = onnx_outputs("Resize", [x, None, np.array(scales, np.float32)], **attributes)
             before, after = ([offset] * 2 for offset in offsets[transformation])
             desc = dml.Resample3Desc(
                 input_tensor=dml.TensorDesc.of(x),
