@@ -322,7 +322,7 @@ def _limit_problems(desc: OperatorDesc, attribute: AttributeField, value: Any, k
     expected_count = known[limits.length] if isinstance(limits.length, str) and limits.length in known else limits.length
     if isinstance(expected_count, int) and isinstance(value, tuple) and len(value) != expected_count:
         why = (known.why(limits.length),) if isinstance(limits.length, str) else ()
-        yield Problem("attribute.length", name, plural(len(value), "entry").replace("entrys", "entries"), str(expected_count), why)
+        yield Problem("attribute.length", name, plural(len(value), "entry"), str(expected_count), why)
     for path, item in entries:
         yield from _entry_problems(limits, path, item, known, level)
     if limits.type_of is not None and (tensor := getattr(desc, limits.type_of)) is not None and value is not tensor.data_type:

@@ -36,5 +36,7 @@ def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], 
 
 
 def plural(count: int, noun: str) -> str:
-    """A number of things: `1 dimension`, `3 dimensions`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """A number of things: `1 dimension`, `3 dimensions`, `2 entries`."""
+    if count != 1:
+        noun = noun[:-1] + "ies" if noun.endswith("ry") else noun + "s"
+    return f"{count} {noun}"
