@@ -135,25 +135,20 @@ def _overlap(one: Since, other: Since) -> bool:
 
 def _difference(kind: type[OperatorDesc], row: Since, older: Sequence[Since]) -> Iterator[str]:
     if not older:
-        yield f"{_span(row.dims)}, {', '.join(f'{name} {support.show(types)}' for name, types in row.types.items())}"
+        yield f"{support.show_dims(row.dims)}, {', '.join(f'{name} {support.show(types)}' for name, types in row.types.items())}"
         return
     spans = {field.name: row.dims_for(field.name) for field in kind.tensor_fields()}
     changed = {name: span for name, span in spans.items() if span not in [other.dims_for(name) for other in older]}
     if len(set(changed.values())) == 1 and len(changed) == len(spans):
-        yield _span(row.dims)
+        yield support.show_dims(row.dims)
     else:
-        yield from (f"{c_member(name)} {_span(span)}" for name, span in changed.items())
+        yield from (f"{c_member(name)} {support.show_dims(span)}" for name, span in changed.items())
     for name, types in row.types.items():
         more = types.difference(*(other.types.get(name, frozenset()) for other in older))
         if more:
             fields = [c_member(field.name) for field in kind.tensor_fields() if field.marker.types == name]
             subject = f"{', '.join(fields)} also " if len(row.types) > 1 else "also "
             yield subject + support.show(more).replace(" or ", ", ")
-
-
-def _span(dims: tuple[int, int]) -> str:
-    least, most = dims
-    return plural(least, "dimension") if least == most else f"{least} to {most} dimensions"
 
 
 @dataclass(frozen=True)

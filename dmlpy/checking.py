@@ -200,7 +200,7 @@ def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since
     least, most = row.dims_for(name)
     own_terms = desc.terms(slot.field)
     fitting = [dims for dims in range(least, most + 1) if desc.aligned(slot, dims)] or [least]
-    expected = plural(fitting[0], "dimension") if len(fitting) == 1 else f"{fitting[0]} to {fitting[-1]} dimensions"
+    expected = support.show_dims((fitting[0], fitting[-1]))
     fits = desc.aligned(slot, count) is not None
     later = level_for(desc.rows(), level, lambda item: item.dims_for(name)[0] <= count <= item.dims_for(name)[1] and fits)
     wanted = known.infer(own_terms)

@@ -89,7 +89,7 @@ class Explanation:
     def levels(self) -> Table:
         """The support by feature level as a table; rows that hold at the asked level are named. dmlpy's own operators have no levels."""
         if self.kind.own:
-            own = tuple((_span(row.dims), *_types(self.kind, row)) for row in self.kind.support)
+            own = tuple((support.show_span(row.dims), *_types(self.kind, row)) for row in self.kind.support)
             return Table("Support", ("dimensions", *_type_headings(self.kind)), own)
         conditional = any(row.when for row in self.kind.support)
         rows = tuple(
@@ -235,14 +235,9 @@ def _types(kind: type[OperatorDesc], row: Since) -> tuple[str, ...]:
     return tuple(support.show(row.types_for(variable)) for variable in _variables(kind))
 
 
-def _span(dims: tuple[int, int]) -> str:
-    least, most = dims
-    return str(least) if least == most else f"{least} to {most}"
-
-
 def _dims(kind: type[OperatorDesc], row: Since) -> str:
-    own = "".join(f"; {name} {_span(dims)}" for name, dims in row.dims_of.items() if dims != row.dims)
-    return _span(row.dims) + own
+    own = "".join(f"; {name} {support.show_span(dims)}" for name, dims in row.dims_of.items() if dims != row.dims)
+    return support.show_span(row.dims) + own
 
 
 def _when(row: Since) -> str:

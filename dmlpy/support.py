@@ -49,6 +49,17 @@ def show(types: TypeSet) -> str:
     return " or ".join(str(member) for member in sorted(types))
 
 
+def show_span(dims: tuple[int, int]) -> str:
+    """Least and most dimensions: `4`, `2 to 4`."""
+    least, most = dims
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def show_dims(dims: tuple[int, int]) -> str:
+    """The same with the noun: `1 dimension`, `2 to 4 dimensions`."""
+    return f"{show_span(dims)} dimension{'' if dims == (1, 1) else 's'}"
+
+
 @dataclass(frozen=True, init=False)
 class Since:
     """One row of a support table: it holds from `level` on, until a row of a higher level replaces it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,11 @@ def validator(operator: str) -> Any:
 
 
 def example(operator: str) -> dict[str, Any]:
-    """A valid desc of an operator as nested JSON."""
+    """A valid desc of an operator as nested JSON, for the caller to change."""
     if OPERATORS[operator].own:
         return own_desc(operator).to_dict()
-    return relation_descs.data(operator, relation_descs.valid_descs(operator)[0].members)
+    # The valid descs are read once for all tests.
+    return relation_descs.data(operator, copy.deepcopy(relation_descs.valid_descs(operator)[0].members))
 
 
 def test_files_are_fresh() -> None:

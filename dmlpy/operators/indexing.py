@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -48,13 +49,13 @@ class PickDesc(OperatorDesc):
         @property
         def indices_tensor(self) -> TensorDesc: ...
 
+    @abstractmethod
     def picked(self, known: Sizes) -> list[Told]:
         """The sizes of what is picked, each with the place that it is from, not padded.
 
         Raises:
             UnboundSymbolError: the attributes make no sense, or the tensors have no common dimension count.
         """
-        raise NotImplementedError
 
     def too_many(self, excess: Sequence[Told]) -> int:
         """How many of the sizes in front, for which there is no dimension, may not be left out."""

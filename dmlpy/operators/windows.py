@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -128,13 +129,13 @@ class SlidingDesc(OperatorDesc):
         aligned = align(terms, self.rank) or tuple(terms)
         return tuple(Term(1) if term.symbol is not None and term.symbol.startswith("ones[") else term for term in aligned)
 
+    @abstractmethod
     def window_lengths(self, known: Sizes) -> Sequence[int]:
         """Elements of the window along each spatial dimension."""
-        raise NotImplementedError
 
+    @abstractmethod
     def window_place(self, axis: int) -> str:
         """The member that tells the window's length along a spatial dimension."""
-        raise NotImplementedError
 
     def windows(self, known: Sizes, spatial: Sequence[int] | None = None) -> tuple[Window, ...]:
         """The window along each spatial dimension, of the desc's own sizes or of others.

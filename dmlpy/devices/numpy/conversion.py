@@ -20,11 +20,18 @@ def converted(values: Array, data_type: DataType) -> Array:
     dtype = data_type.numpy
     if dtype.kind == "f" or values.dtype.kind != "f":
         return values.astype(dtype, copy=False)
-    limits, whole = np.iinfo(dtype), np.trunc(values)
-    # Both ends of what is inside are powers of two, which every floating point type holds; the type's largest number often is none.
-    low, high = whole < float(limits.min), whole >= float(limits.max + 1)
-    result = np.where(low | high | np.isnan(whole), 0, whole).astype(dtype)
-    return np.where(high, dtype.type(limits.max), np.where(low, dtype.type(limits.min), result))
+    return as_integers(values, dtype)
+
+
+def as_integers(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers rounded toward zero and moved into an integer type's range; NaN gives 0."""
+    limits = np.iinfo(dtype)
+    whole = np.trunc(values)
+    # One past the largest integer is a power of two: a number in any type, as the largest itself need not be.
+    below, above = whole < limits.min, whole >= float(limits.max) + 1.0
+    inside = ~(below | above | np.isnan(whole))
+    held = np.where(inside, whole, 0.0).astype(dtype)
+    return np.where(below, dtype.type(limits.min), np.where(above, dtype.type(limits.max), held))
 
 
 def of_float(value: float, data_type: DataType) -> Array:

@@ -21,12 +21,11 @@ def fused(function: FusableDesc | None, x: Array) -> Array:
     if isinstance(function, ElementWiseClipDesc):
         return _clip(function, x)
     if isinstance(function, ActivationSoftmaxDesc):
-        return _softmax(x, (-1,))
+        return softmax(x, (-1,))
     if isinstance(function, ActivationSoftmax1Desc):
-        return _softmax(x, tuple(set(function.axes)))
-    if isinstance(function, ActivationDesc):
-        return evaluate(function, x)
-    raise NotImplementedError(f"{function.type_name} is not fused on the host")
+        return softmax(x, tuple(set(function.axes)))
+    assert isinstance(function, ActivationDesc), "the check lets nothing else be fused"
+    return evaluate(function, x)
 
 
 def _clip(desc: ElementWiseClipDesc, x: Array) -> Array:
@@ -36,7 +35,8 @@ def _clip(desc: ElementWiseClipDesc, x: Array) -> Array:
     return clipped
 
 
-def _softmax(x: Array, axis: tuple[int, ...]) -> Array:
+def softmax(x: Array, axis: tuple[int, ...]) -> Array:
+    """exp(x) as shares of its sum along the axes; the largest element is subtracted first, so nothing overflows."""
     powers: Array = np.exp(x - np.max(x, axis=axis, keepdims=True))
     shares: Array = powers / np.sum(powers, axis=axis, keepdims=True)
     return shares

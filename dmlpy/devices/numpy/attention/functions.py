@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.devices.numpy.fused import softmax
 from dmlpy.devices.numpy.whole import Array, Function
 from dmlpy.enums import MultiheadAttentionMaskType
 
@@ -74,12 +75,6 @@ def _filtered(desc: Any, mask: Array, batch_size: int, keys: int) -> Array:
     return np.asarray((at >= limits[0]) | (at < limits[1]))
 
 
-def _softmax(scores: Array) -> Array:
-    powers: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    powers /= powers.sum(axis=-1, keepdims=True)
-    return powers
-
-
 def _attention(desc: Any, inputs: Inputs) -> dict[str, Array]:
     query, new_key, new_value = _parts(desc, inputs)
     if inputs["bias_tensor"] is not None:
@@ -97,7 +92,7 @@ def _attention(desc: Any, inputs: Inputs) -> dict[str, Array]:
         added = np.where(_filtered(desc, mask, batch_size, keys), scores.dtype.type(desc.mask_filter_value), scores.dtype.type(0))
         # What all keys get alike changes no weight, and would cost the scores their digits.
         scores = scores + (added - added.max(axis=-1, keepdims=True))
-    weights = _softmax(scores).reshape(batch_size, groups, heads // groups, length, keys)
+    weights = softmax(scores, (-1,)).reshape(batch_size, groups, heads // groups, length, keys)
     output = (weights @ value[:, :, np.newaxis]).reshape(batch_size, heads, length, value.shape[-1])
     results = {"output_tensor": output.swapaxes(1, 2), "output_present_key_tensor": key, "output_present_value_tensor": value}
     return {name: array.reshape(getattr(desc, name).sizes) for name, array in results.items() if getattr(desc, name) is not None}

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.numpy.activation.formulas import erf, evaluate
+from dmlpy.devices.numpy.conversion import as_integers
 from dmlpy.devices.numpy.elementwise.integers import (
-    as_integers,
     holding,
     integer_mean,
     integer_power,

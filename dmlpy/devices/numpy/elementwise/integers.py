@@ -1,4 +1,4 @@
-"""Arithmetic of integers that NumPy has no function for, and numbers as integers."""
+"""Arithmetic of integers that NumPy has no function for, and limits as integers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def is_integer(x: Array) -> bool:
     """Whether the elements are integers."""
     return x.dtype.kind in "iu"
-
-
-def as_integers(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers rounded toward zero and moved into an integer type's range; NaN gives 0."""
-    limits = np.iinfo(dtype)
-    whole = np.trunc(values)
-    # One past the largest integer is a power of two: a number in any type, as the largest itself need not be.
-    below, above = whole < limits.min, whole >= float(limits.max) + 1.0
-    inside = ~(below | above | np.isnan(whole))
-    held = np.where(inside, whole, 0.0).astype(dtype)
-    return np.where(below, dtype.type(limits.min), np.where(above, dtype.type(limits.max), held))
 
 
 def holding(limit: float, dtype: np.dtype[Any]) -> Any:
