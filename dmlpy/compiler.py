@@ -66,18 +66,19 @@ def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel) -> Compile
 
 
 def _compile_graph(graph: Graph, device: Device, level: FeatureLevel) -> CompiledGraph:
-    from dmlpy.devices.graph import CompiledGraph, unrunnable
+    from dmlpy.devices.graph import CompiledGraph, Wiring, unrunnable
 
-    problems = graph.check(level, lenient=True) or unrunnable(graph)
+    problems = graph.check(level, lenient=True)
+    if problems:
+        raise CompileError(graph.name or graph.c_name, problems)
+    wiring = Wiring.of(graph)
+    problems = unrunnable(graph, wiring)
     operators: dict[int, CompiledOperator] = {}
-    for index, node in enumerate(() if problems else graph.nodes):
+    for index in wiring.order:
         try:
-            if (desc := getattr(node, "operator", None)) is not None:
-                operators[index] = _compile(desc, device, level)
+            operators[index] = _compile(wiring.operators[index], device, level)
         except CompileError as error:
             problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
     if problems:
-        codes = {problem.code for problem in problems}
-        hresult = HResult.E_NOTIMPL if codes <= {"operator.not_built", "graph.copy"} else None
-        raise CompileError(graph.name or graph.c_name, problems, hresult)
-    return CompiledGraph(graph, device, level, operators)
+        raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
+    return CompiledGraph(graph, wiring, device, level, operators)

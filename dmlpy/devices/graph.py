@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Any
 
 import numpy as np
 
 from dmlpy.arrays import Buffer
+from dmlpy.descs import OperatorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, Memory
 from dmlpy.devices.operator import CompiledOperator, Dispatch, Outputs
 from dmlpy.enums import FeatureLevel
-from dmlpy.graphs import ConstantNode, Graph
+from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.naming import did_you_mean
 from dmlpy.problems import BindError, Problem
 from dmlpy.tensors import TensorDesc
@@ -29,6 +31,7 @@ class Wiring:
 
     Attributes:
         order: the operator nodes, each after those that it reads.
+        operators: their descs.
         sources: what each input slot of a node reads, by node and slot.
         inputs: how each input of the graph is read, by name; of several ways the one that reaches farthest, the first of equals. Unread
             inputs are left out.
@@ -37,6 +40,7 @@ class Wiring:
     """
 
     order: tuple[int, ...]
+    operators: Mapping[int, OperatorDesc]
     sources: Mapping[tuple[int, int], Source]
     inputs: Mapping[str, tuple[Source, TensorDesc]]
     outputs: Mapping[str, tuple[Source, TensorDesc]]
@@ -56,8 +60,9 @@ class Wiring:
             for place, slot in enumerate(node.output_slots()):
                 if slot.tensor is not None:
                     tensors[index, place] = slot.tensor
+        slots = [node.input_slots() for node in graph.nodes]
         for (reader, place), source in sources.items():
-            if (seen := graph.nodes[reader].input_slots()[place].tensor) is not None:
+            if (seen := slots[reader][place].tensor) is not None:
                 readers.setdefault(source, []).append(seen)
         inputs: dict[str, tuple[Source, TensorDesc]] = {}
         for index in range(graph.input_count):
@@ -73,22 +78,17 @@ class Wiring:
             node = graph.nodes[end.from_node_index]
             plain = [TensorDesc(data_type="UINT8", sizes=[node.data_size])] if isinstance(node, ConstantNode) else []
             outputs[name] = (source, tensors.get(source) or (readers.get(source) or plain)[0])
-        return cls(_order(graph, sources), sources, inputs, outputs, tensors)
+        operators = {index: node.operator for index, node in enumerate(graph.nodes) if isinstance(node, OperatorNode)}
+        return cls(_order(operators, sources), operators, sources, inputs, outputs, tensors)
 
 
-def _order(graph: Graph, sources: Mapping[tuple[int, int], Source]) -> tuple[int, ...]:
-    """The operator nodes in an order in which they can run; of several that could, the first of the graph goes first."""
-    needs: dict[int, set[int]] = {index: set() for index, node in enumerate(graph.nodes) if not isinstance(node, ConstantNode)}
+def _order(operators: Iterable[int], sources: Mapping[tuple[int, int], Source]) -> tuple[int, ...]:
+    """The operator nodes in an order in which they can run, always the same."""
+    needs: dict[int, list[int]] = {index: [] for index in operators}
     for (reader, _), (writer, _) in sources.items():
         if writer in needs:
-            needs[reader].add(writer)
-    order: dict[int, None] = {}
-    waiting = list(needs)
-    while waiting:
-        ready = [index for index in waiting if needs[index] <= order.keys()]
-        order |= dict.fromkeys(ready)
-        waiting = [index for index in waiting if index not in order]
-    return tuple(order)
+            needs[reader].append(writer)
+    return tuple(TopologicalSorter(needs).static_order())
 
 
 class CompiledGraph:
@@ -100,12 +100,14 @@ class CompiledGraph:
         feature_level: the cap that it was checked against.
     """
 
-    def __init__(self, graph: Graph, device: Device, feature_level: FeatureLevel, operators: Mapping[int, CompiledOperator]) -> None:
+    def __init__(
+        self, graph: Graph, wiring: Wiring, device: Device, feature_level: FeatureLevel, operators: Mapping[int, CompiledOperator]
+    ) -> None:
         self.graph = graph
         self.device = device
         self.feature_level = feature_level
         self._operators = operators
-        self._wiring = Wiring.of(graph)
+        self._wiring = wiring
         stream = device.current_stream()
         # DirectML too copies constants when it compiles.
         self._constants = {
@@ -224,9 +226,8 @@ def _hazards(inputs: Sequence[Bound], outputs: Sequence[Bound]) -> list[Problem]
     return problems
 
 
-def unrunnable(graph: Graph) -> list[Problem]:
+def unrunnable(graph: Graph, wiring: Wiring) -> list[Problem]:
     """What a valid graph may have that is not run: outputs that need a copy."""
-    wiring = Wiring.of(graph)
     seen: dict[Source, str] = {}
     problems = []
     for name, (source, tensor) in wiring.outputs.items():

@@ -88,13 +88,14 @@ class WholePlan(PlanWithoutConstants):
         }
 
         def launch(stream: int) -> None:
-            results = self.results(arrays)
-            for slot, _ in self._slots:
-                if slot.field.marker.output:
-                    arrays[slot.place][...] = results[slot.place].astype(arrays[slot.place].dtype, copy=False)
+            with np.errstate(all="ignore"):
+                results = self.results(arrays)
+                for slot, _ in self._slots:
+                    if slot.field.marker.output:
+                        # A result may be a view of an input that shares memory with an output: NumPy's assignment takes care of overlaps.
+                        arrays[slot.place][...] = results[slot.place].astype(arrays[slot.place].dtype, copy=False)
 
-        # A result may be a view of an input that shares memory with an output: NumPy's assignment takes care of overlaps.
-        return lambda stream: _quietly(launch, stream)
+        return launch
 
     def results(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by place, unrounded, of the inputs by place."""
@@ -117,11 +118,6 @@ class WholePlan(PlanWithoutConstants):
             slot.place: np.asarray(results[slot.field.name] if slot.index is None else results[slot.field.name][slot.index])
             for slot in outputs
         }
-
-
-def _quietly(launch: Launch, stream: int) -> None:
-    with np.errstate(all="ignore"):
-        launch(stream)
 
 
 def whole_plan(desc: OperatorDesc, compute: DTypeLike = np.float32) -> WholePlan | None:
