@@ -22,7 +22,7 @@ AnyRecurrentDesc = RNNDesc | LSTMDesc | GRUDesc
 
 
 def _exp(x: float) -> float:
-    return math.exp(x) if x < 709.0 else math.inf
+    return math.inf if x >= 709.0 else math.exp(x)
 
 
 def activate(desc: ActivationDesc, x: float) -> float:

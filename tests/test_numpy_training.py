@@ -427,9 +427,12 @@ def test_the_same_inputs_give_the_same_bits(cell: str, direction: str) -> None:
     ("cell", "flags"),
     [("RNN", {}), ("LSTM", {}), ("LSTM", {"p": 192}), ("GRU", {"linear_before_reset": True}), ("GRU", {})],
 )
-@pytest.mark.parametrize("batch", [1, 64])
-def test_a_launch_allocates_nothing_big(cell: str, flags: dict[str, Any], dropout: tuple[str, ...], selective: bool, batch: int) -> None:
-    # As for the operators themselves: a state is 48 KiB or more here, or the recurrence 192 KiB.
+@pytest.mark.parametrize("batch", [1, 128])
+def test_a_launch_allocates_nothing_big(
+    cell: str, flags: dict[str, Any], dropout: tuple[str, ...], selective: bool, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As for the operators themselves: each of two threads' states is 48 KiB or more here, or the recurrence 192 KiB.
+    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer.available_threads", lambda: 2)
     options: dict[str, Any] = {"lengths": [4, 2] * (batch // 2) or [4], "mask": np.arange(6 * batch) % 3} if selective else {}
     run = build(cell, np.random.default_rng(8), t=6, b=batch, i=64, h=256, dropout=dropout, **options, **flags)
     plan = RecurrentPlan(run.desc)
@@ -444,7 +447,7 @@ def test_a_launch_allocates_nothing_big(cell: str, flags: dict[str, Any], dropou
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 40_000, f"{peak} bytes"
+    assert peak < (40_000 if batch == 1 else 96_000), f"{peak} bytes"
     assert (packed[-64:] == GUARD).all()
     assert (block[-64:] == GUARD).all()
 

@@ -22,7 +22,7 @@ from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.whole import computes, whole_plan
 from dmlpy.devices.plan import Launch, Plan
-from dmlpy.enums import HResult
+from dmlpy.enums import ExecutionFlags, HResult
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
@@ -37,12 +37,12 @@ _ALIGNMENT = 64  # bytes: a cache line, and the widest vector registers
 
 
 class NumpyDevice(Device):
-    """Host memory and NumPy. It has no streams: work is done when a launch returns."""
+    """Host memory and NumPy. It has no streams: work is done when a launch returns. Execution flags have no effect."""
 
     name = "numpy"
     memory_kind = "cpu"
 
-    def plan(self, desc: OperatorDesc) -> Plan | None:
+    def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         if isinstance(desc, ActivationDesc):
             return activation_plan(desc)
         if isinstance(desc, NormalizationDesc | FusedBatchNormDesc):
@@ -111,6 +111,9 @@ class NumpyDevice(Device):
 
     def start_timer(self, stream: int) -> Callable[[], float] | None:
         return None
+
+    def dispatched(self, launch: Launch, name: str) -> Launch:
+        return launch
 
     def repeatable(self, plan: Plan, launch: Launch) -> Launch:
         return launch

@@ -1,8 +1,12 @@
 """One step of RNN, LSTM and GRU in NumPy, over arrays [gate rows, batch] that are chosen once: a step calls ufuncs and allocates nothing.
 
-`sums` takes the gates' sums, and without a reserve everything is computed in it. With one a step leaves there what the gradient needs:
-each gate's value, or its argument where the derivative follows from that only; such a gate's value then goes to `values`. The calls are
-the same.
+All values of a step are blocks [H, B], one after the other in one array, so that what is done to neighbours takes one call.
+`block_names` says which blocks there are. The gates' sums are taken in blocks of their own, and without a reserve everything is computed
+in them. With one a step leaves there what the gradient needs: each gate's value, or its argument where the derivative follows from that
+only; such a gate's value then goes to another block. The calls are the same.
+
+Weights of sigmoid gates are packed with the sign changed. Then exp(sum) + 1 is the reciprocal of the gate, and dividing by it takes fewer
+calls than to compute the gate and to multiply, and rounds less.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.numpy.activation.formulas import Activation
+from dmlpy.devices.numpy.recurrent.products import direct_product, product
 from dmlpy.operators.recurrent.layer import RecurrentCell
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -36,11 +41,27 @@ def packed_gates(cell: RecurrentCell) -> tuple[int, ...]:
     return tuple(range(cell.gates))
 
 
-def product(matrix: Array, state: Array, out: Array) -> Call:
-    """out = matrix state, for a matrix as packed: [rows, state], or transposed for a batch of one."""
-    if state.shape[1] == 1:
-        return partial(np.dot, state.reshape(-1), matrix, out.reshape(-1))
-    return partial(np.dot, matrix, state, out)
+def block_names(cell: RecurrentCell, keeps: bool, keeps_arguments: bool) -> list[str]:
+    """The blocks of a step, in their order; h follows them.
+
+    What two blocks become together lies before them or takes their place: NumPy copies arrays of which it cannot tell quickly that they
+    do not overlap.
+
+    Args:
+        cell: the options.
+        keeps: whether there is a reserve.
+        keeps_arguments: whether it takes arguments of gates.
+    """
+    gates = len(packed_gates(cell))
+    values = [f"value {gate}" for gate in range(gates)] if keeps_arguments else []
+    sums = [f"sum {gate}" for gate in range(gates)]
+    products = ["product", "second product"][: 2 if keeps else int(cell.projection)]
+    if cell.kind == "RNN":
+        return [*sums, *values]
+    if cell.kind == "LSTM":
+        return [*products, *(["forget"] if cell.couple_input_forget else []), *sums, *values, "cell"]
+    recurrent_part = ["recurrent part"] if keeps and cell.resets_last else []
+    return [*products, "complement", *sums, *recurrent_part, *values]
 
 
 @dataclass(frozen=True)
@@ -51,10 +72,13 @@ class CellArrays:
         cell: the options.
         hidden: H.
         activations: f, then g, then h.
-        keeps: whether `sums` holds what the gradient needs after a step.
+        keeps: whether the sums hold what the gradient needs after a step.
         keeps_argument: for each activation that is kept, whether it is its argument.
+        reciprocal: whether the gates' sums have the sign changed, and gates are computed as their reciprocals.
+        direct: whether products are taken some rows at a time.
+        names: of the blocks.
         constants: the packed constants of one direction.
-        scratch: the scratch of the walk; `state` [S, B], or [S + H, B] with a cell state below h.
+        scratch: the scratch of the walk; `step` holds the blocks and h.
     """
 
     cell: RecurrentCell
@@ -62,43 +86,67 @@ class CellArrays:
     activations: Sequence[Activation]
     keeps: bool
     keeps_argument: Sequence[bool]
+    reciprocal: bool
+    direct: bool
+    names: Sequence[str]
     constants: Arrays
     scratch: Arrays
+
+    def flat(self, first: str, count: int = 1) -> Array:
+        """Some blocks, [count * H * B]."""
+        at, size = self._place(first), self.hidden * self.h.shape[1]
+        return self._step[at * size : (at + count) * size]
+
+    def rows(self, first: str, count: int = 1) -> Array:
+        """Some blocks, [count * H, B]."""
+        return self.flat(first, count).reshape(count * self.hidden, -1)
+
+    def pair(self, first: str, second: str) -> Array:
+        """Two blocks, of which one may be h, as an array [2, H * B]."""
+        size = self.hidden * self.h.shape[1]
+        blocks = self._step[: self._step.size // size * size].reshape(-1, size)
+        at, other = self._place(first), self._place(second)
+        return blocks[at :: other - at][:2]
+
+    @property
+    def _step(self) -> Array:
+        step: Array = self.scratch["step"].reshape(-1)
+        return step
+
+    def _place(self, name: str) -> int:
+        return len(self.names) if name == "h" else self.names.index(name)
 
     @property
     def h(self) -> Array:
         """[S, B]."""
-        state = self.scratch["state"]
-        return state[: -self.hidden] if self.cell.has_memory else state
+        return self.scratch["step"][len(self.names) * self.hidden :]
 
-    @property
-    def c(self) -> Array:
-        """[H, B]."""
-        return self.scratch["state"][-self.hidden :]
-
-    def values(self, role: int) -> Array:
-        """Where the values of the gates with this activation go, [gate rows, B]."""
-        return self.scratch["values" if self.keeps_argument[role] else "sums"]
+    def value(self, role: int, gate: int) -> str:
+        """The block that takes the value of a gate with this activation."""
+        return f"{'value' if self.keeps_argument[role] else 'sum'} {gate}"
 
     def activate(self, role: int, x: Array, out: Array) -> Call:
-        """The activation from one array to another, both of any shape, contiguous and either the same or apart."""
-        flat = out.reshape(-1)
-        return self.activations[role].bind(flat if x is out else x.reshape(-1), flat, self.scratch["work"], self.scratch["mask"])
+        """The activation of one flat array, or the gates' reciprocal, to another, either the same or apart."""
+        if role == 0 and self.reciprocal:
+            return partial(_reciprocal_of_logistic, x, out, np.array(1.0, x.dtype))
+        x = out if x.ctypes.data == out.ctypes.data else x
+        return self.activations[role].bind(x, out, self.scratch["work"], self.scratch["mask"])
 
     def recurrent_product(self, block: str, state: Array, sums: Array, gates: slice) -> Call:
         """The sums' part that comes from the state: one product for all gates, or with dropout one for each gate."""
         matrix = self.constants[block]
         if "state_dropout" not in self.scratch:
-            return product(matrix, state, sums)
+            return product(matrix, state, sums, direct=self.direct)
         (entries, batch), multipliers, dropped = state.shape, self.scratch["state_dropout"][gates], self.scratch["dropped_state"][gates]
         count, flat = len(multipliers), state.reshape(-1)
         multipliers, dropped_flat = multipliers.reshape(count, -1), dropped.reshape(count, -1)
+        multiply: Call
         if batch == 1:
             matrices = matrix.reshape(entries, count, -1).swapaxes(0, 1)
             multiply = partial(np.matmul, dropped.reshape(count, 1, entries), matrices, sums.reshape(count, 1, -1))
         else:
-            matrices = matrix.reshape(count, -1, entries)
-            multiply = partial(np.matmul, matrices, dropped, sums.reshape(count, -1, batch))
+            operands = matrix.reshape(count, -1, entries), dropped, sums.reshape(count, -1, batch)
+            multiply = direct_product(*operands) if self.direct else partial(np.matmul, *operands)
 
         def multiply_dropped() -> None:
             np.multiply(flat, multipliers, dropped_flat)
@@ -107,21 +155,47 @@ class CellArrays:
         return multiply_dropped
 
 
+def _reciprocal_of_logistic(x: Array, out: Array, one: Array) -> None:
+    """1 + exp(x), the reciprocal of 1 / (1 + exp(x)); `out` may be `x`."""
+    np.exp(x, out)  # may overflow, to the right result: what is divided by infinity is 0
+    np.add(out, one, out)
+
+
 def cell_step(arrays: CellArrays) -> Step:
     """The step of a cell, bound to its arrays."""
-    return {"RNN": _rnn_step, "LSTM": _lstm_step, "GRU": _gru_step}[arrays.cell.kind](arrays)
+    step = {"RNN": _rnn_step, "LSTM": _lstm_step, "GRU": _gru_step}[arrays.cell.kind](arrays)
+    if not (arrays.keeps and arrays.reciprocal):
+        return step
+    restore = _restoration(arrays)
+
+    def restoring_step(*parts: Array) -> None:
+        step(*parts)
+        restore()
+
+    return restoring_step
+
+
+def _restoration(arrays: CellArrays) -> Call:
+    """Makes of the gates' reciprocals, or of arguments with the sign changed, what the reserve keeps."""
+    gates = len(packed_gates(arrays.cell)) - 1
+    if arrays.keeps_argument[0]:
+        sums = arrays.flat("sum 0", gates)
+        return partial(np.multiply, sums, np.array(-1.0, sums.dtype), sums)
+    first = 1 if arrays.cell.kind == "GRU" else 0  # the step itself needs z
+    values = arrays.flat(f"sum {first}", gates - first)
+    return partial(np.divide, np.array(1.0, values.dtype), values, values)
 
 
 def _rnn_step(arrays: CellArrays) -> Step:
-    sums, state = arrays.scratch["sums"], arrays.h
-    sums_flat, h = sums.reshape(-1), state.reshape(-1)
-    multiply_recurrent = arrays.recurrent_product("recurrence", state, sums, slice(None))
+    sums_2d, state = arrays.rows("sum 0"), arrays.h
+    sums, h = arrays.flat("sum 0"), state.reshape(-1)
+    multiply_recurrent = arrays.recurrent_product("recurrence", state, sums_2d, slice(None))
     if not arrays.keeps or arrays.keeps_argument[0]:
-        activate = arrays.activate(0, sums, state)
+        activate = arrays.activate(0, sums, h)
 
         def step(x: Array) -> None:
             multiply_recurrent()
-            np.add(sums_flat, x, sums_flat)
+            np.add(sums, x, sums)
             activate()
 
         return step
@@ -130,158 +204,115 @@ def _rnn_step(arrays: CellArrays) -> Step:
 
     def value_keeping_step(x: Array) -> None:
         multiply_recurrent()
-        np.add(sums_flat, x, sums_flat)
+        np.add(sums, x, sums)
         activate_in_place()
-        np.copyto(h, sums_flat)
+        np.copyto(h, sums)
 
     return value_keeping_step
 
 
 def _lstm_step(arrays: CellArrays) -> Step:
-    cell, scratch, hidden = arrays.cell, arrays.scratch, arrays.hidden
-    sums, h_state, c_state = scratch["sums"], arrays.h, arrays.c
-    flat, c, size = sums.reshape(-1), c_state.reshape(-1), c_state.size
-    coupled, clips, bound = cell.couple_input_forget, cell.clip is not None, cell.clip or 0.0
-    one, low, high = (np.array(value, sums.dtype) for value in (1.0, -bound, bound))
+    cell, scratch, keeps = arrays.cell, arrays.scratch, arrays.keeps
+    coupled, last = cell.couple_input_forget, len(packed_gates(cell)) - 1
+    sums, c, h_state = arrays.flat("sum 0", last + 1), arrays.flat("cell"), arrays.h
 
-    gate_values, candidate_value = arrays.values(0)[:-hidden], arrays.values(1)[-hidden:]
-    o, i, candidate = gate_values[:hidden].reshape(-1), gate_values[hidden : 2 * hidden].reshape(-1), candidate_value.reshape(-1)
-    forget = scratch["forget"] if coupled else gate_values[2 * hidden :].reshape(-1)
-    weighted = scratch["product"].reshape(-1) if arrays.keeps else i
-    cell_output_2d = scratch["product"] if cell.projection else h_state
+    o_block, i_block, candidate_block = arrays.value(0, 0), arrays.value(0, 1), arrays.value(1, last)
+    forget_block = "forget" if coupled else arrays.value(0, 2)
+    o, i, forget = (arrays.flat(name) for name in (o_block, i_block, forget_block))
+    gates, gated = arrays.pair(i_block, forget_block), arrays.pair(candidate_block, "cell")
+    parts = arrays.pair("product", "second product") if keeps else gates
+    scale = np.divide if arrays.reciprocal else np.multiply
+    cell_output_2d = arrays.rows("product") if cell.projection else h_state
     cell_output = cell_output_2d.reshape(-1)
+    multiply_recurrent = arrays.recurrent_product("recurrence", h_state, arrays.rows("sum 0", last + 1), slice(None))
 
-    multiply_recurrent = arrays.recurrent_product("recurrence", h_state, sums, slice(None))
-    activate_cell = arrays.activate(2, c_state, cell_output_2d)
-    project = product(arrays.constants["projection"], cell_output_2d, h_state) if cell.projection else None
+    def activated(first: int, stop: int) -> list[Call]:
+        """Clips and activates some gates. Clipped sums lie where the values go, with a reserve apart from the sums."""
+        some = sums[first * c.size : stop * c.size]
+        role = 0 if stop <= last else 1
+        values = arrays.flat(arrays.value(role, first), stop - first)
+        clipped = [] if cell.clip is None else _clip(some, values, cell.clip)
+        return [*clipped, arrays.activate(role, values if clipped else some, values)]
 
-    def activate_gates_of(role: int, rows: slice) -> Call:
-        # Clipped sums lie where the values go.
-        values, own_sums = arrays.values(role)[rows], sums[rows]
-        return arrays.activate(role, values if clips or not arrays.keeps_argument[role] else own_sums, values)
+    calls: list[Call] = []
+    if cell.peephole:
+        input_sums = sums[c.size : last * c.size].reshape(-1, c.size)
+        peephole = scratch["peephole"].reshape(3, c.size)
+        products = scratch["peephole_product"].reshape(2, c.size)[: len(input_sums)]
+        calls += [
+            partial(np.multiply, peephole[1 : 1 + len(input_sums)], c, products),
+            partial(np.add, input_sums, products, input_sums),
+        ]
+    calls += [*activated(1 if cell.peephole else 0, last), *activated(last, last + 1)]
+    if coupled:
+        calls.append(partial(np.subtract, np.array(1.0, c.dtype), i, forget))
+    calls += [partial(scale, gated, gates, parts), partial(np.add, parts[0], parts[1], c)]
+    if cell.peephole:
+        output_sums = sums[: c.size]
+        calls += [
+            partial(np.multiply, peephole[0], c, products[0]),
+            partial(np.add, output_sums, products[0], output_sums),
+            *activated(0, 1),
+        ]
+    calls += [arrays.activate(2, c, cell_output), partial(scale, cell_output, o, cell_output)]
+    if cell.projection:
+        calls.append(product(arrays.constants["projection"], cell_output_2d, h_state, direct=arrays.direct))
 
-    activate_candidate = activate_gates_of(1, slice(-hidden, None))
-
-    def clip(sums: Array, clipped: Array) -> None:
-        np.minimum(sums, high, out=clipped)
-        np.maximum(clipped, low, out=clipped)
-
-    def update_cell() -> None:
-        if coupled:
-            np.subtract(one, i, forget)
-        np.multiply(c, forget, c)
-        np.multiply(i, candidate, weighted)
-        np.add(c, weighted, c)
-
-    clipped = arrays.values(0).reshape(-1) if arrays.keeps else flat
-    if not cell.peephole:
-        activate_gates = activate_gates_of(0, slice(0, -hidden))
-
-        def step(x: Array) -> None:
-            multiply_recurrent()
-            np.add(flat, x, flat)
-            if clips:
-                clip(flat, clipped)
-            activate_gates()
-            activate_candidate()
-            update_cell()
-            activate_cell()
-            np.multiply(cell_output, o, cell_output)
-            if project is not None:
-                project()
-
-        return step
-
-    before, output_sums = flat[size:], flat[:size]
-    before_clipped, output_clipped = (clipped[size:], clipped[:size]) if arrays.keeps else (before, output_sums)
-    input_gates_2d = flat[size:-size].reshape(-1, size)
-    peephole = scratch["peephole"].reshape(3, size)
-    output_peephole, input_peepholes = peephole[0], peephole[1 : 1 + len(input_gates_2d)]
-    peephole_product = scratch["peephole_product"].reshape(2, size)[: len(input_gates_2d)]
-    output_product = peephole_product[0]
-    activate_input_gates = activate_gates_of(0, slice(hidden, -hidden))
-    activate_output_gate = activate_gates_of(0, slice(0, hidden))
-
-    def peephole_step(x: Array) -> None:
+    def step(x: Array) -> None:
         multiply_recurrent()
-        np.add(flat, x, flat)
-        np.multiply(input_peepholes, c, peephole_product)
-        np.add(input_gates_2d, peephole_product, input_gates_2d)
-        if clips:
-            clip(before, before_clipped)
-        activate_input_gates()
-        activate_candidate()
-        update_cell()
-        np.multiply(output_peephole, c, output_product)
-        np.add(output_sums, output_product, output_sums)
-        if clips:
-            clip(output_sums, output_clipped)
-        activate_output_gate()
-        activate_cell()
-        np.multiply(cell_output, o, cell_output)
-        if project is not None:
-            project()
+        np.add(sums, x, sums)
+        for call in calls:
+            call()
 
-    return peephole_step
+    return step
+
+
+def _clip(sums: Array, clipped: Array, bound: float) -> list[Call]:
+    low, high = (np.array(value, sums.dtype) for value in (-bound, bound))
+    return [partial(np.minimum, sums, high, out=clipped), partial(np.maximum, clipped, low, out=clipped)]
 
 
 def _gru_step(arrays: CellArrays) -> Step:
-    cell, scratch, hidden, keeps = arrays.cell, arrays.scratch, arrays.hidden, arrays.keeps
-    sums, h_state = scratch["sums"], arrays.h
-    h, one = h_state.reshape(-1), np.array(1.0, sums.dtype)
-    gate_sums, candidate_sums = sums[: 2 * hidden], sums[2 * hidden : 3 * hidden]
-    gate_values, candidate_value = gate_sums, candidate_sums
-    if arrays.keeps_argument[0]:
-        gate_values = scratch["values"][: 2 * hidden]
-    if arrays.keeps_argument[1]:
-        candidate_value = scratch["values"][2 * hidden :]
-    reset_value = gate_values[hidden:]
-    gates, update, reset = gate_sums.reshape(-1), gate_values[:hidden].reshape(-1), reset_value.reshape(-1)
-    candidate, value = candidate_sums.reshape(-1), candidate_value.reshape(-1)
-    # Without a reserve r and n are overwritten once they are used.
-    spare = scratch["product"] if keeps else reset_value
-    complement = spare.reshape(-1) if keeps else reset
-    weighted = complement if keeps else value
-    activate_gates = arrays.activate(0, gate_sums, gate_values)
-    activate_candidate = arrays.activate(1, candidate_sums, candidate_value)
+    cell, scratch, keeps = arrays.cell, arrays.scratch, arrays.keeps
+    h_state, complement, one = arrays.h, arrays.flat("complement"), np.array(1.0, arrays.h.dtype)
+    h, gate_sums, candidate_sums = h_state.reshape(-1), arrays.flat("sum 0", 2), arrays.flat("sum 2")
+    update_block, value_block = arrays.value(0, 0), arrays.value(1, 2)
+    gates, update, reset = arrays.flat(update_block, 2), arrays.flat(update_block), arrays.flat(arrays.value(0, 1))
+    mixed, weights = arrays.pair(value_block, "h"), arrays.pair("complement", update_block)
+    parts = arrays.pair("product", "second product") if keeps else weights
+    scale = np.divide if arrays.reciprocal else np.multiply
 
-    def interpolate() -> None:
-        np.subtract(one, update, complement)
-        np.multiply(value, complement, weighted)
-        np.multiply(h, update, h)
-        np.add(h, weighted, h)
-
+    first: list[Call] = [arrays.activate(0, gate_sums, gates)]
     if cell.linear_before_reset:
-        multiply_recurrent = arrays.recurrent_product("recurrence", h_state, sums[: 3 * hidden], slice(None))
-        hidden_bias = scratch["hidden_bias"].reshape(-1) if "hidden_bias" in scratch else None
-        recurrent_part = sums[3 * hidden :].reshape(-1) if keeps else candidate
+        multiply_recurrent = arrays.recurrent_product("recurrence", h_state, arrays.rows("sum 0", 3), slice(None))
+        recurrent_part = arrays.flat("recurrent part") if keeps else candidate_sums
+        if "hidden_bias" in scratch:
+            first.append(partial(np.add, candidate_sums, scratch["hidden_bias"].reshape(-1), recurrent_part))
+        elif keeps:
+            first.append(partial(np.copyto, recurrent_part, candidate_sums))
+        first.append(partial(scale, recurrent_part, reset, candidate_sums))
+    else:
+        multiply_recurrent = arrays.recurrent_product("recurrence", h_state, arrays.rows("sum 0", 2), slice(0, 2))
+        first += [
+            partial(scale, h, reset, complement),
+            arrays.recurrent_product("candidate_recurrence", arrays.rows("complement"), arrays.rows("sum 2"), slice(2, 3)),
+        ]
+    then: list[Call] = [arrays.activate(1, candidate_sums, arrays.flat(value_block))]
+    if arrays.reciprocal:
+        then.append(partial(np.divide, one, update, update))
+    then += [
+        partial(np.subtract, one, update, complement),
+        partial(np.multiply, mixed, weights, parts),
+        partial(np.add, parts[0], parts[1], h),
+    ]
 
-        def step(x_gates: Array, x_candidate: Array) -> None:
-            multiply_recurrent()
-            np.add(gates, x_gates, gates)
-            activate_gates()
-            if hidden_bias is not None:
-                np.add(candidate, hidden_bias, recurrent_part)
-            elif keeps:
-                np.copyto(recurrent_part, candidate)
-            np.multiply(recurrent_part, reset, candidate)
-            np.add(candidate, x_candidate, candidate)
-            activate_candidate()
-            interpolate()
+    def step(x_gates: Array, x_candidate: Array) -> None:
+        multiply_recurrent()
+        np.add(gate_sums, x_gates, gate_sums)
+        for call in first:
+            call()
+        np.add(candidate_sums, x_candidate, candidate_sums)
+        for call in then:
+            call()
 
-        return step
-
-    multiply_gates = arrays.recurrent_product("recurrence", h_state, gate_sums, slice(0, 2))
-    multiply_candidate = arrays.recurrent_product("candidate_recurrence", spare, candidate_sums, slice(2, 3))
-
-    def step_reset_first(x_gates: Array, x_candidate: Array) -> None:
-        multiply_gates()
-        np.add(gates, x_gates, gates)
-        activate_gates()
-        np.multiply(reset, h, complement)
-        multiply_candidate()
-        np.add(candidate, x_candidate, candidate)
-        activate_candidate()
-        interpolate()
-
-    return step_reset_first
+    return step

@@ -43,3 +43,7 @@ class Reserve:
             parts.append(flat[start : start + prod(shape)].reshape(shape))
             start += prod(shape)
         return cls(parts[0], parts[1], parts[2] if cell.has_memory else None)
+
+    def of_samples(self, samples: slice) -> Reserve:
+        """What belongs to some samples."""
+        return Reserve(self.kept[..., samples], self.hidden[..., samples], None if self.memory is None else self.memory[..., samples])

@@ -74,6 +74,12 @@ def _count(mask: Array) -> list[int]:
     return counts
 
 
+def _flat(*arrays: Array) -> list[Array]:
+    """Arrays of the same sizes as flat ones, which NumPy copies fastest, if they all are contiguous."""
+    contiguous = all(array.flags.c_contiguous for array in arrays)
+    return [array.reshape(-1) if contiguous else array for array in arrays]
+
+
 @dataclass(frozen=True)
 class Record:
     """Where one walk keeps what the gradient needs: copies of whole arrays, a few for each step.
@@ -92,17 +98,16 @@ class Record:
 
     @classmethod
     def of(cls, reserve: Reserve, direction: int, backward: bool, sums: Array, states: Iterable[Array]) -> Record:
-        """The record of a direction. `sums` and the `states` (h, then c) are the walk's own arrays."""
-        flat = sums.reshape(-1)
-        steps = reserve.kept.shape[1]
-        kept = [row[: flat.size] for row in reserve.kept[direction].reshape(steps, -1)]
+        """The record of a direction. `sums` [K or less, H, B] and the `states` (h, then c) are the walk's own arrays."""
+        kept = list(reserve.kept[direction][:, : len(sums)])
+        sums, *kept = _flat(sums, *kept)
         first, after = [], []
         for slots, state in zip((reserve.hidden, reserve.memory), states, strict=False):
             assert slots is not None, "a cell state has its part in the reserve"
-            rows, source = list(slots[direction].reshape(steps + 1, -1)), state.reshape(-1)
+            source, *rows = _flat(state, *slots[direction])
             first.append((rows[-1 if backward else 0], source))
             after.append([(row, source) for row in (rows[:-1] if backward else rows[1:])])
-        return cls(flat, kept, first, list(zip(*after, strict=True)))
+        return cls(sums, kept, first, list(zip(*after, strict=True)))
 
     def begin(self) -> None:
         """Keeps the states before the walk."""

@@ -1,0 +1,69 @@
+"""How the walks of a recurrent layer are divided among threads: by direction and by samples, which do not depend on each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dmlpy.devices.numpy.recurrent.products import products_are_direct
+from dmlpy.operators.recurrent.layer import RecurrentGeometry
+
+_SAMPLES = 8
+"""A walk takes a multiple of so many samples, as vectors do."""
+_MOST_SAMPLES = 64
+"""And no more than these: its arrays stay in a core's cache."""
+_STEP_WORK = 3 << 19
+"""Multiplications of a walk's step that make a division worth while, for each thread that walks: Python takes their calls in turn."""
+_SHARED_WORK = 1 << 20
+"""Multiplications of a step's recurrent product from which BLAS gains by sharing it among its threads."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """Which walks there are, and where they run.
+
+    Attributes:
+        direct: whether products are taken some rows at a time, each on the walk's own thread; else BLAS shares them among its threads.
+        threads: that walk at the same time.
+        walks: the direction and the samples of each walk.
+    """
+
+    direct: bool
+    threads: int
+    walks: tuple[tuple[int, slice], ...]
+
+    @property
+    def batches(self) -> set[int]:
+        """How many samples walks take."""
+        return {int(samples.stop - samples.start) for _, samples in self.walks}
+
+
+def division_of(sizes: RecurrentGeometry, gates: int, threads: int) -> Division:
+    """The division of a layer in float32.
+
+    Args:
+        sizes: of the layer.
+        gates: those that are computed.
+        threads: that may run at the same time.
+    """
+    directions, batch, entries = sizes.num_directions, sizes.batch_size, max(sizes.state_size, sizes.input_size)
+    whole, most = undivided(directions, batch), _MOST_SAMPLES
+    while most > _SAMPLES and not products_are_direct(entries, most):
+        most //= 2
+    if batch == 1 or not products_are_direct(entries, most):
+        return whole
+    sample_work = gates * sizes.hidden_size * sizes.state_size
+    for walkers in range(threads, threads // 2, -1):
+        parts = -(-batch // most)
+        while directions * parts % walkers:
+            parts += 1
+        size = min(batch, -(-batch // (parts * _SAMPLES)) * _SAMPLES)
+        starts = range(0, batch, size)
+        walks = tuple((direction, slice(at, min(at + size, batch))) for direction in range(directions) for at in starts)
+        if walkers == 1 or (len(walks) >= walkers and sample_work * size >= walkers * _STEP_WORK):
+            return Division(True, walkers, walks)
+    return Division(sample_work * batch <= _SHARED_WORK, 1, whole.walks)
+
+
+def undivided(directions: int, batch: int) -> Division:
+    """One walk for each direction, one after the other."""
+    return Division(False, 1, tuple((direction, slice(0, batch)) for direction in range(directions)))
