@@ -19,9 +19,11 @@ from dmlpy.devices.cuda.normalization import division
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan
 from dmlpy.devices.cuda.normalization.division import MOST_THREADS, NUMBERS, Division
 from dmlpy.devices.cuda.normalization.plan import normalization_plan
-from tests.cpu_seam import H100, CpuSeam, NullSeam
+from dmlpy.devices.cuda.seam import Limits
+from tests.cpu_seam import H100, T4, CpuSeam, NullSeam
 from tests.normalization_cases import INPUTS, MODES, case, check, poisons, run
 from tests.plain_normalization import Array
+from tests.test_batch_normalization_layouts import assert_same, results
 from tests.tools import require
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
@@ -44,8 +46,8 @@ class Launch:
 class Recorder(NullSeam):
     """A device that takes note of launches and runs none."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, limits: Limits = H100) -> None:
+        super().__init__(limits)
         self.launches: list[Launch] = []
 
     def launch(
@@ -78,9 +80,9 @@ def described(mode: str, x: dml.TensorDesc, other: dml.TensorDesc | None = None)
     return desc.replace(**of_images)
 
 
-def planned(desc: Any, address: int = 256) -> tuple[NormalizationPlan, list[Launch]]:
+def planned(desc: Any, address: int = 256, limits: Limits = H100) -> tuple[NormalizationPlan, list[Launch]]:
     """A plan and the launches that it makes of tensors that all begin at an address."""
-    seam = Recorder()
+    seam = Recorder(limits)
     plan = normalization_plan(desc.geometry, KernelLibrary(seam, 0))
     assert isinstance(plan, NormalizationPlan)
     plan.bind(dict.fromkeys(desc.tensors(), address), 1 << 20, None)(0)
@@ -246,16 +248,128 @@ def test_what_no_output_needs_is_not_launched(mode: str, outputs: tuple[str, ...
     assert tuple(launch.entry.partition("<")[0] for launch in planned(desc)[1]) == names
 
 
+IMAGES_7, IMAGES_14, IMAGES_28 = (32, 2048, 7, 7), (32, 1024, 14, 14), (32, 512, 28, 28)
+IMAGES_56 = (32, 256, 56, 56)
+ON_CHIP: list[tuple[str, tuple[int, ...], str, Limits, tuple[int, int, int, int], str]] = [
+    # 3136 vectors are 12.25 for each thread
+    (TRAINING, IMAGES_28, "FLOAT16", H100, (256, 13, 1, 16), "all"),
+    # twice as much leaves room for two blocks on a multiprocessor: larger ones
+    (TRAINING, IMAGES_28, "FLOAT32", H100, (512, 13, 1, 16), "all"),
+    # one block on a multiprocessor: of the second round 124 blocks, and of the next line's 8
+    (TRAINING, IMAGES_56, "FLOAT16", H100, (512, 25, 1, 16), "all"),
+    (TRAINING, (32, 140, 56, 56), "FLOAT16", H100, (512, 0, 1, 16), ""),
+    # room for 27 of 49 vectors, of twice 13
+    (TRAINING, IMAGES_56, "FLOAT32", H100, (512, 27, 1, 16), "55%"),
+    (TRAINING_GRAD, IMAGES_56, "FLOAT16", H100, (512, 13, 2, 16), "53%"),
+    # less than half
+    (TRAINING_GRAD, IMAGES_56, "FLOAT32", H100, (512, 0, 2, 16), ""),
+    (TRAINING_GRAD, IMAGES_14, "FLOAT32", H100, (256, 7, 2, 16), "all"),
+    (TRAINING, IMAGES_7, "FLOAT32", H100, (256, 7, 1, 4), "all"),
+    (TRAINING, IMAGES_28, "FLOAT16", T4, (512, 7, 1, 16), "all"),
+    # room for 3 of 7 vectors
+    (TRAINING_GRAD, IMAGES_28, "FLOAT16", T4, (512, 0, 2, 16), ""),
+    # groups are split; nothing is read twice
+    (TRAINING, (64, 16, 56, 56), "FLOAT32", H100, (256, 0, 1, 16), ""),
+    (INFERENCE_GRAD, IMAGES_28, "FLOAT16", H100, (256, 0, 2, 16), ""),
+]
+
+
+@pytest.mark.parametrize(("mode", "sizes", "data_type", "limits", "kept", "share"), ON_CHIP)
+def test_what_stays_on_chip(
+    mode: str, sizes: tuple[int, ...], data_type: str, limits: Limits, kept: tuple[int, int, int, int], share: str
+) -> None:
+    """Threads of a block, and vectors that each keeps of so many tensors, of so many bytes: half of a group or more, if worth the room."""
+    plan, (launch, *_) = planned(described(mode, images(sizes, "NCHW", data_type)), limits=limits)
+    threads, vectors, tensors, size = kept
+    assert (launch.threads, launch.shared_bytes) == (threads, 12 * threads + threads * vectors * tensors * size)
+    assert launch.shared_bytes <= limits.shared_memory_per_block
+    text = plan.describe().splitlines()[1]
+    assert ("stays in shared memory" in text) == bool(share)
+    assert f"; {share} of a group stays in shared memory between the sweeps, {launch.shared_bytes} bytes a block" in text or not share
+
+
+def test_statistics_alone_are_read_once() -> None:
+    desc = dml.FusedBatchNormV3Desc(
+        x=images(IMAGES_28, "NCHW"),
+        **dict.fromkeys(("scale", "offset"), dml.TensorDesc(data_type="FLOAT32", sizes=(512,))),
+        data_format="NCHW",
+    ).with_outputs("batch_mean")
+    plan, (launch,) = planned(desc)
+    assert launch.shared_bytes == 12 * launch.threads
+    assert plan.cost().traffic == {}
+
+
 def test_counts_beyond_the_kernels() -> None:
     """Told when the plan is made."""
     for axes in ([Axis(NUMBERS, (1, 1, 1), True)], [Axis(2, (NUMBERS, 0, 0), True), Axis(NUMBERS, (1, 1, 1), False)]):
         with pytest.raises(dml.DeviceError, match=rf"{NUMBERS} .*at most {NUMBERS - 1}"):
-            Division(axes, 3, 1, 4, H100.multiprocessors, reduces=True)
-    largest = Division([Axis(NUMBERS - 1, (1, 1, 1), True)], 3, 1, 4, H100.multiprocessors, reduces=True)
+            Division(axes, 3, 1, 4, H100, reduces=True)
+    largest = Division([Axis(NUMBERS - 1, (1, 1, 1), True)], 3, 1, 4, H100, reduces=True)
     assert largest.splits * largest.threads * division.MOST_VECTORS >= NUMBERS - 1
 
 
 # results
+
+
+class Watched(CpuSeam):
+    """A CPU that takes note of the shared memory that launches ask for."""
+
+    def __init__(self, limits: Limits, **options: Any) -> None:
+        super().__init__(limits, **options)
+        self.shared_bytes: set[int] = set()
+
+    def launch(self, function: Any, grid: Any, threads: int, shared_bytes: int, *others: Any) -> None:
+        self.shared_bytes.add(shared_bytes)
+        super().launch(function, grid, threads, shared_bytes, *others)
+
+
+def run_on_chip(
+    monkeypatch: pytest.MonkeyPatch, mode: str, dtype: Any, layout: str, share: float, **options: Any
+) -> tuple[dict[str, Array], int]:
+    """Blocks of 16 threads with room for a share of what each of them reads again, and not a byte more; how many vectors that is."""
+    numbers = {"LEAST_VECTORS": 1000, "LANES": 8, "FEW_THREADS": 16, "MOST_THREADS": 16, "LEAST_KEPT": 0}
+    for name, value in numbers.items():
+        monkeypatch.setattr(division, name, value)
+    sizes = (7, 8, 7, 8)
+    desc, arrays = case(mode, np.random.default_rng(7), sizes, (1,), dtype)
+    item, across = np.dtype(dtype).itemsize, layout == "channels last"
+    width = 1 if layout == "every second" else VECTOR_BYTES // item
+    again, owned = 2 if "GRAD" in mode else 1, width if across else 1
+    whole = -(-7 * 7 * 8 // (16 * (1 if across else width)))
+    vectors = round(share * whole)
+    room = 16 * (owned * 12 + vectors * again * width * item)
+    seam = Watched(replace(H100, shared_memory_per_block=room), **options)
+    found = results(CudaDevice(seam), desc, arrays, layout)
+    seam.check_guards()
+    assert seam.shared_bytes == {room}
+    return found, vectors
+
+
+@pytest.mark.parametrize("layout", ["packed", "channels last", "every second"])
+@pytest.mark.parametrize("mode", [TRAINING, TRAINING_GRAD, "FUSED_BATCH_NORM_V3 training", "FUSED_BATCH_NORM_GRAD_V3 training"])
+@DATA_TYPES
+def test_what_stays_on_chip_changes_no_bit(monkeypatch: pytest.MonkeyPatch, dtype: Any, mode: str, layout: str) -> None:
+    """Nothing of a group, parts of it, odd numbers of vectors among them, or all of it; some threads have a vector less than others."""
+    require("g++")
+    expected, none = run_on_chip(monkeypatch, mode, dtype, layout, 0.0)
+    found = {none: expected}
+    for seed, share in enumerate((0.25, 0.75, 1.0)):
+        values, kept = run_on_chip(monkeypatch, mode, dtype, layout, share, seed=seed)
+        found[kept] = values
+        assert_same(values, expected)
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize(("mode", "statement"), [(TRAINING, "keep<0>(first, x);"), (TRAINING_GRAD, "keep<1>(first, dy);")])
+def test_the_second_sweep_reads_what_the_first_one_kept(monkeypatch: pytest.MonkeyPatch, mode: str, statement: str) -> None:
+    """Without that statement nothing is right but what is read again."""
+    require("g++")
+    fault = (f"kept.template {statement}", 0)
+    expected, _ = run_on_chip(monkeypatch, mode, np.float32, "every second", 0.0)
+    assert_same(run_on_chip(monkeypatch, mode, np.float32, "every second", 0.0, fault=fault)[0], expected)
+    with pytest.raises(AssertionError):
+        assert_same(run_on_chip(monkeypatch, mode, np.float32, "every second", 0.25, fault=fault)[0], expected)
+
 
 SPLIT: list[tuple[tuple[int, ...], int]] = [
     ((3, 2, 160, 165), 1),
@@ -392,6 +506,27 @@ def run_small(mode: str, dtype: Any, sizes: tuple[int, ...], channels: int, **op
 @MODE
 def test_sanitizers_find_nothing_in_small_divisions(mode: str, dtype: Any, sizes: tuple[int, ...], channels: int, sanitize: str) -> None:
     run_small(mode, dtype, sizes, channels, sanitize=sanitize)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("layout", ["packed", "channels last", "every second"])
+@pytest.mark.parametrize("mode", [TRAINING, TRAINING_GRAD])
+@DATA_TYPES
+def test_sanitizers_find_nothing_in_what_stays_on_chip(
+    monkeypatch: pytest.MonkeyPatch, dtype: Any, mode: str, layout: str, sanitize: str
+) -> None:
+    require("g++")
+    for share in (0.75, 1.0):
+        run_on_chip(monkeypatch, mode, dtype, layout, share, sanitize=sanitize)
+
+
+def test_the_thread_sanitizer_notices_places_that_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what stays on chip, which no barrier divides."""
+    require("g++")
+    own = "(first_bytes + 15) / 16 * 16) + threadIdx.x"
+    with pytest.raises(dml.DeviceError, match="data race"):
+        run_on_chip(monkeypatch, TRAINING, np.float32, "packed", 1.0, sanitize="thread", fault=(own, 0, own.replace("threadIdx.x", "0")))
 
 
 @pytest.mark.parametrize(("mode", "file"), [(TRAINING, "forward"), (TRAINING_GRAD, "gradient")])

@@ -92,14 +92,15 @@ struct Member {
     }
 };
 
-/// Hands the places of a thread's vectors in its split to `take`, `unrolled` at a time and the last ones one by one: take(places),
-/// an array of the places of so many vectors. Backwards it meets the end first, which the cache still holds after a sweep forwards.
+/// Hands the places of a thread's vectors in its split to `take`, `unrolled` at a time and the last ones one by one: take(places, number),
+/// an array of the places of so many vectors, and which of the thread's vectors the first of them is. Backwards it meets the end first,
+/// which the cache still holds after a sweep forwards.
 template <bool backward, int unrolled, int tensors, class Take>
 __device__ __forceinline__ void sweep(Teams<tensors> const& teams, Member const& member, unsigned split, Take const& take) {
     unsigned const begin = split * teams.split_vectors + member.slot;
     unsigned const end = min(teams.vectors, (split + 1) * teams.split_vectors);
-    unsigned left = member.present && begin < end ? ((end - begin - 1) >> teams.size.slots_log2) + 1 : 0;
-    unsigned const first = backward && left > 0 ? begin + ((left - 1) << teams.size.slots_log2) : begin;
+    unsigned const count = member.present && begin < end ? ((end - begin - 1) >> teams.size.slots_log2) + 1 : 0;
+    unsigned const first = backward && count > 0 ? begin + ((count - 1) << teams.size.slots_log2) : begin;
     Places<tensors> const origin = member.origin(teams);
     unsigned const row_vectors = teams.row_vectors;
     unsigned row = first / row_vectors;
@@ -121,18 +122,67 @@ __device__ __forceinline__ void sweep(Teams<tensors> const& teams, Member const&
         }
         return places;
     };
+    unsigned left = count;
     for (; left >= unrolled; left -= unrolled) {
         Places<tensors> places[unrolled];
 #pragma unroll
         for (int vector = 0; vector < unrolled; ++vector) {
             places[vector] = next();
         }
-        take(places);
+        take(places, backward ? left - 1 : count - left);
     }
     for (; left > 0; --left) {
         Places<tensors> const places[1] = {next()};
-        take(places);
+        take(places, backward ? left - 1 : count - left);
     }
+}
+
+/// What a thread keeps in dynamic shared memory between two sweeps over the same split, forwards and backwards: of each of `tensors`
+/// tensors the first `count` of its vectors, the others being those that the cache may still hold. A thread meets its own vectors only, so
+/// that no barrier is needed, and they lie beside those of its neighbours, which makes no conflict of banks.
+template <class Vector, int tensors>
+class Kept {
+public:
+    /// Nothing.
+    __device__ __forceinline__ Kept() : own_(nullptr), count_(0) {}
+
+    /// So many vectors of each thread, behind the first bytes of the shared memory.
+    __device__ __forceinline__ Kept(unsigned count, unsigned first_bytes)
+        : own_(reinterpret_cast<Vector*>(machine::dynamic_shared<unsigned char>() + (first_bytes + 15) / 16 * 16) + threadIdx.x),
+          count_(count) {}
+
+    /// Keeps what of these vectors it is to keep; forwards, the first one having a number.
+    template <int tensor, int vectors>
+    __device__ __forceinline__ void keep(unsigned number, Vector const (&from)[vectors]) const {
+#pragma unroll
+        for (int vector = 0; vector < vectors; ++vector) {
+            if (number + vector < count_) {
+                own_[((number + vector) * tensors + tensor) * blockDim.x] = from[vector];
+            }
+        }
+    }
+
+    /// Whether it kept the vector of a number and all before it: vectors that are on the way together come from one place.
+    __device__ __forceinline__ bool has(unsigned number) const { return number < count_; }
+
+    /// Vectors that it has; backwards, the first one having a number.
+    template <int tensor, int vectors>
+    __device__ __forceinline__ void give(unsigned number, Vector (&to)[vectors]) const {
+#pragma unroll
+        for (int vector = 0; vector < vectors; ++vector) {
+            to[vector] = own_[((number - vector) * tensors + tensor) * blockDim.x];
+        }
+    }
+
+private:
+    Vector* own_;  // [count][tensors][threads], this thread's first one
+    unsigned count_;
+};
+
+/// Bytes of shared memory that `merge_team` takes.
+template <int owned, class Part>
+__device__ __forceinline__ unsigned merging_bytes() {
+    return blockDim.x * static_cast<unsigned>(owned * sizeof(Part));
 }
 
 /// Merges what the slots of each team have, for each of `owned` groups, into what all of them get: by a fixed tree. All threads of a block

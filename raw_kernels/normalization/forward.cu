@@ -7,7 +7,8 @@
 // The mean is the sum of two floats, because one float of a large mean would shift y: x - high is exact near the mean, x - high - low is
 // what the formula wants. A mean of what is not finite is NaN.
 //
-//   training    `normalize`, where a team for each group fills the device: both sweeps over x, the second one backwards
+//   training    `normalize`, where a team for each group fills the device: both sweeps over x, the second one backwards. What shared memory
+//               has room for stays there in between; only the rest is read twice
 //               else `gather`, groups being split over blockIdx.y; `combine`; `apply`
 //   inference   `apply`
 //
@@ -65,6 +66,7 @@ struct ForwardParameters {
     float* firsts;          // [groups]: the first entry of each
     Centre* centres;        // [groups]
     unsigned side_by_side;  // groups along the innermost axis: 1 within groups
+    unsigned kept;          // vectors of x that each thread of `normalize` keeps in shared memory between its sweeps
     float attributes[2];
 };
 
@@ -128,21 +130,25 @@ struct Transform {
 /// The last sweep: y of the thread's vectors, backwards.
 template <int width, bool across, class F, class T, class S, int owned>
 __device__ __forceinline__ void write(ForwardParameters<T, S> const& parameters, Member const& member, unsigned split,
-                                      Transform<owned> const& transform) {
+                                      Transform<owned> const& transform, Kept<Pack<T, width>, 1> const& kept) {
     long long const(&strides)[3] = parameters.teams.vector_strides;
     F const activation = with_attributes<F>(parameters.attributes);
-    sweep<true, unrolled_last<F>>(parameters.teams, member, split, [&](auto const& places) {
+    sweep<true, unrolled_last<F>>(parameters.teams, member, split, [&](auto const& places, unsigned number) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
         Pack<T, width> x[vectors];
         Pack<T, width> add[vectors] = {};
-#pragma unroll
-        for (int vector = 0; vector < vectors; ++vector) {
-            x[vector] = load_vector<width>(parameters.x + places[vector].of[0], strides[0] == 0);
-        }
         if (parameters.add != nullptr) {
 #pragma unroll
             for (int vector = 0; vector < vectors; ++vector) {
                 add[vector] = load_vector<width>(parameters.add + places[vector].of[1], strides[1] == 0);
+            }
+        }
+        if (kept.has(number)) {
+            kept.template give<0>(number, x);
+        } else {
+#pragma unroll
+            for (int vector = 0; vector < vectors; ++vector) {
+                x[vector] = load_vector<width>(parameters.x + places[vector].of[0], strides[0] == 0);
             }
         }
 #pragma unroll
@@ -172,9 +178,10 @@ __device__ __forceinline__ void read_firsts(ForwardParameters<T, S> const& param
 /// The first sweep: moments of a team's part of its groups, relative to their first entries, for each of its threads.
 template <int width, bool across, class T, class S, int owned>
 __device__ __forceinline__ void take_moments(ForwardParameters<T, S> const& parameters, Member const& member, unsigned split,
-                                             float const (&firsts)[owned], Moments (&moments)[owned]) {
+                                             float const (&firsts)[owned], Kept<Pack<T, width>, 1> const& kept,
+                                             Moments (&moments)[owned]) {
     GrowingMoments<owned> growing;
-    sweep<false, unrolled>(parameters.teams, member, split, [&](auto const& places) {
+    sweep<false, unrolled>(parameters.teams, member, split, [&](auto const& places, unsigned first) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
         constexpr int added = across ? vectors : vectors * width;
         Pack<T, width> x[vectors];
@@ -182,6 +189,7 @@ __device__ __forceinline__ void take_moments(ForwardParameters<T, S> const& para
         for (int vector = 0; vector < vectors; ++vector) {
             x[vector] = load_vector<width>(parameters.x + places[vector].of[0], parameters.teams.vector_strides[0] == 0);
         }
+        kept.template keep<0>(first, x);
         float const weight = growing.weight(added);
 #pragma unroll
         for (int number = 0; number < owned; ++number) {
@@ -209,8 +217,9 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) no
     Member const member(parameters.teams, blockIdx.x);
     float firsts[owned];
     read_firsts<width, across>(parameters, member, firsts);
+    Kept<Pack<T, width>, 1> const kept(parameters.kept, merging_bytes<owned, Moments>());
     Moments moments[owned];
-    take_moments<width, across>(parameters, member, 0, firsts, moments);
+    take_moments<width, across>(parameters, member, 0, firsts, kept, moments);
     Transform<owned> transform;
     Places<8> const base = locate(parameters.statistics.outer, member.outer);
 #pragma unroll
@@ -223,7 +232,7 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) no
         transform.set(number, parameters.statistics, places, centre);
     }
     if (parameters.y != nullptr) {
-        write<width, across, F>(parameters, member, 0, transform);
+        write<width, across, F>(parameters, member, 0, transform, kept);
     }
 }
 
@@ -235,7 +244,7 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ga
     float firsts[owned];
     read_firsts<width, across>(parameters, member, firsts);
     Moments moments[owned];
-    take_moments<width, across>(parameters, member, blockIdx.y, firsts, moments);
+    take_moments<width, across>(parameters, member, blockIdx.y, firsts, {}, moments);
     if (member.leads()) {
         unsigned const group = member.group<width, across>(parameters.teams);
         Moments* const partials = parameters.splits.partials + static_cast<long long>(blockIdx.y) * parameters.splits.groups;
@@ -291,6 +300,6 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ap
         }
     }
     if (parameters.y != nullptr) {
-        write<width, across, F>(parameters, member, split, transform);
+        write<width, across, F>(parameters, member, split, transform, {});
     }
 }

@@ -12,8 +12,8 @@
 //                    else `gather`, groups being split over blockIdx.y; `combine`; in training `apply`, if dx is wanted
 //   dx alone, constants   `apply`
 //
-// In training x and dy are read twice, the second time backwards. With constants dx comes of the first sweep. x is read where
-// d_scale or training's dx is wanted.
+// In training x and dy are read twice, the second time backwards; `differentiate` reads but once what shared memory has room for in
+// between. With constants dx comes of the first sweep. x is read where d_scale or training's dx is wanted.
 //
 // T is the type of data, S that of statistics. See common/teams.cuh for teams, and for what a block and a thread own. Outputs overlap
 // nothing else.
@@ -75,6 +75,7 @@ struct GradientParameters {
     Splits<Sums> splits;
     Slope* slopes;          // [groups]
     unsigned side_by_side;  // groups along the innermost axis: 1 within groups
+    unsigned kept;          // vectors of x and of dy that each thread of `differentiate` keeps in shared memory between its sweeps
     int centres_anew;
 };
 
@@ -165,9 +166,10 @@ __device__ __forceinline__ void write(GradientParameters<T, S> const& parameters
 /// The sweep that takes sums of a team's part of its groups, for each of its threads. With constants it writes dx too.
 template <int width, bool across, bool training, class T, class S, int owned>
 __device__ __forceinline__ void take_sums(GradientParameters<T, S> const& parameters, Member const& member, unsigned split,
-                                          Constants<owned> const& constants, Sums (&sums)[owned]) {
+                                          Constants<owned> const& constants, Kept<Pack<T, width>, 2> const& kept,
+                                          Sums (&sums)[owned]) {
     Teams<3> const& teams = parameters.teams;
-    sweep<false, unrolled>(teams, member, split, [&](auto const& places) {
+    sweep<false, unrolled>(teams, member, split, [&](auto const& places, unsigned first) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
         constexpr int added = across ? vectors : vectors * width;
         Pack<T, width> x[vectors] = {};
@@ -176,6 +178,8 @@ __device__ __forceinline__ void take_sums(GradientParameters<T, S> const& parame
         if (parameters.x != nullptr) {
             load<width, 0>(parameters.x, teams, places, x);
         }
+        kept.template keep<0>(first, x);
+        kept.template keep<1>(first, dy);
 #pragma unroll
         for (int number = 0; number < owned; ++number) {
             float terms[added];
@@ -204,15 +208,21 @@ __device__ __forceinline__ void take_sums(GradientParameters<T, S> const& parame
 /// The sweep that only writes dx, backwards.
 template <int width, bool across, bool training, class T, class S, int owned>
 __device__ __forceinline__ void write_all(GradientParameters<T, S> const& parameters, Member const& member, unsigned split,
-                                          Constants<owned> const& constants, Slope const (&slopes)[owned]) {
+                                          Constants<owned> const& constants, Slope const (&slopes)[owned],
+                                          Kept<Pack<T, width>, 2> const& kept) {
     Teams<3> const& teams = parameters.teams;
-    sweep<true, unrolled>(teams, member, split, [&](auto const& places) {
+    sweep<true, unrolled>(teams, member, split, [&](auto const& places, unsigned number) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
         Pack<T, width> x[vectors] = {};
         Pack<T, width> dy[vectors];
-        load<width, 1>(parameters.dy, teams, places, dy);
-        if constexpr (training) {
-            load<width, 0>(parameters.x, teams, places, x);
+        if (kept.has(number)) {
+            kept.template give<0>(number, x);
+            kept.template give<1>(number, dy);
+        } else {
+            load<width, 1>(parameters.dy, teams, places, dy);
+            if constexpr (training) {
+                load<width, 0>(parameters.x, teams, places, x);
+            }
         }
         write<width, across, training>(parameters, places, x, dy, constants, slopes);
     });
@@ -225,8 +235,10 @@ __global__ void __launch_bounds__(most_team_threads, resident<across, training>)
     Statistics<S> const& statistics = parameters.statistics;
     Member const member(parameters.teams, blockIdx.x);
     Constants<owned> const constants(statistics, member);
+    using KeptVectors = Kept<Pack<T, width>, 2>;
+    KeptVectors const kept = training ? KeptVectors(parameters.kept, merging_bytes<owned, Sums>()) : KeptVectors();
     Sums sums[owned] = {};
-    take_sums<width, across, training>(parameters, member, 0, constants, sums);
+    take_sums<width, across, training>(parameters, member, 0, constants, kept, sums);
     Slope slopes[owned];
     Places<5> const base = locate(statistics.outer, member.outer);
 #pragma unroll
@@ -240,7 +252,7 @@ __global__ void __launch_bounds__(most_team_threads, resident<across, training>)
     }
     if constexpr (training) {
         if (parameters.dx != nullptr) {
-            write_all<width, across, training>(parameters, member, 0, constants, slopes);
+            write_all<width, across, training>(parameters, member, 0, constants, slopes, kept);
         }
     }
 }
@@ -251,7 +263,7 @@ __global__ void __launch_bounds__(most_team_threads, resident<across, training>)
     constexpr int owned = across ? width : 1;
     Member const member(parameters.teams, blockIdx.x);
     Sums sums[owned] = {};
-    take_sums<width, across, training>(parameters, member, blockIdx.y, Constants<owned>(parameters.statistics, member), sums);
+    take_sums<width, across, training>(parameters, member, blockIdx.y, Constants<owned>(parameters.statistics, member), {}, sums);
     if (member.leads()) {
         unsigned const group = member.group<width, across>(parameters.teams);
         Sums* const partials = parameters.splits.partials + static_cast<long long>(blockIdx.y) * parameters.splits.groups;
@@ -291,5 +303,5 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ap
             slopes[number] = parameters.slopes[group + number];
         }
     }
-    write_all<width, across, training>(parameters, member, gridDim.y - 1 - blockIdx.y, constants, slopes);
+    write_all<width, across, training>(parameters, member, gridDim.y - 1 - blockIdx.y, constants, slopes, {});
 }

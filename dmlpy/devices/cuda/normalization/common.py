@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dmlpy.devices.axes import Axis, merged, vector_width
+from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, Struct, struct
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, Machine
 from dmlpy.devices.cuda.normalization.division import PART_BYTES, SPLITS, Division, of_tensors, teams_type
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.normalization.geometry import NormalizationGeometry
@@ -72,9 +74,8 @@ class NormalizationPlan(PlanWithoutConstants):
         strides = [self._operands[role].strides if role in self._operands else nowhere for role in (*self.data, *self.statistics)]
         axes = merged(geometry.sizes, strides, geometry.reduced) or (Axis(1, (0,) * len(strides), reduced=True),)
         width = vector_width(of_tensors(axes, slice(0, len(self.data))), VECTOR_BYTES // self.type.itemsize)
-        divisions = [
-            Division(axes, len(self.data), entries, self.type.itemsize, library.limits.multiprocessors, reduces) for entries in (width, 1)
-        ]
+        again = len(self.read_again())
+        divisions = [Division(axes, len(self.data), entries, self.type.itemsize, library.limits, reduces, again) for entries in (width, 1)]
         self._by_vectors, self._by_entries = divisions
         # a tensor that repeats one element along vectors has it anywhere
         self._side_by_side = [role for at, role in enumerate(self.data) if role in self._operands and axes[-1].strides[at]]
@@ -102,6 +103,23 @@ class NormalizationPlan(PlanWithoutConstants):
             size = division.width * self.type.itemsize
             lines.append(f"unless each of {', '.join(self._side_by_side)} is at a multiple of {size} bytes: {other.describe()}")
         return "\n".join(lines)
+
+    @abstractmethod
+    def read_again(self) -> tuple[str, ...]:
+        """The roles of data that a second sweep needs once more."""
+
+    def cost(self) -> Cost:
+        division, machine = self._by_vectors, Machine.of(self._library.limits)
+        size = division.groups * division.entries * self.type.itemsize
+        once = size * sum(role in self._operands for role in self.data)
+        again = round(size * len(self.read_again()) * (1.0 - division.kept_share))
+        # What the first sweep read last is what the second one, which goes backwards, reads first.
+        missed = max(0.0, again - L2_SHARE * machine.l2_bytes * division.groups / division.resident_groups())
+        return Cost(
+            traffic={"second sweep": again} if again else {},
+            floor_us=machine.memory_us(once),
+            estimate_us=machine.memory_us(once + missed) + CAPTURED_LAUNCH_US * len(self.names(division)),
+        )
 
     def _entries(self, division: Division) -> str:
         return ", ".join(self.kernel(name, division).entry for name in self.names(division))
@@ -132,7 +150,7 @@ class NormalizationPlan(PlanWithoutConstants):
         argument["teams"] = division.teams()
         argument["statistics"]["outer"], argument["statistics"]["strides"] = division.statistics()
         argument["splits"] = division.merging().splits(division, addresses.get("partials", 0))
-        argument["side_by_side"] = division.side_by_side
+        argument["side_by_side"], argument["kept"] = division.side_by_side, division.kept
         self.fill(argument, division)
         return argument
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 from dmlpy.devices.axes import Axis, element_count
-from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import struct
+from dmlpy.devices.cuda.seam import Limits
 from dmlpy.problems import DeviceError
 
 Value = np.ndarray[Any, Any]
@@ -29,6 +31,15 @@ LANES = 32
 BLOCKS_WITHIN, BLOCKS_ACROSS = 4, 6
 """Blocks for each multiprocessor that groups are split into. Four run on one at a time within groups, across them two or three: no last
 few run alone."""
+
+THREADS_WITHIN, THREADS_ACROSS = 1024, 512
+"""Threads on a multiprocessor at a time that `resident_blocks` leaves registers for, at least."""
+
+SYSTEM_BYTES = 1024
+"""Of a multiprocessor's shared memory that each block takes beside its own, from compute capability 8.0 on."""
+
+LEAST_KEPT = 0.5
+"""Of a group's vectors, that shared memory has to have room for if any are kept there: for fewer it is not worth crowding out blocks."""
 
 FREE_BLOCKS = 16
 """The same where blocks need nothing of each other."""
@@ -88,25 +99,31 @@ class Division:
         threads: of a block.
         splits: parts of each group, taken by different blocks.
         grid: blocks of teams, and splits.
+        kept: vectors of each tensor that a second sweep reads again which a thread keeps in shared memory instead.
 
     Args:
         axes: the axes of data and statistics, as `merged` gives them; at least one.
         tensors: how many of the axes' tensors are data, the first ones; the others are statistics.
         width: entries of a vector.
         item_size: bytes of an entry.
-        multiprocessors: of the device.
+        limits: of the device.
         reduces: whether a group's threads need each other's sums; else any split will do.
+        again: how many of the tensors a second sweep reads again.
 
     Raises:
         DeviceError: there are more groups, or entries of a group, than kernels count.
     """
 
-    def __init__(self, axes: Sequence[Axis], tensors: int, width: int, item_size: int, multiprocessors: int, reduces: bool) -> None:
+    def __init__(
+        self, axes: Sequence[Axis], tensors: int, width: int, item_size: int, limits: Limits, reduces: bool, again: int = 0
+    ) -> None:
         inner = axes[-1]
         self.width = width
         self.across = not inner.reduced
         self._tensors = tensors
+        self._limits = limits
         self._inner = inner
+        self._vector_bytes = again * width * item_size
         self._outer = [axis for axis in axes[:-1] if not axis.reduced]
         self._rows = [axis for axis in axes[:-1] if axis.reduced]
         self._columns, self._row_vectors = (inner.size // width, 1) if self.across else (1, inner.size // width)
@@ -117,10 +134,11 @@ class Division:
         for count, what in ((self.entries, "entries of a group"), (self.groups, "groups")):
             if count >= NUMBERS:
                 raise DeviceError(f"{count} {what}: at most {NUMBERS - 1}")
+        multiprocessors = limits.multiprocessors
         self.lanes, self.splits = self._lanes_and_splits(width * item_size, multiprocessors, reduces)
         teams = self._teams(self.lanes)
         alone = teams <= multiprocessors * (1 if self.across else 2)
-        self.threads = MOST_THREADS if reduces and self.splits == 1 and alone else FEW_THREADS
+        self.threads = MOST_THREADS if reduces and self.splits == 1 and (alone or self._crowds_out()) else FEW_THREADS
         # a few vectors for each thread, but first of all neighbours for a whole warp
         few = power_of_two(-(-self.vectors // self.splits) // UNROLLED)
         self.slots = min(self.threads // self.lanes, max(few, min(LANES // self.lanes, power_of_two(self.vectors))))
@@ -130,6 +148,7 @@ class Division:
         self._split_vectors = -(-self.vectors // (self.splits * self.slots)) * self.slots
         self.splits = -(-self.vectors // self._split_vectors)
         self.grid = (-(-teams // self._block_teams), self.splits)
+        self.kept = self._vectors_to_keep(again) if again and self.splits == 1 else 0
 
     def _lanes_and_splits(self, vector_bytes: int, multiprocessors: int, reduces: bool) -> tuple[int, int]:
         all_columns = min(LANES, power_of_two(self._columns))
@@ -161,10 +180,66 @@ class Division:
         """Splits that leave no thread too many terms to add up one after the other."""
         return -(-self.vectors * lanes // (MOST_VECTORS * FEW_THREADS))
 
+    def _crowds_out(self) -> bool:
+        """Whether blocks that keep what a team reads again leave no room for as many others as have registers."""
+        size, room = self.vectors * self.lanes * self._vector_bytes, self._limits.shared_memory_per_block
+        return LEAST_KEPT * size <= room < size * self._most_threads // FEW_THREADS
+
+    def _vectors_to_keep(self, again: int) -> int:
+        """All of a thread's vectors, or as many as shared memory has room for; none where that would take longer.
+
+        Time is counted in sweeps over one tensor: each of those that are read again is read once, one is written, and what is not kept
+        comes once more. It grows where blocks with so much shared memory take rounds of which the last one leaves multiprocessors idle.
+        """
+        room = self._limits.shared_memory_per_block - self._shared_bytes(0)
+        kept = max(0, min(self._thread_vectors, room // (self.threads * self._vector_bytes)))
+        share = kept / self._thread_vectors
+        if share < LEAST_KEPT:
+            return 0
+        sweeps = again + 1
+        keeping = (sweeps + (1 - share) * again) * self._idling(self._resident_blocks(kept))
+        return kept if keeping < (sweeps + again) * self._idling(self._resident_blocks(0)) else 0
+
+    def _idling(self, resident_blocks: int) -> float:
+        """How much longer blocks take because in their last round some multiprocessors have none. A single round loses nothing by that."""
+        rounds = self.grid[0] / (self._limits.multiprocessors * resident_blocks)
+        return ceil(rounds) / rounds if rounds > 1 else 1.0
+
+    def _resident_blocks(self, kept: int) -> int:
+        """Blocks on a multiprocessor at a time, if each thread keeps so many vectors of each tensor."""
+        by_memory = (self._limits.shared_memory_per_block + SYSTEM_BYTES) // (self._shared_bytes(kept) + SYSTEM_BYTES)
+        return max(1, min(by_memory, self._most_threads // self.threads))
+
+    @property
+    def _most_threads(self) -> int:
+        """Of a multiprocessor, at a time."""
+        return THREADS_ACROSS if self.across else THREADS_WITHIN
+
+    @property
+    def _thread_vectors(self) -> int:
+        """Vectors of a thread, at most."""
+        return self._split_vectors // self.slots
+
+    @property
+    def kept_share(self) -> float:
+        """The share of a group that a second sweep finds in shared memory."""
+        return min(1.0, self.kept * self.slots / self.vectors)
+
+    def resident_groups(self) -> int:
+        """Groups whose entries are on the way at the same time: those of the blocks that run together, all of them if groups are split."""
+        if self.splits > 1:
+            return self.groups
+        teams = self._limits.multiprocessors * self._resident_blocks(self.kept) * self._block_teams
+        return min(self.groups, teams * self.lanes * (self.width if self.across else 1))
+
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory for a block's parts of sums."""
-        return self.threads * (self.width if self.across else 1) * PART_BYTES
+        """Bytes of shared memory for a block's parts of sums, and for what it keeps."""
+        return self._shared_bytes(self.kept)
+
+    def _shared_bytes(self, kept: int) -> int:
+        parts = self.threads * (self.width if self.across else 1) * PART_BYTES
+        return -(-parts // VECTOR_BYTES) * VECTOR_BYTES + kept * self.threads * self._vector_bytes
 
     def teams(self) -> Value:
         """The value of a `Teams` field."""
@@ -198,7 +273,11 @@ class Division:
         owned = self.lanes * (self.width if self.across else 1)
         teams = f"{self._teams(self.lanes)} teams of {self.lanes} x {self.slots} threads, each on {owned} groups at a time"
         splits = f"each group in {self.splits} splits, to share the work out to more blocks" if self.splits > 1 else "no group is split"
-        return f"{self.groups} groups of {self.entries} entries; vectors of {self.width} {where}; {teams}; {splits}"
+        text = f"{self.groups} groups of {self.entries} entries; vectors of {self.width} {where}; {teams}; {splits}"
+        if self.kept:
+            share = "all" if self.kept_share == 1 else f"{self.kept_share:.0%}"
+            text += f"; {share} of a group stays in shared memory between the sweeps, {self.shared_bytes} bytes a block"
+        return text
 
 
 @dataclass(frozen=True)

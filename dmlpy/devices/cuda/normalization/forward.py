@@ -22,6 +22,7 @@ PARAMETERS = parameters_type(
     ("firsts", np.uint64),
     ("centres", np.uint64),
     ("side_by_side", np.uint32),
+    ("kept", np.uint32),
     ("attributes", np.float32, (2,)),
 )
 
@@ -65,6 +66,9 @@ class ForwardPlan(NormalizationPlan):
         if division.splits == 1:
             return ["normalize"]
         return ["gather", "combine", *(["apply"] if "y" in self._operands else [])]
+
+    def read_again(self) -> tuple[str, ...]:
+        return ("x",) if self._geometry.training and "y" in self._operands else ()
 
     def kernel(self, name: str, division: Division) -> Kernel:
         function = functor(type(self._function))

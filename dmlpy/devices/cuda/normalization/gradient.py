@@ -19,6 +19,7 @@ PARAMETERS = parameters_type(
     ("epsilon", "entries"),
     ("slopes", np.uint64),
     ("side_by_side", np.uint32),
+    ("kept", np.uint32),
     ("centres_anew", np.int32),
 )
 
@@ -53,6 +54,9 @@ class GradientPlan(NormalizationPlan):
         if division.splits == 1:
             return ["differentiate"]
         return ["gather", "combine", *(["apply"] if self._geometry.training and "dx" in self._operands else [])]
+
+    def read_again(self) -> tuple[str, ...]:
+        return ("x", "dy") if self._geometry.training and "dx" in self._operands else ()
 
     def kernel(self, name: str, division: Division) -> Kernel:
         return gradient_kernel(name, self.type, self.statistic_type, division.width, division.across, self._geometry.training)
