@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, overload
 
@@ -10,7 +11,7 @@ from dmlpy.descs import OperatorDesc
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned import with_owned_inputs
-from dmlpy.enums import FeatureLevel, HResult
+from dmlpy.enums import ExecutionFlags, FeatureLevel, HResult
 from dmlpy.problems import CompileError, DescError, Problem
 from dmlpy.structs import brief
 
@@ -18,17 +19,31 @@ if TYPE_CHECKING:
     from dmlpy.devices.graph import CompiledGraph
     from dmlpy.graphs import Graph
 
+Flags = ExecutionFlags | str | int
+"""Execution flags in any spelling."""
+
 
 @overload
 def compile(
-    desc: OperatorDesc, device: Device | str | None = None, feature_level: FeatureLevel | str | int = LATEST
+    desc: OperatorDesc,
+    device: Device | str | None = None,
+    feature_level: FeatureLevel | str | int = LATEST,
+    flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
 ) -> CompiledOperator: ...
 @overload
-def compile(desc: Graph, device: Device | str | None = None, feature_level: FeatureLevel | str | int = LATEST) -> CompiledGraph: ...
+def compile(
+    desc: Graph,
+    device: Device | str | None = None,
+    feature_level: FeatureLevel | str | int = LATEST,
+    flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
+) -> CompiledGraph: ...
 
 
 def compile(
-    desc: OperatorDesc | Graph, device: Device | str | None = None, feature_level: FeatureLevel | str | int = LATEST
+    desc: OperatorDesc | Graph,
+    device: Device | str | None = None,
+    feature_level: FeatureLevel | str | int = LATEST,
+    flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
 ) -> CompiledOperator | CompiledGraph:
     """Checks a desc or a graph and plans its work on a device. Equal descs give the same object, as long as it is in the cache.
 
@@ -38,34 +53,43 @@ def compile(
         desc: what to run.
         device: `"cuda"`, `"cuda:1"`, `"numpy"`, a device, or None: the first GPU that answers, else NumPy.
         feature_level: a cap, as for `check`.
+        flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect, on a GPU: it may round
+            the factors of FLOAT32 matrix products to TF32. `plan` of what is compiled tells which flags it heeds.
 
     Raises:
         CompileError: the desc breaks rules (all of them are told), or the device does not run the operator yet.
-        DescError: `desc` is neither, or there is no such level.
+        DescError: `desc` is neither, or there is no such level or flag.
         DeviceError: there is no such device.
     """
     if isinstance(desc, OperatorDesc):
-        return _compile(desc, find_device(device), parse_level(feature_level))
+        return _compile(desc, find_device(device), parse_level(feature_level), _parse_flags(flags))
     if not isinstance(desc, Checkable):
         raise DescError("compile", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
-    return _compile_graph(desc, find_device(device), parse_level(feature_level))
+    return _compile_graph(desc, find_device(device), parse_level(feature_level), _parse_flags(flags))
+
+
+def _parse_flags(flags: Flags | Sequence[Flags]) -> ExecutionFlags:
+    try:
+        return ExecutionFlags.parse(flags)
+    except ValueError as error:
+        raise DescError("compile", [Problem("field.form", "flags", brief(flags), str(error).removeprefix("expected "))]) from None
 
 
 @lru_cache(maxsize=512)
-def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel) -> CompiledOperator:
+def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
     problems = check(desc, level)
     if problems:
         raise CompileError(desc.c_name, problems, desc=desc)
-    plan = device.plan(desc)
+    plan = device.plan(desc, flags)
     if plan is None:
         problem = Problem(
             "operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", ("it is described and checked only",)
         )
         raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
-    return CompiledOperator(desc, device, level, with_owned_inputs(plan, desc, device))
+    return CompiledOperator(desc, device, level, flags, with_owned_inputs(plan, desc, device))
 
 
-def _compile_graph(graph: Graph, device: Device, level: FeatureLevel) -> CompiledGraph:
+def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledGraph:
     from dmlpy.devices.graph import CompiledGraph, Wiring, unrunnable
 
     problems = graph.check(level, lenient=True)
@@ -76,9 +100,9 @@ def _compile_graph(graph: Graph, device: Device, level: FeatureLevel) -> Compile
     operators: dict[int, CompiledOperator] = {}
     for index in wiring.order:
         try:
-            operators[index] = _compile(wiring.operators[index], device, level)
+            operators[index] = _compile(wiring.operators[index], device, level, flags)
         except CompileError as error:
             problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
-    return CompiledGraph(graph, wiring, device, level, operators)
+    return CompiledGraph(graph, wiring, device, level, flags, operators)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dmlpy.enums import DmlEnum
+from dmlpy.enums import DmlEnum, DmlFlags
 from dmlpy.features import (
     FeatureDataFeatureLevels,
     FeatureDataTensorDataTypeSupport,
@@ -31,14 +31,18 @@ _STRUCTS = (
 
 
 def _types() -> Iterator[tuple[str, type]]:
-    """The structs and enumerations by their names in the header."""
+    """The structs, enumerations and flags by their names in the header."""
     yield from ((kind.c_name, kind) for kind in OPERATORS.values() if not kind.own)
     yield from ((kind.c_name, kind) for kind in _STRUCTS)
     yield from ((kind.type_name(), kind) for kind in DmlEnum.__subclasses__() if kind.prefix())
+    yield from ((kind.type_name(), kind) for kind in DmlFlags.__subclasses__())
 
 
 _TYPES = dict(sorted(_types()))
-_MEMBERS = {member.c_name: member for kind in _TYPES.values() if issubclass(kind, DmlEnum) for member in kind}
+# By `__members__`, since iterating over flags leaves NONE out.
+_MEMBERS = {
+    member.c_name: member for kind in _TYPES.values() if issubclass(kind, DmlEnum | DmlFlags) for member in kind.__members__.values()
+}
 
 globals().update(_TYPES | _MEMBERS)
 __all__ = sorted([*_TYPES, *_MEMBERS])

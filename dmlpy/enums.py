@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import enum
 import re
-from functools import cached_property
+from collections.abc import Iterable
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any, Self
 
 import numpy as np
 
 
-class DmlEnum(enum.IntEnum):
-    """An enumeration of directml.h. `str()` gives the short name, `c_name` the name in the header."""
+class _OfHeader:
+    """What the header's enumerations and its flags have in common: names with a prefix."""
 
     def __init_subclass__(cls, prefix: str = "") -> None:
         cls._c_prefix = prefix  # type: ignore[attr-defined]
@@ -30,6 +32,10 @@ class DmlEnum(enum.IntEnum):
         """The enumeration's name in directml.h: its members' prefix, but for that of flags, which are named in the singular."""
         name = cls.prefix().removesuffix("_")
         return name + "S" if name.endswith("_FLAG") else name
+
+
+class DmlEnum(_OfHeader, enum.IntEnum):
+    """An enumeration of directml.h. `str()` gives the short name, `c_name` the name in the header."""
 
     @property
     def c_name(self) -> str:
@@ -67,6 +73,51 @@ class DmlEnum(enum.IntEnum):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
+
+
+class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
+    """Flags of directml.h, combined by `|`. `str()` gives the short names, `A|B`."""
+
+    @property
+    def c_name(self) -> str:
+        """The names in directml.h, as C combines them."""
+        return "|".join(self.prefix() + name for name in str(self).split("|"))
+
+    @classmethod
+    def spellings(cls) -> list[str]:
+        """The short names that users may write, in the header's order."""
+        return list(cls.__members__)
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """What flags, a name (short or long, any case), several joined by `|`, a number, or a sequence of all these stand for.
+
+        Raises:
+            ValueError: the text says which names exist.
+        """
+        if isinstance(value, cls):
+            return value
+        try:
+            if isinstance(value, str):
+                names = (name.strip().upper().removeprefix(cls.prefix()) for name in value.split("|"))
+                return cls._all(cls[name] for name in names)
+            if isinstance(value, int | np.integer) and not isinstance(value, bool | enum.Enum) and value >= 0:
+                return cls(int(value))
+            if isinstance(value, list | tuple | set | frozenset):
+                return cls._all(cls.parse(item) for item in value)
+        except (KeyError, ValueError):
+            pass
+        raise ValueError(f"expected one of {', '.join(cls.spellings())}, or several of them")
+
+    @classmethod
+    def _all(cls, flags: Iterable[Self]) -> Self:
+        return reduce(or_, flags, cls(0))
+
+    def __str__(self) -> str:
+        return self.name or ""
+
+    def __repr__(self) -> str:
+        return " | ".join(f"{type(self).__name__}.{name}" for name in str(self).split("|"))
 
 
 class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
@@ -140,6 +191,20 @@ class TensorFlags(DmlEnum, prefix="DML_TENSOR_FLAG_"):
 
     NONE = 0
     OWNED_BY_DML = 1
+
+
+class ExecutionFlags(DmlFlags, prefix="DML_EXECUTION_FLAG_"):
+    """DML_EXECUTION_FLAGS: what an operator may do and must not do when it runs.
+
+    ALLOW_HALF_PRECISION_COMPUTATION lets a GPU round the factors of FLOAT32 matrix products to TF32 (10 bits of mantissa); sums stay
+    FLOAT32, and without the flag no product is rounded. DISABLE_META_COMMANDS and DESCRIPTORS_VOLATILE have no effect: there are no
+    kernels of drivers, and every dispatch has its memory fixed.
+    """
+
+    NONE = 0
+    ALLOW_HALF_PRECISION_COMPUTATION = 1
+    DISABLE_META_COMMANDS = 2
+    DESCRIPTORS_VOLATILE = 4
 
 
 class ReduceFunction(DmlEnum, prefix="DML_REDUCE_FUNCTION_"):

@@ -119,12 +119,15 @@ def compile_shared(source: str, entry: str) -> Path:
 def compile_sanitized(source: str, entry: str, sanitize: str) -> Path:
     """A program that runs the kernel once under g++'s sanitizers, `sanitize` being "thread" or "address,undefined"."""
     flags = (*FLAGS, "-g", f"-fsanitize={sanitize}", "-fno-sanitize-recover=undefined")
-    return compile_program(kernel_text(source, entry), flags, [HERE / "cuda_on_cpu_main.cpp"])
+    return compile_program(kernel_text(source, entry), flags, [HERE / "cuda_on_cpu_main.cpp"], precompiled=True)
 
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """How a kernel is launched; `seed` shuffles the order in which its threads run."""
+    """How a kernel is launched.
+
+    `seed` shuffles the order in which its threads run; `delay_us` bounds the random pause of a block before it releases something.
+    """
 
     grid: tuple[int, int, int]
     threads: int
@@ -132,6 +135,7 @@ class LaunchShape:
     cooperative: bool = False
     seed: int = 0
     patience_s: float = PATIENCE_S
+    delay_us: int = 0
 
 
 class SharedKernel:
@@ -143,7 +147,8 @@ class SharedKernel:
         self._run.restype = ctypes.c_int
         size, address = ctypes.c_size_t, ctypes.c_void_p
         grid = ctypes.POINTER(ctypes.c_uint)
-        self._run.argtypes = (grid, ctypes.c_uint, size, address, ctypes.c_int, ctypes.c_uint64, ctypes.c_double, ctypes.c_char_p, size)
+        settings = (ctypes.c_int, ctypes.c_uint64, ctypes.c_double, ctypes.c_uint)
+        self._run.argtypes = (grid, ctypes.c_uint, size, address, *settings, ctypes.c_char_p, size)
         library.cuda_on_cpu_parameter_bytes.restype = size
         library.cuda_on_cpu_static_shared_bytes.restype = size
         self.parameter_bytes: int = library.cuda_on_cpu_parameter_bytes()
@@ -162,6 +167,7 @@ class SharedKernel:
             int(shape.cooperative),
             shape.seed,
             shape.patience_s,
+            shape.delay_us,
             error,
             len(error),
         )
@@ -183,10 +189,13 @@ def run_program(
 ) -> tuple[list[bytes], str]:
     """Runs a program of `compile_sanitized`; returns the buffers after the run and what it printed.
 
-    There are no buffers if the run did not come to its end, as under the address sanitizer's first finding.
+    There are no buffers if the run did not come to its end, as at a sanitizer's first finding.
     """
     header = np.array(
-        [*shape.grid, shape.threads, shape.shared_bytes, shape.cooperative, shape.seed, len(argument), len(relocations), len(buffers)],
+        [
+            *(*shape.grid, shape.threads, shape.shared_bytes, shape.cooperative, shape.seed, shape.delay_us),
+            *(len(argument), len(relocations), len(buffers)),
+        ],
         np.uint64,
     )
     table = np.array([(r.offset, r.buffer, r.buffer_offset) for r in relocations], np.uint64)
@@ -200,7 +209,7 @@ def run_program(
             **os.environ,
             "ASAN_OPTIONS": "detect_leaks=0",
             "UBSAN_OPTIONS": "print_stacktrace=1",
-            "TSAN_OPTIONS": "exitcode=0 report_signal_unsafe=0",
+            "TSAN_OPTIONS": "exitcode=0 halt_on_error=1 report_signal_unsafe=0",
         }
         command = [str(program), str(input_path), str(output_path)]
         outcome = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environment)

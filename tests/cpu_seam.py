@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,12 +45,19 @@ DEFAULT_STREAMS = (0, 1, 2)
 """CUDA's own handles: the legacy default stream under two numbers, and each thread's default stream."""
 
 
-def delete(source: str, text: str, place: int) -> str:
-    """The source without occurrence number `place` of `text`, if it has so many."""
+def replace_occurrence(source: str, text: str, place: int, replacement: str = "") -> str:
+    """The source with another text, or none, for occurrence number `place` of `text`, if it has so many."""
     parts = source.split(text)
     if place + 1 >= len(parts):
         return source
-    return text.join([*parts[:place], parts[place] + parts[place + 1], *parts[place + 2 :]])
+    return text.join([*parts[:place], parts[place] + replacement + parts[place + 1], *parts[place + 2 :]])
+
+
+def rounded_to_tf32(values: Array) -> Array:
+    """float32 values rounded to 10 bits of mantissa, halves away from zero, as `cvt.rna.tf32.f32` does; those of float16 have no more."""
+    bits = values.view(np.uint32)
+    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(values), rounded, values)
 
 
 @dataclass
@@ -78,6 +85,7 @@ class CpuSeam:
 
     Attributes:
         counts: how often each of the seam's functions was called, by name.
+        ranges: what was pushed and popped for profilers, in order.
         stream: what `current_stream` answers.
 
     Args:
@@ -85,9 +93,12 @@ class CpuSeam:
         devices: how many of them.
         sanitize: "thread" or "address,undefined": each launch then runs as a program of its own under these sanitizers, over copies of
             the allocations that its argument points into, and what they find raises DeviceError.
+        sanitized: how the entries begin to which that applies; all others run as without.
         seed: shuffles the order in which CUDA threads run.
         patience_s: how long a block may wait for another before the launch counts as hung.
-        fault: `("__syncthreads();", 2)` deletes the third such text from each source that has one, to see that the loss is noticed.
+        delay_us: bounds the random pause of a block before it releases something to others.
+        fault: `("__syncthreads();", 2)` deletes the third such text from each source that has one, to see that the loss is noticed; a
+            third member takes its place.
     """
 
     name = "cpu"
@@ -98,17 +109,22 @@ class CpuSeam:
         *,
         devices: int = 1,
         sanitize: str = "",
+        sanitized: tuple[str, ...] = ("",),
         seed: int = 0,
         patience_s: float = PATIENCE_S,
-        fault: tuple[str, int] | None = None,
+        delay_us: int = 0,
+        fault: tuple[str, int] | tuple[str, int, str] | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self.ranges: deque[tuple[str, str]] = deque(maxlen=1000)
         self.stream = 0
         self._limits = limits
         self._devices = devices
         self._sanitize = sanitize
+        self._sanitized = sanitized
         self._seed = seed
         self._patience_s = patience_s
+        self._delay_us = delay_us
         self._fault = fault
         self._lock = threading.Lock()
         self._memory = AddressMap()
@@ -130,10 +146,9 @@ class CpuSeam:
         self._check_device(device)
         return self._limits.total_memory - self._memory.live_bytes()
 
-    @contextlib.contextmanager
-    def use(self, device: int) -> Iterator[None]:
+    def use(self, device: int) -> contextlib.nullcontext[None]:
         self._check_device(device)
-        yield
+        return contextlib.nullcontext()
 
     def _check_device(self, device: int) -> None:
         if not 0 <= device < self._devices:
@@ -142,14 +157,13 @@ class CpuSeam:
     # kernels
 
     def compiler_version(self) -> str:
-        return f"{compiler_version()} {' '.join(FLAGS)} {self._sanitize} {self._fault}"
+        return f"{compiler_version()} {' '.join(FLAGS)} {self._sanitize} {self._sanitized} {self._fault}"
 
     def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
         self._count_outside_capture("compile")
         if self._fault is not None:
-            text, place = self._fault
-            source = delete(source, text, place)
-        if self._sanitize:
+            source = replace_occurrence(source, *self._fault)
+        if self._sanitizes(entry):
             return compile_sanitized(source, entry, self._sanitize).read_bytes(), entry
         return compile_shared(source, entry).read_bytes(), entry
 
@@ -159,13 +173,16 @@ class CpuSeam:
         if shared_bytes > self._limits.shared_memory_per_block:
             raise DeviceError(f"{shared_bytes} bytes of shared memory are more than {self._limits.shared_memory_per_block}")
         path = _file_of(image)
-        if self._sanitize:
+        if self._sanitizes(symbol):
             return CpuFunction(path, shared_bytes)
         with self._lock:
             kernel = self._kernels.get(path)
             if kernel is None:
                 kernel = self._kernels[path] = SharedKernel(path)
         return CpuFunction(kernel, shared_bytes)
+
+    def _sanitizes(self, entry: str) -> bool:
+        return bool(self._sanitize) and entry.startswith(self._sanitized)
 
     def attributes(self, function: CpuFunction) -> FunctionAttributes:
         return FunctionAttributes(64, 0, function.static_shared_bytes, 1024)
@@ -201,7 +218,7 @@ class CpuSeam:
                 raise DeviceError(f"a cooperative grid of {grid} blocks, of which {resident} fit at a time")
         if argument.size != 1:
             raise DeviceError(f"a kernel's argument is one struct, not {argument.size}")
-        shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s)
+        shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s, self._delay_us)
         own_argument = argument.copy()  # as a launch does: the caller may change its own at once
         if isinstance(function.kernel, Path):
             program = function.kernel
@@ -209,6 +226,17 @@ class CpuSeam:
         else:
             kernel = function.kernel
             self._issue(stream, lambda: self._run_here(kernel, shape, own_argument))
+
+    def bind_launch(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        argument: Array,
+        cooperative: bool = False,
+    ) -> Callable[[int], None]:
+        return lambda stream: self.launch(function, grid, threads, shared_bytes, argument, stream, cooperative)
 
     def _run_here(self, kernel: SharedKernel, shape: LaunchShape, argument: Array) -> None:
         for _ in self._pointed_at(argument):
@@ -239,7 +267,7 @@ class CpuSeam:
         for allocation, data in zip(reached, after, strict=True):
             ctypes.memmove(allocation.pointer, data, allocation.size)
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False) -> None:
+    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
         self.counts["gemm"] += 1
         self._check_device(device)
         if (a.rows, b.rows, a.columns) != (c.rows, c.columns, b.columns):
@@ -251,11 +279,19 @@ class CpuSeam:
 
         def multiply() -> None:
             left, right, result = (self._matrix(matrix) for matrix in (a, b, c))
+            left, right = left.astype(np.float32), right.astype(np.float32)
+            if tf32:
+                left, right = rounded_to_tf32(left), rounded_to_tf32(right)
             with np.errstate(all="ignore"):  # a GPU does not warn
-                product = left.astype(np.float32) @ right.astype(np.float32).T
+                product = left @ right.T
                 result[...] = result + product if accumulate else product
 
         self._issue(stream, multiply)
+
+    def bind_gemm(
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False
+    ) -> Callable[[int], None]:
+        return lambda stream: self.gemm(device, a, b, c, stream, accumulate, tf32)
 
     def _matrix(self, matrix: Matrix) -> Array:
         item = matrix.data_type.itemsize
@@ -401,6 +437,14 @@ class CpuSeam:
             raise DeviceError("an event was not recorded")
         return 1e3 * float(end[-1] - start[-1])
 
+    # profiling
+
+    def push_range(self, name: str) -> None:
+        self.ranges.append(("push", name))
+
+    def pop_range(self) -> None:
+        self.ranges.append(("pop", ""))
+
     def _captures_here(self) -> bool:
         here = threading.get_ident()
         return any(recording.thread == here for recording in self._recordings.values())
@@ -457,7 +501,7 @@ class NullSeam(CpuSeam):
     ) -> None:
         pass
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False) -> None:
+    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
         pass
 
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:

@@ -163,7 +163,10 @@ inline float shuffle_xor(float value, int mask, const char* file = __builtin_FIL
     return __shfl_xor_sync(~0u, value, mask, 32, file, line);
 }
 
-inline void store_release(unsigned* address, unsigned value) { __atomic_store_n(address, value, __ATOMIC_RELEASE); }
+inline void store_release(unsigned* address, unsigned value) {
+    cuda_on_cpu::delay();
+    __atomic_store_n(address, value, __ATOMIC_RELEASE);
+}
 
 inline unsigned load_acquire(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_ACQUIRE); }
 
@@ -171,7 +174,82 @@ inline void store_relaxed(unsigned* address, unsigned value) { __atomic_store_n(
 
 inline unsigned load_relaxed(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_RELAXED); }
 
+// Plain accesses: what they carry has to be ordered by releases and acquires, and the thread sanitizer sees to that.
+
+template <class T>
+void store_exchanged(T* address, T value) {
+    *address = value;
+}
+
+template <int words>
+void load_exchanged(unsigned const* address, unsigned (&loaded)[words]) {
+    for (int word = 0; word < words; ++word) loaded[word] = address[word];
+}
+
 inline void pause() { cuda_on_cpu::leave(cuda_on_cpu::State::paused); }
+
+[[noreturn]] inline void trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    cuda_on_cpu::fail("trap at %s:%d", file, line);
+}
+
+inline int opaque(int value) { return value; }
+
+inline unsigned to_bits(float value) { return __builtin_bit_cast(unsigned, value); }
+
+inline unsigned to_bits(half value) { return value.bits; }
+
+inline float float_of_bits(unsigned bits) { return __builtin_bit_cast(float, bits); }
+
+inline float round_to_tf32(float value) {
+    if (value != value) return float_of_bits(0x7FFFFFFF);
+    return isinf(value) ? value : float_of_bits((to_bits(value) + 0x1000) & ~0x1FFFu);
+}
+
+/// A lane's part of a matrix product.
+struct Fragments {
+    float (&sums)[4];
+    unsigned const (&a)[4];
+    unsigned const (&b)[2];
+};
+
+/// Value number `place` of some words.
+template <class T>
+CUDA_ON_CPU_UNSEEN float value_of(unsigned const* words, int place) {
+    if constexpr (sizeof(T) == 2)
+        return to_float(half{static_cast<unsigned short>(words[place / 2] >> place % 2 * 16)});
+    else
+        return float_of_bits(words[place] & ~0x1FFFu);
+}
+
+typedef float Row __attribute__((vector_size(32)));  // of eight columns
+
+template <class T>
+CUDA_ON_CPU_UNSEEN void multiply_warp(Fragments* const* lanes) {
+    constexpr int in_word = 4 / sizeof(T), depth = 8 * in_word;
+    float left[16][depth];
+    Row right[depth], sums[16];
+    for (int lane = 0; lane < 32; ++lane)
+        for (int word = 0; word < 4; ++word) {
+            const int row = lane / 4 + word % 2 * 8;
+            for (int i = 0; i < in_word; ++i) {
+                const int k = (word / 2 * 4 + lane % 4) * in_word + i;
+                left[row][k] = value_of<T>(lanes[lane]->a, word * in_word + i);
+                if (word % 2 == 0) right[k][lane / 4] = value_of<T>(lanes[lane]->b, word / 2 * in_word + i);
+            }
+            sums[lane / 4 + word / 2 * 8][lane % 4 * 2 + word % 2] = lanes[lane]->sums[word];
+        }
+    for (int row = 0; row < 16; ++row)
+        for (int k = 0; k < depth; ++k) sums[row] += left[row][k] * right[k];
+    for (int lane = 0; lane < 32; ++lane)
+        for (int i = 0; i < 4; ++i) lanes[lane]->sums[i] = sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+}
+
+template <class T>
+void multiply_add(float (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2], const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+    Fragments own{sums, a, b};
+    cuda_on_cpu::together(&own, multiply_warp<T>, file, line);
+}
 
 template <class T>
 T* dynamic_shared() {

@@ -155,6 +155,7 @@ struct Launch {
     unsigned workers;
     uint64_t seed;
     double patience_s;
+    unsigned delay_us;  // before each release a random pause of up to so many microseconds, half of them none
     int failed;  // atomic
     char* error;
     size_t error_size;
@@ -284,8 +285,9 @@ CUDA_ON_CPU_UNSEEN inline void barrier(const char* file, int line) {
     observe(order);
 }
 
-/// Every lane of `mask` brings a value; each takes that of the lane `source`, or with `vote` the mask of the values that are not zero.
-CUDA_ON_CPU_UNSEEN inline uint64_t exchange(unsigned mask, uint64_t value, unsigned source, const char* file, int line) {
+/// A lane comes to a warp function with all lanes of `mask`, which has to be the same in each. True in the last one, which goes on alone:
+/// it does what the function does for all, and ends with `dismiss`; the others return after that.
+CUDA_ON_CPU_UNSEEN inline bool gather(unsigned mask, uint64_t value, unsigned source, const char* file, int line) {
     Block& block = *running;
     Fiber& self = *block.current;
     const unsigned warp = self.index / warp_size, lane = self.index % warp_size;
@@ -299,18 +301,35 @@ CUDA_ON_CPU_UNSEEN inline uint64_t exchange(unsigned mask, uint64_t value, unsig
     waiting |= 1u << lane;
     if ((waiting & mask) != mask) {
         leave(State::in_exchange);
-        return self.exchange.result;
+        return false;
     }
-    Fiber* const fibers = block.fibers + warp * warp_size;
-    uint64_t ballot = 0;
+    const Fiber* const fibers = block.fibers + warp * warp_size;
     for (unsigned other = 0; other < warp_size; ++other) {
         if (!(mask >> other & 1)) continue;
         const Exchange& theirs = fibers[other].exchange;
         if (theirs.mask != mask || theirs.line != line || strcmp(theirs.file, file) != 0)
             fail("a warp function with mask %#x at %s:%d meets lane %u in one with mask %#x at %s:%d", mask, file, line, other,
                  theirs.mask, theirs.file, theirs.line);
-        ballot |= uint64_t(theirs.value != 0) << other;
     }
+    return true;
+}
+
+CUDA_ON_CPU_UNSEEN inline void dismiss(unsigned mask) {
+    Block& block = *running;
+    const unsigned self = block.current->index, first = self - self % warp_size;
+    for (unsigned lane = 0; lane < warp_size; ++lane)
+        if (mask >> lane & 1 && first + lane != self) enqueue(block, first + lane);
+    block.exchanging[self / warp_size] &= ~mask;
+}
+
+/// Every lane of `mask` brings a value; each takes that of the lane `source`, or with `vote` the mask of the values that are not zero.
+CUDA_ON_CPU_UNSEEN inline uint64_t exchange(unsigned mask, uint64_t value, unsigned source, const char* file, int line) {
+    Fiber& self = here();
+    if (!gather(mask, value, source, file, line)) return self.exchange.result;
+    Fiber* const fibers = &self - self.index % warp_size;
+    uint64_t ballot = 0;
+    for (unsigned other = 0; other < warp_size; ++other)
+        if (mask >> other & 1) ballot |= uint64_t(fibers[other].exchange.value != 0) << other;
     for (unsigned other = 0; other < warp_size; ++other) {
         if (!(mask >> other & 1)) continue;
         Exchange& theirs = fibers[other].exchange;
@@ -318,10 +337,27 @@ CUDA_ON_CPU_UNSEEN inline uint64_t exchange(unsigned mask, uint64_t value, unsig
             theirs.result = ballot;
         else if (mask >> theirs.source & 1)  // any other lane's value is undefined: it stays all ones, a NaN
             theirs.result = fibers[theirs.source].exchange.value;
-        if (other != lane) enqueue(block, fibers[other].index);
     }
-    waiting &= ~mask;
+    dismiss(mask);
     return self.exchange.result;
+}
+
+/// All 32 lanes bring the address of something of their own; one calls `act` with all of them.
+template <class Own, class Act>
+CUDA_ON_CPU_UNSEEN void together(Own* own, Act act, const char* file, int line) {
+    if (!gather(~0u, reinterpret_cast<uint64_t>(own), vote, file, line)) return;
+    const Fiber* const fibers = &here() - here().index % warp_size;
+    Own* all[warp_size];
+    for (unsigned lane = 0; lane < warp_size; ++lane) all[lane] = reinterpret_cast<Own*>(fibers[lane].exchange.value);
+    act(all);
+    dismiss(~0u);
+}
+
+/// Makes a block late at random with what it releases, if the launch asks for that: blocks then meet in many orders.
+CUDA_ON_CPU_UNSEEN inline void delay() {
+    Block& block = *running;
+    const unsigned most = block.launch->delay_us;
+    if (most && random_below(block, 2)) usleep(random_below(block, most + 1));
 }
 
 CUDA_ON_CPU_UNSEEN inline void synchronize_warp(unsigned mask, const char* file, int line) {
@@ -549,7 +585,7 @@ void call(const Launch& launch) {
 
 template <class Parameters>
 int run_kernel(void (*kernel)(Parameters), const unsigned* grid, unsigned threads, size_t shared_bytes, const void* argument,
-               int cooperative, uint64_t seed, double patience_s, char* error, size_t error_size) {
+               int cooperative, uint64_t seed, double patience_s, unsigned delay_us, char* error, size_t error_size) {
     Launch launch{};
     launch.body = call<Parameters>;
     launch.kernel = reinterpret_cast<void (*)()>(kernel);
@@ -559,6 +595,7 @@ int run_kernel(void (*kernel)(Parameters), const unsigned* grid, unsigned thread
     launch.shared_bytes = shared_bytes;
     launch.seed = seed;
     launch.patience_s = patience_s;
+    launch.delay_us = delay_us;
     launch.error = error;
     launch.error_size = error_size;
     return run(launch, cooperative != 0);
@@ -582,10 +619,11 @@ inline size_t static_shared_bytes() {
 /// The kernel of this shared object, an expression such as `walk<float, Lstm<true>>`, behind C functions.
 #define CUDA_ON_CPU_ENTRY(...)                                                                                                       \
     extern "C" {                                                                                                                     \
-    CUDA_ON_CPU_EXPORT int cuda_on_cpu_run(const unsigned* grid, unsigned threads, size_t shared_bytes, const void* argument,        \
-                                           int cooperative, uint64_t seed, double patience_s, char* error, size_t error_size) {      \
-        return cuda_on_cpu::run_kernel(&__VA_ARGS__, grid, threads, shared_bytes, argument, cooperative, seed, patience_s, error,    \
-                                       error_size);                                                                                  \
+    CUDA_ON_CPU_EXPORT int cuda_on_cpu_run(const unsigned* grid_blocks, unsigned threads, size_t shared_bytes, const void* argument, \
+                                           int cooperative, uint64_t seed, double patience_s, unsigned delay_us, char* error,        \
+                                           size_t error_size) {                                                                      \
+        return cuda_on_cpu::run_kernel(&__VA_ARGS__, grid_blocks, threads, shared_bytes, argument, cooperative, seed, patience_s,    \
+                                       delay_us, error, error_size);                                                                 \
     }                                                                                                                                \
     CUDA_ON_CPU_EXPORT size_t cuda_on_cpu_parameter_bytes() { return cuda_on_cpu::size_of_parameters(&__VA_ARGS__); }                \
     CUDA_ON_CPU_EXPORT size_t cuda_on_cpu_static_shared_bytes() { return cuda_on_cpu::static_shared_bytes(); }                       \

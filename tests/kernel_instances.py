@@ -16,6 +16,8 @@ from tests.activation_kernel_instances import activation_instances
 from tests.block_cell_kernel_instances import block_cell_instances
 from tests.cudnn_kernel_instances import cudnn_instances
 from tests.gradient_kernel_instances import gradient_instances
+from tests.grid_gradient_kernel_instances import grid_gradient_instances
+from tests.grid_kernel_instances import grid_instances
 from tests.groups_kernel_instances import groups_instances
 from tests.normalization_kernel_instances import normalization_instances
 
@@ -36,6 +38,8 @@ def instances() -> Iterator[Kernel]:
     yield from activation_instances()
     yield from cudnn_instances()
     yield from gradient_instances()
+    yield from grid_gradient_instances()
+    yield from grid_instances()
     yield from groups_instances()
     yield from normalization_instances()
 

@@ -11,30 +11,22 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.numpy.recurrent.layer import reference
 from tests.conftest import cuda_on_cpu
-from tests.test_operator import B, H, I, T, inputs, on, poisoned, rnn, tensor
+from tests.test_operator import B, H, T, inputs, on, poisoned, rnn, tensor
 from tests.tolerance import assert_close
 
 LAUNCHES = {"launch", "gemm", "copy", "memset", "launch_graph"}
 """The seam's functions that only enqueue work."""
 
 
-def large(hidden: int = 70, **members: Any) -> dml.LSTMDesc:
-    """An LSTM whose recurrence does not fit the shared memory of the smallest device: a plan of many launches."""
-    return dml.LSTMDesc(
-        input_tensor=tensor(1, T, B, I),
-        weight_tensor=tensor(1, 1, 4 * hidden, I),
-        recurrence_tensor=tensor(1, 1, 4 * hidden, hidden),
-        activation_descs=[dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
-        direction="FORWARD",
-        **members,
-    ).with_outputs()
+EACH_FAMILY = pytest.mark.parametrize("device", ["walk", "grid", "step"], indirect=True)
 
 
 @pytest.fixture
-def device() -> Any:
+def device(request: pytest.FixtureRequest) -> Any:
+    """A device, by default of the family `walk`."""
     from tests.cpu_seam import T4
 
-    device = cuda_on_cpu(limits=T4)
+    device = cuda_on_cpu(limits=T4, family=getattr(request, "param", "walk"))
     yield device
     device.seam.check_guards()  # type: ignore[attr-defined]
 
@@ -56,28 +48,29 @@ def check(device: Any, desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs:
 
 
 @pytest.mark.parametrize("prepared", [False, True])
-@pytest.mark.parametrize("desc", [rnn(), large()], ids=["one launch", "many launches"])
-def test_a_dispatch_only_launches(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> None:
-    dispatch, arrays, outputs = bound(device, desc, prepared)
+@EACH_FAMILY
+def test_a_dispatch_only_launches(device: Any, prepared: bool) -> None:
+    dispatch, arrays, outputs = bound(device, rnn(), prepared)
     dispatch()
     before = device.seam.counts.copy()
     dispatch()
     assert set(device.seam.counts - before) <= LAUNCHES
-    check(device, desc, arrays, outputs)
+    check(device, rnn(), arrays, outputs)
 
 
+@pytest.mark.parametrize("device", ["step"], indirect=True)
 def test_many_launches_are_one_graph(device: Any) -> None:
-    dispatch, arrays, outputs = bound(device, large(), prepared=True)
+    dispatch, arrays, outputs = bound(device, rnn(), prepared=True)
     assert np.isnan(device.to_host(outputs["output_sequence_tensor"])).all(), "binding runs nothing"
     before = device.seam.counts.copy()
     dispatch()
     assert dict(device.seam.counts - before) == {"launch_graph": 1}
-    check(device, large(), arrays, outputs)
+    check(device, rnn(), arrays, outputs)
 
 
-@pytest.mark.parametrize("desc", [rnn(), large()], ids=["one launch", "many launches"])
-def test_a_dispatch_can_be_captured_by_its_caller(device: Any, desc: dml.RecurrentDesc) -> None:
-    dispatch, arrays, outputs = bound(device, desc, prepared=False)
+@EACH_FAMILY
+def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
+    dispatch, arrays, outputs = bound(device, rnn(), prepared=False)
     seam = device.seam
     stream = seam.begin_capture()
     before = seam.counts.copy()
@@ -88,7 +81,7 @@ def test_a_dispatch_can_be_captured_by_its_caller(device: Any, desc: dml.Recurre
     assert np.isnan(device.to_host(outputs["output_sequence_tensor"])).all(), "a capture runs nothing"
     for _ in range(2):
         seam.launch_graph(graph, 0)
-        check(device, desc, arrays, outputs)
+        check(device, rnn(), arrays, outputs)
 
 
 def test_work_goes_to_the_given_stream(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +153,7 @@ def test_an_array_that_refuses_its_memory_is_told_as_a_wrong_array(device: Any) 
         assert [problem.code for problem in error.value.problems] == ["array.kind"]
 
 
+@pytest.mark.parametrize("device", ["step"], indirect=True)
 def test_out_of_gpu_memory_is_refused_with_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     many = 2048
     desc = rnn(
@@ -176,6 +170,11 @@ def test_out_of_gpu_memory_is_refused_with_sizes(device: Any, monkeypatch: pytes
     assert error.value.hresult == dml.HResult.E_OUTOFMEMORY
 
 
+@EACH_FAMILY
 def test_the_plan_says_what_runs_and_why(device: Any) -> None:
-    assert "walk" in dml.compile(rnn(), device).plan
-    assert "step" in dml.compile(large(), device).plan
+    assert f"family {device.family}: as asked for" in dml.compile(rnn(), device).plan
+
+
+def test_a_family_that_is_none_is_refused() -> None:
+    with pytest.raises(dml.DeviceError, match="family is 'warp', expected one of walk, "):
+        cuda_on_cpu(family="warp")

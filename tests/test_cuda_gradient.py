@@ -16,12 +16,12 @@ from dmlpy.arrays import view
 from dmlpy.checking import check as check_desc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.families import gradient_plan
 from dmlpy.devices.cuda.recurrent.gradient import (
     SLICES,
     RecurrentGradientPlan,
     StepGradientPlan,
     WalkGradientPlan,
-    gradient_plan,
     walk_shared_bytes,
 )
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
@@ -519,7 +519,7 @@ def test_sizes_beyond_32_bits_are_refused() -> None:
         gradient_plan(desc, KernelLibrary(NullSeam(H100), 0))
 
 
-# the choice of a family
+# the shape of a walk
 
 
 @pytest.mark.parametrize(
@@ -538,23 +538,23 @@ def test_sizes_beyond_32_bits_are_refused() -> None:
         ("GRU", "FLOAT32", 64, 5000, H100, 4),
     ],
 )
-def test_family(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
-    """`expected`: samples that a block of `walk` takes, None for `step`."""
-    desc = gradient_desc(cell, dtype, batch, hidden, 2)
-    plan = gradient_plan(desc, KernelLibrary(NullSeam(limits), 0))
+def test_walk_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
+    """`expected`: samples that a block of `walk` takes, None where it cannot take the desc."""
+    desc = gradient_desc(cell, dtype, batch, hidden, 20)
+    library = KernelLibrary(NullSeam(limits), 0)
+    if expected is None:
+        with pytest.raises(dml.DeviceError, match=str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden)):
+            gradient_plan(desc, library, family="walk")
+        return
+    plan = gradient_plan(desc, library, family="walk")
     text = plan.describe()
     assert plan.capturable
     assert f"scratch: {plan.temporary_size} bytes" in text
     assert "weight_gradient_tensor" in text
-    if expected is None:
-        assert isinstance(plan, StepGradientPlan)
-        assert "family step" in text
-        assert str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden) in text
-    else:
-        assert isinstance(plan, WalkGradientPlan)
-        assert f", {expected}, " in text
-        assert f"{-(-batch // expected)} x 1 blocks" in text
-        assert walk_shared_bytes(desc, expected) <= limits.shared_memory_per_block
+    assert isinstance(plan, WalkGradientPlan)
+    assert f", {expected}, " in text
+    assert f"{-(-batch // expected)} x 1 blocks" in text
+    assert walk_shared_bytes(desc, expected) <= limits.shared_memory_per_block
 
 
 @pytest.mark.parametrize("optional", ["state_dropout", "projection"])
@@ -563,7 +563,7 @@ def test_walk_leaves_dropped_states_and_projections_to_step(optional: str) -> No
     case = Case("LSTM", np.random.default_rng(17), p=3 if projects else 0, optional=() if projects else (optional,))
     plan = gradient_plan(case.desc, KernelLibrary(NullSeam(H100), 0))
     assert isinstance(plan, StepGradientPlan)
-    assert f"{optional}_tensor" in plan.describe()
+    assert {"state_dropout": "dropout of states", "projection": "a projection"}[optional] in plan.describe()
 
 
 def gradient_desc(cell: str, dtype: str, batch: int, hidden: int, steps: int) -> RecurrentGradDesc:

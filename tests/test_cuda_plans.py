@@ -14,13 +14,13 @@ import pytest
 from dmlpy.arrays import view
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import row_stride
+from dmlpy.devices.cuda.recurrent.families import recurrent_plan
 from dmlpy.devices.cuda.recurrent.layer import (
     MOST_CAPTURED_STEPS,
     SLICES,
     RecurrentPlan,
     StepPlan,
     WalkPlan,
-    recurrent_plan,
     walk_shared_bytes,
 )
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS, walk_shape
@@ -353,7 +353,7 @@ def test_very_long_sequences_are_not_captured() -> None:
     assert not plan(MOST_CAPTURED_STEPS + 1).capturable
 
 
-# the choice of a family
+# the shape of a walk
 
 T4_SHARED, H100_SHARED = T4.shared_memory_per_block, H100.shared_memory_per_block
 
@@ -378,24 +378,23 @@ T4_SHARED, H100_SHARED = T4.shared_memory_per_block, H100.shared_memory_per_bloc
         ("LSTM", "FLOAT32", 119, 1056, H100, 4),
     ],
 )
-def test_family(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
-    """`expected`: samples that a block of `walk` takes, None for `step`."""
-    tensors = {name: TensorDesc(data_type=dtype, sizes=sizes) for name, sizes in sizes_of(cell, 2, batch, 3, hidden, 1).items()}
+def test_walk_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
+    """`expected`: samples that a block of `walk` takes, None where it cannot take the desc."""
+    tensors = {name: TensorDesc(data_type=dtype, sizes=sizes) for name, sizes in sizes_of(cell, 20, batch, 3, hidden, 1).items()}
     tensors = {name: tensors[name] for name in ("input_tensor", "weight_tensor", "recurrence_tensor", "output_single_tensor")}
     desc = CELLS[cell](**tensors, activation_descs=USUAL[cell], direction="FORWARD")
-    plan = recurrent_plan(desc, KernelLibrary(_CompilesNothing(limits), 0))
-    text = plan.describe()
+    library = KernelLibrary(_CompilesNothing(limits), 0)
     if expected is None:
-        assert isinstance(plan, StepPlan)
-        assert plan.capturable
-        assert "family step" in text
-        assert str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden) in text
-    else:
-        assert isinstance(plan, WalkPlan)
-        assert not plan.capturable
-        assert f"<{ {'FLOAT32': 'float', 'FLOAT16': 'machine::half'}[dtype] }, {expected}, " in text
-        assert f"{-(-batch // expected)} x 1 blocks" in text
-        assert walk_shared_bytes(desc, expected) <= limits.shared_memory_per_block
+        with pytest.raises(DeviceError, match=str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden)):
+            recurrent_plan(desc, library, family="walk")
+        return
+    plan = recurrent_plan(desc, library, family="walk")
+    text = plan.describe()
+    assert isinstance(plan, WalkPlan)
+    assert not plan.capturable
+    assert f"<{ {'FLOAT32': 'float', 'FLOAT16': 'machine::half'}[dtype] }, {expected}, " in text
+    assert f"{-(-batch // expected)} x 1 blocks" in text
+    assert walk_shared_bytes(desc, expected) <= limits.shared_memory_per_block
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, StepPlan, WalkPlan, recurrent_plan
+from dmlpy.devices.cuda.recurrent.families import recurrent_plan
+from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, StepPlan, WalkPlan
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from dmlpy.problems import DeviceError
 from tests import plain_recurrent
 from tests.cpu_seam import H100, CpuSeam
 from tests.plain_training import KEEPS_VALUE
@@ -114,7 +116,7 @@ def check(run: Run, what: str = "") -> None:
         return values[offset // 4 :][: prod(shape)].reshape(shape)
 
     def compare(found: Array, expected: Array, name: str) -> None:
-        assert_close(found, expected, dtype, terms=run.terms, what=f"{what}{name}")
+        assert_close(found, expected, dtype, terms=run.terms, what=f"{what}{name}", tf32=run.tf32)
 
     compare(part(places.hidden, d, t + 1, b, sizes.state_size), walked.hidden, "slots of h")
     if cell.has_memory:
@@ -269,22 +271,28 @@ def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(seam: Seam, family
 
 
 @pytest.mark.parametrize(
-    ("cell", "added", "expected"),
+    ("cell", "added", "walks"),
     [
-        ("LSTM", {}, WalkPlan),
-        ("GRU", {"mask": np.ones((4, 3))}, WalkPlan),
-        ("RNN", {"optional": ("input_dropout_tensor",)}, WalkPlan),
-        ("RNN", {"optional": ("state_dropout_tensor",)}, StepPlan),
-        ("LSTM", {"p": 2}, StepPlan),
-        ("GRU", {"h": 400}, StepPlan),
+        ("LSTM", {}, True),
+        ("GRU", {"mask": np.ones((4, 3))}, True),
+        ("RNN", {"optional": ("input_dropout_tensor",)}, True),
+        ("RNN", {"optional": ("state_dropout_tensor",)}, False),
+        ("LSTM", {"p": 2}, False),
     ],
 )
-def test_family(cell: str, added: dict[str, Any], expected: type[RecurrentPlan]) -> None:
+def test_what_walk_leaves_to_step(cell: str, added: dict[str, Any], walks: bool) -> None:
     require("g++")
     run = build(cell, np.random.default_rng(25), **added)
-    plan = recurrent_plan(run.desc, KernelLibrary(CpuSeam(H100), 0))
-    assert type(plan) is expected
-    assert plan.capturable is (expected is StepPlan)
+    library = KernelLibrary(CpuSeam(H100), 0)
+    plans: dict[str, type[RecurrentPlan]] = {"step": StepPlan} | ({"walk": WalkPlan} if walks else {})
+    for family, kind in plans.items():
+        plan = recurrent_plan(run.desc, library, family=family)
+        assert type(plan) is kind
+        assert plan.capturable is (kind is StepPlan)
+    if not walks:
+        assert type(recurrent_plan(run.desc, library)) is StepPlan
+        with pytest.raises(DeviceError, match="of its own in each step"):
+            recurrent_plan(run.desc, library, family="walk")
 
 
 def test_a_plan_tells_what_training_adds() -> None:
@@ -294,7 +302,8 @@ def test_a_plan_tells_what_training_adds() -> None:
     lstm = build("LSTM", np.random.default_rng(26), p=2, mask=mask, optional=ADDED)
     text = recurrent_plan(lstm.desc, library).describe()
     for line in (
-        "family step: dropout of states takes products of its own in each step",
+        "family step: the least estimate",
+        "walk: dropout of states takes products of its own in each step",
         "by 4 gate rows, 4 times; input copied for each with its dropout",
         "by 4 gate rows for each of 4 gates and each direction",
         "step<float, Training, Lstm<",
@@ -304,7 +313,8 @@ def test_a_plan_tells_what_training_adds() -> None:
     ):
         assert line in text
     gru = build("GRU", np.random.default_rng(26), linear_before_reset=True)
-    text = recurrent_plan(gru.desc, library).describe()
+    text = recurrent_plan(gru.desc, library, family="walk").describe()
+    assert "family walk: as asked for" in text
     assert "walk<float, 1, Training, Gru<true>" in text
     assert "reserve: 4 values of each unit and step, and the states" in text
     assert "mask" not in text
@@ -317,7 +327,7 @@ def test_the_reserve_takes_the_input_product_where_it_can() -> None:
     for flags, saves in (({"linear_before_reset": False}, True), ({"linear_before_reset": True}, False)):
         sizes: dict[str, Any] = {"t": 20, "b": 5, "h": 7, **flags}
         with_reserve, without = (
-            recurrent_plan(build("GRU", np.random.default_rng(27), outputs=outputs, **sizes).desc, library)
+            recurrent_plan(build("GRU", np.random.default_rng(27), outputs=outputs, **sizes).desc, library, family="walk")
             for outputs in (OUTPUTS, OUTPUTS[:2])
         )
         product = -(-20 * 5 * 3 * 7 * 4 // 256) * 256

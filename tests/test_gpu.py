@@ -9,21 +9,33 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.recurrent.layer import reference
-from tests.test_cuda_device import large
-from tests.test_operator import inputs, on, poisoned, rnn
+from tests.test_cuda_device import EACH_FAMILY
+from tests.test_operator import I, inputs, on, poisoned, rnn, tensor
 from tests.tolerance import assert_close
 
 pytestmark = pytest.mark.gpu
 
-HIDDEN = 260
-"""Too many units for `walk` on every GPU: a plan of many launches, in a graph."""
-DESCS = pytest.mark.parametrize("desc", [rnn(), large(HIDDEN)], ids=["one launch", "many launches"])
+MANY = 520
+"""Hidden units whose R no block holds alone."""
 
 
 @pytest.fixture
-def device() -> Any:
-    return dml.device("cuda")
+def device(request: pytest.FixtureRequest) -> Any:
+    """The first GPU, by default with the family `walk`."""
+    found = dml.device("cuda")
+    assert isinstance(found, CudaDevice)
+    return CudaDevice(found.seam, family=getattr(request, "param", "walk"))
+
+
+def described(device: CudaDevice) -> dml.RNNDesc:
+    """A small layer; in `grid` one whose blocks exchange their states."""
+    if device.family != "grid":
+        return rnn()
+    desc = rnn(weight_tensor=tensor(1, 1, MANY, I), recurrence_tensor=tensor(1, 1, MANY, MANY))
+    assert "in a cooperative launch" in dml.compile(desc, device).plan
+    return desc
 
 
 def arrays_of(desc: dml.RecurrentDesc, number: int = 0) -> dict[str, Any]:
@@ -50,16 +62,12 @@ def check(desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, An
         assert_close(dml.device("cuda").to_host(outputs[name]), wanted, np.float32, terms=desc.geometry.hidden_size, what=name)
 
 
-def test_the_families_are_those_meant(device: Any) -> None:
-    assert "family walk" in dml.compile(rnn(), device).plan
-    assert "family step" in dml.compile(large(HIDDEN), device).plan
-
-
 @pytest.mark.parametrize("prepared", [False, True])
-@DESCS
-def test_a_dispatch_repeats(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> None:
+@EACH_FAMILY
+def test_a_dispatch_repeats(device: Any, prepared: bool) -> None:
     import cupy
 
+    desc = described(device)
     dispatch, arrays, outputs = bound(device, desc, prepared)
     found = []
     for _ in range(3):
@@ -71,10 +79,11 @@ def test_a_dispatch_repeats(device: Any, desc: dml.RecurrentDesc, prepared: bool
     assert found[0] == found[1] == found[2]
 
 
-@DESCS
-def test_a_dispatch_can_be_captured_by_its_caller(device: Any, desc: dml.RecurrentDesc) -> None:
+@EACH_FAMILY
+def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
     import cupy
 
+    desc = described(device)
     dispatch, arrays, outputs = bound(device, desc, prepared=False)
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
@@ -90,11 +99,12 @@ def test_a_dispatch_can_be_captured_by_its_caller(device: Any, desc: dml.Recurre
         check(desc, arrays, outputs)
 
 
-@DESCS
-def test_scratch_that_is_freed_early_is_not_used_by_others(device: Any, desc: dml.RecurrentDesc) -> None:
+@EACH_FAMILY
+def test_scratch_that_is_freed_early_is_not_used_by_others(device: Any) -> None:
     """Calls one after the other into two streams, their scratch freed while they run."""
     import cupy
 
+    desc = described(device)
     op = dml.compile(desc, device)
     given = [on(device, arrays_of(desc, number)) for number in range(8)]
     cupy.cuda.Device().synchronize()
@@ -105,8 +115,9 @@ def test_scratch_that_is_freed_early_is_not_used_by_others(device: Any, desc: dm
         check(desc, arrays_of(desc, number), result.as_dict())
 
 
-@DESCS
-def test_threads_share_an_operator(device: Any, desc: dml.RecurrentDesc) -> None:
+@EACH_FAMILY
+def test_threads_share_an_operator(device: Any) -> None:
+    desc = described(device)
     op = dml.compile(desc, device)
 
     def work(number: int) -> dict[str, np.ndarray[Any, Any]]:

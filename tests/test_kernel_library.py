@@ -81,7 +81,7 @@ def test_only_the_machine_header_holds_assembly_and_intrinsics() -> None:
     for path in sources.directory().rglob("*.cu*"):
         if path.name != "machine.cuh":
             text = path.read_text()
-            assert set(re.findall(r"\b__\w+", text)) <= {"__syncthreads", *keywords}, path.name
+            assert set(re.findall(r"\b__\w+", text)) <= {"__syncthreads", "__syncwarp", *keywords}, path.name
             assert not re.search(r"\basm\b|\b(?:extern|#if|#ifdef|#define)\b", text), path.name
 
 

@@ -2,7 +2,8 @@
 
 A result passes if the norm of its error is at most `tolerance` of the reference's norm, and no single element is off by more than
 5 * tolerance * max(1, largest reference). FLOAT32 results differ by the order of their sums, whose error grows like the root of the number
-of terms; 1e-5 is the most that is ever allowed. In FLOAT16 the rounding of stored values (2**-11) outweighs all else.
+of terms; 1e-5 is the most that is ever allowed. In FLOAT16 the rounding of stored values (2**-11) outweighs all else, and so does the
+rounding of factors where a FLOAT32 operator was allowed TF32.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 _FLOAT32_LIMIT = 1e-5
+_TF32 = 1e-3
 _FLOAT16 = 2e-3
 _FLOAT64 = 1e-12
 
 
-def tolerance(dtype: DTypeLike, terms: int = 1) -> float:
-    """The relative error allowed to results stored as `dtype` whose elements sum `terms` products."""
+def tolerance(dtype: DTypeLike, terms: int = 1, *, tf32: bool = False) -> float:
+    """The relative error allowed to results stored as `dtype` whose elements sum `terms` products, of factors in TF32 if `tf32`."""
     kind = np.dtype(dtype)
     if kind == np.float16:
         return _FLOAT16
+    if kind == np.float32 and tf32:
+        return _TF32
     if kind == np.float32:
         return min(_FLOAT32_LIMIT, float(8 * np.finfo(np.float32).eps * max(terms, 4) ** 0.5))
     if kind == np.float64:
@@ -29,7 +33,9 @@ def tolerance(dtype: DTypeLike, terms: int = 1) -> float:
     raise ValueError(f"no tolerance is set for {kind}")
 
 
-def assert_close(actual: ArrayLike, reference: ArrayLike, dtype: DTypeLike, *, terms: int = 1, what: str = "result") -> None:
+def assert_close(
+    actual: ArrayLike, reference: ArrayLike, dtype: DTypeLike, *, terms: int = 1, what: str = "result", tf32: bool = False
+) -> None:
     """Fails with the figures if `actual` is too far from the float64 `reference`; infinities and NaN must be in the same places."""
     found, expected = np.asarray(actual, np.float64), np.asarray(reference, np.float64)
     assert found.shape == expected.shape, f"{what} has the sizes {found.shape}, expected {expected.shape}"
@@ -37,7 +43,7 @@ def assert_close(actual: ArrayLike, reference: ArrayLike, dtype: DTypeLike, *, t
     np.testing.assert_array_equal(found[odd], expected[odd], err_msg=f"{what}: where the reference is not finite")
     lost = ~np.isfinite(found) & ~odd
     assert not lost.any(), f"{what}: {lost.sum()} of {lost.size} elements are not finite, first at {_first(lost)}"
-    error, allowed = np.where(odd, 0.0, found - np.where(odd, 0.0, expected)), tolerance(dtype, terms)
+    error, allowed = np.where(odd, 0.0, found - np.where(odd, 0.0, expected)), tolerance(dtype, terms, tf32=tf32)
     error[odd] = 0.0
     size = float(np.linalg.norm(expected[~odd]))
     largest = float(np.max(np.abs(expected[~odd]), initial=0.0))

@@ -14,7 +14,7 @@ import numpy as np
 from dmlpy.arrays import ArrayView
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices.plan import Launch, Plan
-from dmlpy.enums import HResult
+from dmlpy.enums import ExecutionFlags, HResult
 from dmlpy.naming import nearest
 from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc
@@ -44,7 +44,7 @@ class Device(ABC):
     """Where its arrays lie, as `ArrayView.device` says it: `cpu` or `cuda`."""
 
     @abstractmethod
-    def plan(self, desc: OperatorDesc) -> Plan | None:
+    def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         """The plan for a checked desc, or None if the device does not run this operator."""
 
     @classmethod
@@ -104,6 +104,10 @@ class Device(ABC):
         """Starts the device's own clock on a stream; the result stops it and gives milliseconds. None where there is no such clock."""
 
     @abstractmethod
+    def dispatched(self, launch: Launch, name: str) -> Launch:
+        """A launch as a dispatch issues it: on this device, whichever the calling thread uses otherwise, and by its name for profilers."""
+
+    @abstractmethod
     def repeatable(self, plan: Plan, launch: Launch) -> Launch:
         """The form of a launch that is cheapest to repeat with the same memory."""
 
@@ -144,11 +148,11 @@ class Device(ABC):
 
 
 DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
-"""Makes the device of an index, by kind (`numpy`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
+"""Makes the device of an index, by kind (`numpy`, `numba`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
 
 
 def device(name: Device | str | None = None) -> Device:
-    """The device of a name: `numpy`, `cuda` (the first GPU), `cuda:1`; None is the first GPU that answers, else NumPy.
+    """The device of a name: `numpy`, `numba`, `cuda` (the first GPU), `cuda:1`; None is the first GPU that answers, else NumPy.
 
     Raises:
         DeviceError: no such device; the text says why, and what would help.
@@ -162,7 +166,9 @@ def device(name: Device | str | None = None) -> Device:
     if kind not in DEVICE_KINDS or not re.fullmatch(r"[0-9]{0,4}", index):
         candidate = nearest(kind, DEVICE_KINDS)
         hint = f"; did you mean {candidate!r}?" if candidate and candidate != kind else ""
-        raise DeviceError(f"device is {name!r}, expected 'numpy', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG)
+        raise DeviceError(
+            f"device is {name!r}, expected 'numpy', 'numba', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG
+        )
     found = DEVICE_KINDS[kind](int(index or 0))
     if isinstance(found, str):
         raise DeviceError(f"device {name!r} does not exist on this machine: {found}")

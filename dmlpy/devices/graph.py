@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, Memory
 from dmlpy.devices.operator import CompiledOperator, Dispatch, Outputs
-from dmlpy.enums import FeatureLevel
+from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.naming import did_you_mean
 from dmlpy.problems import BindError, Problem
 from dmlpy.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.report import PlanReport
 
 Source = tuple[int | None, int]
 """Who writes a value: a node and which of its outputs, or None and which input of the graph."""
@@ -98,14 +101,22 @@ class CompiledGraph:
         graph: what was compiled.
         device: where it runs.
         feature_level: the cap that it was checked against.
+        flags: the execution flags, of every node.
     """
 
     def __init__(
-        self, graph: Graph, wiring: Wiring, device: Device, feature_level: FeatureLevel, operators: Mapping[int, CompiledOperator]
+        self,
+        graph: Graph,
+        wiring: Wiring,
+        device: Device,
+        feature_level: FeatureLevel,
+        flags: ExecutionFlags,
+        operators: Mapping[int, CompiledOperator],
     ) -> None:
         self.graph = graph
         self.device = device
         self.feature_level = feature_level
+        self.flags = flags
         self._operators = operators
         self._wiring = wiring
         stream = device.current_stream()
@@ -125,6 +136,13 @@ class CompiledGraph:
     def outputs(self) -> dict[str, TensorDesc]:
         """The outputs, by name (`output_0`, ...)."""
         return {name: tensor for name, (_, tensor) in self._wiring.outputs.items()}
+
+    def explain_plan(self) -> PlanReport:
+        """The sums of `CompiledOperator.explain_plan` over all nodes; the nodes' own reports are its `parts`, in the order of running."""
+        from dmlpy.devices.report import total
+
+        parts = (self._operators[index].explain_plan() for index in self._wiring.order)
+        return total(self.graph.name or self.graph.c_name, self.device.name, parts)
 
     def __call__(self, *, stream: Any = None, **tensors: Any) -> Any:
         """Runs once.

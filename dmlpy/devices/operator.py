@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,14 @@ from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, Memory
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
-from dmlpy.enums import FeatureLevel
+from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.markers import TensorField
 from dmlpy.naming import c_member
 from dmlpy.problems import BindError, Problem
 from dmlpy.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.report import PlanReport
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,9 @@ class Dispatch:
 
     It allocates nothing and does not synchronise, so it can be repeated and captured in a CUDA graph. It keeps the arrays that
     were bound alive, not the memory behind a `Buffer`. Its scratch is its own: one thread at a time.
+
+    On a GPU each call is an NVTX range with the name of the desc's struct (`DML_LSTM_OPERATOR_DESC`) for profilers; within that of a
+    stacked network each layer is one (`layer 0`), unless a CUDA graph replays them all at once.
     """
 
     def __init__(self, operator: CompiledOperator, bound: list[Bound], launch: Launch, keep: tuple[Any, ...]) -> None:
@@ -117,11 +123,13 @@ class CompiledOperator:
         desc: what was compiled.
         device: where it runs.
         feature_level: the cap that the desc was checked against.
+        flags: the execution flags.
     """
 
     desc: OperatorDesc
     device: Device
     feature_level: FeatureLevel
+    flags: ExecutionFlags
     _plan: Plan
 
     @cached_property
@@ -158,8 +166,22 @@ class CompiledOperator:
 
     @property
     def plan(self) -> str:
-        """Which kernels run and why, for people."""
-        return self._plan.describe()
+        """Which kernels run and why, and which execution flags they heed, for people."""
+        if not self.flags:
+            return self._plan.describe()
+        heeded = self.flags & self._plan.heeded_flags
+        ignored = self.flags ^ heeded
+        words = [str(heeded)] * bool(heeded) + [f"{ignored} (no effect here)"] * bool(ignored)
+        return f"{self._plan.describe()}\nflags: {', '.join(words)}"
+
+    def explain_plan(self) -> PlanReport:
+        """What one dispatch has to do and should cost: flops, bytes by kind, where recurrent weights lie, and a model's floor.
+
+        Floors and estimates are a model's, they are not measured. Only GPUs have one, for recurrent operators and batch normalization.
+        """
+        from dmlpy.devices.report import explain
+
+        return explain(self.desc, self.device, self._plan.cost())
 
     def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, **tensors: Any) -> Any:
         """Runs once.
@@ -201,7 +223,7 @@ class CompiledOperator:
         if problems:
             raise BindError(f"{self.name}.prepare", problems)
         memory = memory or self.device.allocate(self._plan.persistent_size, handle, f"packed constants of {self.name}")
-        self._plan.pack(_pointers(bound), memory.pointer)(handle)
+        self.device.dispatched(self._plan.pack(_pointers(bound), memory.pointer), f"{self.name} prepare")(handle)
         return PreparedOperator(self, memory)
 
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], temporary: Any = None, persistent: Any = None) -> Dispatch:
@@ -240,7 +262,8 @@ class CompiledOperator:
             raise BindError(f"{self.name}.bind", problems)
         memory = memory or self.device.allocate(needed, handle, f"scratch of {self.name}")
         launch = self._plan.bind(_pointers(bound), memory.pointer, None if ready is None else ready[0])
-        return Dispatch(self, bound, self.device.repeatable(self._plan, launch), (memory, persistent, temporary))
+        repeated = self.device.dispatched(self.device.repeatable(self._plan, launch), self.name)
+        return Dispatch(self, bound, repeated, (memory, persistent, temporary))
 
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
         handle = self.device.stream_handle(stream)
@@ -271,7 +294,8 @@ class CompiledOperator:
             view = self.device.view(results[field.name])
             bound.append(Bound(field.name, self._descs[field.name], True, view.pointer, view.owner))
         memory = self.device.allocate(needed, handle, f"scratch of {self.name}")
-        self._plan.bind(_pointers(bound), memory.pointer, None if persistent is None else persistent.pointer)(handle)
+        launch = self._plan.bind(_pointers(bound), memory.pointer, None if persistent is None else persistent.pointer)
+        self.device.dispatched(launch, self.name)(handle)
         for host, item in copied_back:
             data = np.frombuffer(self.device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
             host[...] = binding.strided(data, item.desc)
@@ -379,6 +403,10 @@ class PreparedOperator:
     @property
     def plan(self) -> str:
         return self.operator.plan
+
+    def explain_plan(self) -> PlanReport:
+        """As `CompiledOperator.explain_plan`: the packed constants change nothing."""
+        return self.operator.explain_plan()
 
     def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, **tensors: Any) -> Any:
         """Runs once; as `CompiledOperator.__call__`, without the constant inputs."""

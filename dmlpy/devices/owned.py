@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmlpy.descs import OperatorDesc
+from dmlpy.devices.cost import Cost
 from dmlpy.devices.device import Device
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.enums import TensorFlags
@@ -32,9 +33,13 @@ class OwningPlan(Plan):
         self.persistent_size = self._layout.size
         self.temporary_size = self.prepared_temporary_size = plan.temporary_size
         self.capturable = plan.capturable
+        self.heeded_flags = plan.heeded_flags
 
     def describe(self) -> str:
         return f"{self._plan.describe()}\nprepare copies {', '.join(self.constants)}"
+
+    def cost(self) -> Cost:
+        return self._plan.cost()
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         places = self._layout.pointers(persistent)

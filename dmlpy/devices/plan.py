@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.devices.cost import Cost
+from dmlpy.enums import ExecutionFlags
+
 Launch = Callable[[int], None]
 """Enqueues the work on a stream, given as an integer handle (0 is the default stream). Allocates nothing, waits for nothing."""
 
@@ -76,9 +79,16 @@ class Plan(ABC):
     capturable: bool = False
     """Whether a bound launch gains by being captured once and replayed (a CUDA graph)."""
 
+    heeded_flags: ExecutionFlags = ExecutionFlags.NONE
+    """Which of the execution flags that it was made with change what it does."""
+
     @abstractmethod
     def describe(self) -> str:
         """Which kernels run, in which order, and why this family was chosen; lines for people."""
+
+    def cost(self) -> Cost:
+        """What it moves and should take, as far as there is a model of the device."""
+        return Cost()
 
     @abstractmethod
     def pack(self, constants: Pointers, persistent: int) -> Launch:

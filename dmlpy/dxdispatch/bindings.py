@@ -12,7 +12,7 @@ from dmlpy.descs import OperatorDesc
 from dmlpy.devices.binding import Bound, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
 from dmlpy.dxdispatch.resources import Resource
-from dmlpy.enums import FeatureLevel, TensorFlags
+from dmlpy.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.graphs import Graph
 from dmlpy.markers import Slot
 from dmlpy.naming import c_member, c_path, did_you_mean, plural
@@ -58,10 +58,12 @@ class Dispatchable:
     Attributes:
         name: its name in the file.
         owned: resources for tensors flagged OWNED_BY_DML, by place (`input_tensor`, `input_tensors[0]`, a graph input's name).
+        flags: what it is compiled with.
     """
 
     name: str
     owned: Mapping[str, Range]
+    flags: ExecutionFlags
 
     @abstractmethod
     def bind_points(self) -> list[BindPoint]:

@@ -30,7 +30,7 @@ from dmlpy.dxdispatch.examine import examine
 from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, IMAGE_TYPES, SOURCE, Folders
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
-from dmlpy.enums import FeatureLevel
+from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.naming import did_you_mean
 from dmlpy.problems import DescError, Problem
 from dmlpy.structs import brief
@@ -40,7 +40,6 @@ OTHER_KINDS = {
     "onnx": "ONNX models are not run by dmlpy; ONNX Runtime runs them",
 }
 SERIALIZED_GRAPH = "dmlserializedgraph"
-EXECUTION_FLAGS = ("NONE", "ALLOW_HALF_PRECISION_COMPUTATION", "DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE")
 MAX_DIMENSIONS = 32
 """Of an array in a .npy file that every NumPy reads."""
 EntryT = TypeVar("EntryT", bound=Entry)
@@ -235,8 +234,8 @@ class _Loader:
             self.warn(place, [ignored(key, expected, "the struct's members stand inside desc") for key in surplus])
         if entry is None or examined.kind is None:
             return None
-        self._execution_flags(place, entry)
-        bare = OperatorDispatchable(name, {}, examined.kind, None if examined.problems else examined.desc)
+        flags = self._execution_flags(place, entry)
+        bare = OperatorDispatchable(name, {}, flags, examined.kind, None if examined.problems else examined.desc)
         owned, problems = resolve(bare, entry.bindings, resources, initialisation=True)
         self.report(place.below("bindings"), problems)
         return replace(bare, owned=owned)
@@ -245,7 +244,7 @@ class _Loader:
         entry = self.read(SerializedGraphEntry, place, data)
         if entry is None:
             return None
-        self._execution_flags(place, entry)
+        flags = self._execution_flags(place, entry)
         from dmlpy.graphs.serialized import load_serialized  # needs flatbuffers
 
         # The problems' paths are places in the graph: in the model they stand where the graph is named.
@@ -259,14 +258,16 @@ class _Loader:
         if problems := loaded.graph.check(self.level, strict=True, lenient=True):
             self.findings.append(graph_finding(named, problems, loaded.graph))
             return None
-        bare = GraphDispatchable(name, {}, loaded)
+        bare = GraphDispatchable(name, {}, flags, loaded)
         owned, wrong = resolve(bare, entry.bindings, resources, initialisation=True)
         self.report(place.below("bindings"), wrong)
         return replace(bare, owned=owned)
 
-    def _execution_flags(self, place: Place, entry: DispatchableEntry) -> None:
-        wrong = [flag for flag in entry.execution_flags if flag.removeprefix("DML_EXECUTION_FLAG_") not in EXECUTION_FLAGS]
-        self.report(place, [Problem("field.form", "executionFlags", brief(flag), f"one of {', '.join(EXECUTION_FLAGS)}") for flag in wrong])
+    def _execution_flags(self, place: Place, entry: DispatchableEntry) -> ExecutionFlags:
+        known, prefix = ExecutionFlags.spellings(), ExecutionFlags.prefix()
+        wrong = [flag for flag in entry.execution_flags if flag.removeprefix(prefix) not in known]
+        self.report(place, [Problem("field.form", "executionFlags", brief(flag), f"one of {', '.join(known)}") for flag in wrong])
+        return ExecutionFlags.parse([flag for flag in entry.execution_flags if flag not in wrong])
 
     def command(
         self, index: int, data: Any, resources: Mapping[str, Resource | None], dispatchables: Mapping[str, Dispatchable | None]

@@ -134,10 +134,10 @@ class _Run:
 
     def compile(self, dispatchable: Dispatchable) -> CompiledOperator | CompiledGraph:
         if isinstance(dispatchable, GraphDispatchable):
-            return compile_desc(dispatchable.graph, self.device, self.level)
+            return compile_desc(dispatchable.graph, self.device, self.level, dispatchable.flags)
         assert isinstance(dispatchable, OperatorDispatchable)
         assert dispatchable.desc is not None, "a model that loads has its descs"
-        return compile_desc(dispatchable.desc, self.device, self.level)
+        return compile_desc(dispatchable.desc, self.device, self.level, dispatchable.flags)
 
     def upload_all(self) -> None:
         self.device.require(sum(resource.size for resource in self.model.resources.values()), f"the resources of {self.model.path}")

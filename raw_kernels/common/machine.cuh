@@ -2,7 +2,7 @@
 //
 // The kernels include no header of CUDA's, so NVRTC needs no include path; and this file is the only one that the tests
 // replace when they execute the kernels on a CPU. What CUDA C++ itself gives without a header (threadIdx, blockIdx, __shared__,
-// __syncthreads, the float functions of the C library such as expm1f) is used directly.
+// __syncthreads, __syncwarp, the float functions of the C library such as expm1f) is used directly.
 #pragma once
 
 namespace machine {
@@ -57,6 +57,140 @@ template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
     extern __shared__ unsigned char dynamic_shared_memory[] __attribute__((aligned(16)));
     return reinterpret_cast<T*>(dynamic_shared_memory);
+}
+
+/// The value of the lane whose number differs in the bits of `mask`; for whole warps.
+__device__ __forceinline__ float shuffle_xor(float value, int mask) {
+    return __shfl_xor_sync(~0u, value, mask);
+}
+
+// ---- matrix products on tensor cores -------------------------------------------------------------------------------------------
+
+/// The nearest value that a TF32 product takes whole: 10 explicit bits of mantissa, ties away from zero. Compute capability 8.0 on.
+__device__ __forceinline__ float round_to_tf32(float value) {
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+    return __uint_as_float(bits);
+}
+
+/// sums += A B by the 32 lanes of a warp together, A of 16 rows, B of 8 columns, both of type T, sums float; `a`, `b` and `sums` are a
+/// lane's part. With g = lane / 4 and t = lane % 4:
+///   sums  (row g, columns 2t and 2t + 1), (row g + 8, columns 2t and 2t + 1)
+///   half, depth 16, two values a word, the first in the low bits:
+///         a  (g, 2t and 2t + 1), (g + 8, 2t ..), (g, 2t + 8 ..), (g + 8, 2t + 8 ..);   b  (2t and 2t + 1, g), (2t + 8 .., g)
+///   float, depth 8, of which only the bits of TF32 count, compute capability 8.0 on:
+///         a  (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4);   b  (t, g), (t + 4, g)
+template <class T>
+__device__ __forceinline__ void multiply_add(float (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2]);
+
+template <>
+__device__ __forceinline__ void multiply_add<half>(float (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    for (int k = 0; k < 2; ++k) {
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+            : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+            : "r"(a[2 * k]), "r"(a[2 * k + 1]), "r"(b[k]));
+    }
+#endif
+}
+
+template <>
+__device__ __forceinline__ void multiply_add<float>(float (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// ---- what blocks of one launch tell each other, through global memory ----------------------------------------------------------
+
+__device__ __forceinline__ unsigned long long global_address(void const* pointer) {
+    unsigned long long address;
+    asm("cvta.to.global.u64 %0, %1;" : "=l"(address) : "l"(pointer));
+    return address;
+}
+
+/// Makes what this thread wrote, and what it knows to be written, visible to whoever acquires the value.
+__device__ __forceinline__ void store_release(unsigned* address, unsigned value) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ unsigned load_acquire(unsigned const* address) {
+    unsigned value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(global_address(address)) : "memory");
+    return value;
+}
+
+/// What lies there, of late; it orders nothing.
+__device__ __forceinline__ unsigned load_relaxed(unsigned const* address) {
+    unsigned value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(global_address(address)) : "memory");
+    return value;
+}
+
+/// Writes for other blocks. It is for a later release to make that known: the store orders nothing.
+__device__ __forceinline__ void store_exchanged(unsigned* address, unsigned value) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_exchanged(float* address, float value) {
+    asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" : : "l"(global_address(address)), "f"(value) : "memory");
+}
+
+__device__ __forceinline__ void store_exchanged(half* address, half value) {
+    asm volatile("st.relaxed.gpu.global.b16 [%0], %1;" : : "l"(global_address(address)), "h"(value.bits) : "memory");
+}
+
+/// Reads what other blocks wrote, past this multiprocessor's own cache; after an acquire that makes it known. Aligned to all its words.
+__device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[1]) {
+    words[0] = load_relaxed(address);
+}
+
+__device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[2]) {
+    asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "l"(global_address(address))
+                 : "memory");
+}
+
+__device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(global_address(address))
+                 : "memory");
+}
+
+/// Lets other warps run for some tens of cycles.
+__device__ __forceinline__ void pause() {
+    asm volatile("nanosleep.u32 20;");
+}
+
+/// Ends the launch with an error.
+__device__ __forceinline__ void trap() {
+    asm volatile("trap;");
+}
+
+/// The value, of which the compiler does not know that it is the same each time: what is computed from it in a loop is computed there,
+/// and takes no registers between.
+__device__ __forceinline__ int opaque(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
+/// The bits of a value in a word, and back.
+__device__ __forceinline__ unsigned to_bits(float value) {
+    return __float_as_uint(value);
+}
+
+__device__ __forceinline__ unsigned to_bits(half value) {
+    return value.bits;
+}
+
+__device__ __forceinline__ float float_of_bits(unsigned bits) {
+    return __uint_as_float(bits);
 }
 
 }  // namespace machine

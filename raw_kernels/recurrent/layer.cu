@@ -1,6 +1,7 @@
 // RNN, GRU and LSTM over a sequence, forward in time, backward or both; the cells' equations are in common/cells.cuh.
 //
-// The products of all steps with the input, X W^T, are formed beforehand. What remains is sequential, and comes in two families:
+// The products of all steps with the input, X W^T, are formed beforehand. What remains is sequential, and comes in families, of which
+// this file has two; the third, `grid`, with R resident in many blocks, has a file of its own.
 //
 //   walk   One launch for the whole sequence. A block owns a slice of the batch in one direction and walks over time with
 //          R in shared memory; blocks do not depend on each other.
@@ -28,78 +29,7 @@
 #include "common/activations.cuh"
 #include "common/cells.cuh"
 #include "common/layer.cuh"
-
-/// What a gradient reads. Absent with null addresses.
-struct Reserve {
-    float* kept;    // [T][B][D][Cell::kept][H]
-    float* hidden;  // [D][T + 1][B][S]: slots of H
-    float* memory;  // [D][T + 1][B][H]: slots of C; null but for Lstm
-};
-
-/// What both families read and write of the operator. Absent tensors have no address.
-template <class T>
-struct Sequence : Layer {
-    float const* input_product;                  // [T][B][D][G H]
-    float const* bias;                           // [D][biases][H]
-    float const* peephole;                       // [D][3][H]: i, o, f
-    Strided<T const> hidden_init;                // [1][D][B][H]
-    Strided<T const> cell_mem_init;              // [1][D][B][H]
-    Strided<unsigned const> sequence_lengths;    // [1][1][1][B]; absent: all are T
-    Strided<T> output_sequence;                  // [T][D][B][H]
-    Strided<T> output_single;                    // [1][D][B][H]
-    Strided<T> output_cell_single;               // [1][D][B][H]
-    Strided<unsigned char const> step_mask;      // [1][1][T][B]: 0 for a step to skip; absent: none is; Training only
-    Reserve reserve;                             // Training only
-
-    /// How many steps a sample takes.
-    __device__ int length(int sample) const {
-        return length_of(sequence_lengths, seq_length, sample);
-    }
-
-    /// Where the values of one unit begin in an array [T][B][D][values][H]; value v is at [v * hidden_size].
-    __device__ long long step_offset(int values, int time, int sample, int direction, int unit) const {
-        return step_row(time, sample, direction) * values * hidden_size + unit;
-    }
-
-    /// Where the gates of one unit lie in `input_product`.
-    template <int gates>
-    __device__ float const* input_gates(int time, int sample, int direction, int unit) const {
-        return input_product + step_offset(gates, time, sample, direction, unit);
-    }
-
-    /// What the cell hands the values to keep to.
-    template <class Pass, class Cell>
-    __device__ Pass pass(int time, int sample, int direction, int unit) const {
-        if constexpr (is_same<Pass, Training>) {
-            bool const wanted = reserve.kept != nullptr;
-            return {wanted ? reserve.kept + step_offset(Cell::kept, time, sample, direction, unit) : nullptr, hidden_size};
-        } else {
-            return {};
-        }
-    }
-
-    /// Whether the mask has a sample skip a step.
-    template <class Pass>
-    __device__ bool skips(int time, int sample) const {
-        if constexpr (is_same<Pass, Training>) {
-            return step_mask.data != nullptr && step_mask.at(0, 0, time, sample) == 0;
-        } else {
-            return false;
-        }
-    }
-
-    /// Fills a slot of both states, H of H[t] being that of C[t]; nothing without a reserve.
-    template <class Cell>
-    __device__ void put_states(int slot, int direction, int sample, int unit, float hidden, float memory) const {
-        if (reserve.hidden != nullptr) {
-            long long const place = slot_row(slot, direction, sample) * hidden_size + unit;
-            reserve.hidden[place] = hidden;
-            if constexpr (Cell::has_memory) {
-                reserve.memory[place] = memory;
-            }
-        }
-    }
-};
+#include "common/sequence.cuh"
 
 // ---------------------------------------------------------------------------------------------------------------- walk
 

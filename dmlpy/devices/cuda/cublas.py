@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from dmlpy.devices.cuda.seam import Matrix
@@ -13,13 +14,13 @@ from dmlpy.problems import DeviceError
 # cublas_api.h and library_types.h
 _OP_N, _OP_T = 0, 1
 _REAL_TYPES = {"float32": 0, "float16": 2}
-_COMPUTE_32F = 68
+_COMPUTE_32F, _COMPUTE_32F_FAST_TF32 = 68, 77
 _DISALLOW_REDUCED_PRECISION_REDUCTION = 16
 _GEMM_DEFAULT = -1
 _STATUS_ALLOC_FAILED = 3
 
 _INT, _POINTER = ctypes.c_int, ctypes.c_void_p
-_SIGNATURES = {
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cublasCreate_v2": (ctypes.POINTER(_POINTER),),
     "cublasSetMathMode": (_POINTER, _INT),
     "cublasSetStream_v2": (_POINTER, _POINTER),
@@ -52,7 +53,7 @@ class Cublas:
             getattr(self._library, name).argtypes = types
         self._handle = _POINTER()
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
-        # Sums in float32 throughout, also where a product is split along k; never TF32.
+        # Sums in float32 throughout, also where a product is split along k; TF32 only where a product asks for it.
         self._call("cublasSetMathMode", self._handle, _DISALLOW_REDUCED_PRECISION_REDUCTION)
         self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
         self._workspaces: dict[int, tuple[int, int]] = {}
@@ -66,23 +67,30 @@ class Cublas:
             else:
                 self._workspaces.pop(stream, None)
 
-    def gemm(self, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool) -> None:
-        """C = A @ transpose(B), or C += ...; C row-major."""
+    def bind(self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool) -> Callable[[int], None]:
+        """C = A @ transpose(B), or C += ..., into a stream; C row-major. `tf32` allows TF32 for factors of float32."""
         # cuBLAS is column-major: a row-major matrix is its transpose there, and transpose(C) = B @ transpose(A).
         of_b, of_a = _OP_N if b.transposed else _OP_T, _OP_T if a.transposed else _OP_N
         operand = _REAL_TYPES[a.data_type.name]
+        compute = _COMPUTE_32F_FAST_TF32 if tf32 and operand == _REAL_TYPES["float32"] else _COMPUTE_32F
         beta = self._one if accumulate else self._zero
-        with self._lock:
-            self._call("cublasSetStream_v2", self._handle, stream)
-            workspace = self._workspaces.get(stream)
-            if workspace is not None:
-                self._call("cublasSetWorkspace_v2", self._handle, *workspace)  # cublasSetStream has just forgotten it
-            self._call(
-                "cublasGemmEx",
-                *(self._handle, of_b, of_a, b.rows, a.rows, a.columns, ctypes.addressof(self._one)),
-                *(b.pointer, operand, b.row_stride, a.pointer, operand, a.row_stride, ctypes.addressof(beta)),
-                *(c.pointer, _REAL_TYPES[c.data_type.name], c.row_stride, _COMPUTE_32F, _GEMM_DEFAULT),
-            )
+        values = (
+            *(self._handle.value, of_b, of_a, b.rows, a.rows, a.columns, ctypes.addressof(self._one)),
+            *(b.pointer, operand, b.row_stride, a.pointer, operand, a.row_stride, ctypes.addressof(beta)),
+            *(c.pointer, _REAL_TYPES[c.data_type.name], c.row_stride, compute, _GEMM_DEFAULT),
+        )
+        # Converted once: for so many arguments that takes as long as the call itself.
+        arguments = [kind(value) for kind, value in zip(_SIGNATURES["cublasGemmEx"], values, strict=True)]
+
+        def multiply(stream: int) -> None:
+            with self._lock:
+                self._call("cublasSetStream_v2", self._handle, stream)
+                workspace = self._workspaces.get(stream)
+                if workspace is not None:
+                    self._call("cublasSetWorkspace_v2", self._handle, *workspace)  # cublasSetStream has just forgotten it
+                self._call("cublasGemmEx", *arguments)
+
+        return multiply
 
     def _call(self, name: str, *arguments: Any) -> None:
         status = getattr(self._library, name)(*arguments)

@@ -66,6 +66,27 @@ class _Stream:
         return 0, self.ptr
 
 
+class _Use:
+    """A device as the thread's current one, and afterwards the one before."""
+
+    __slots__ = ("_before", "_device", "_runtime")
+
+    def __init__(self, runtime: Any, device: int) -> None:
+        self._runtime, self._device = runtime, device
+
+    def __enter__(self) -> None:
+        runtime = self._runtime
+        try:
+            self._before = runtime.getDevice()
+            runtime.setDevice(self._device)  # also if it is: in a fresh thread this binds the context, without which the driver fails
+        except Exception as error:
+            raise _device_error("use", error) from error
+
+    def __exit__(self, *error: object) -> None:
+        if self._before != self._device:
+            self._runtime.setDevice(self._before)
+
+
 @dataclass(frozen=True)
 class CupyMemory:
     """A block of CuPy's memory pool; it goes back there with this object."""
@@ -136,6 +157,7 @@ class CupySeam:
         runtime = self._runtime
         properties = runtime.getDeviceProperties(device)
         name = properties["name"]
+        memory_khz = runtime.deviceGetAttribute(runtime.cudaDevAttrMemoryClockRate, device)
         return Limits(
             name=name.decode() if isinstance(name, bytes) else str(name),
             compute_capability=10 * int(properties["major"]) + int(properties["minor"]),
@@ -144,6 +166,9 @@ class CupySeam:
             total_memory=int(properties["totalGlobalMem"]),
             driver_version=int(runtime.driverGetVersion()),
             runtime_version=int(runtime.runtimeGetVersion()),
+            clock_hz=1e3 * runtime.deviceGetAttribute(runtime.cudaDevAttrClockRate, device),
+            memory_rate=2e3 * memory_khz * runtime.deviceGetAttribute(runtime.cudaDevAttrGlobalMemoryBusWidth, device) / 8,
+            l2_bytes=int(runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device)),
         )
 
     @_translated
@@ -153,18 +178,7 @@ class CupySeam:
             return int(free) + int(self._cupy.get_default_memory_pool().free_bytes())
 
     def use(self, device: int) -> AbstractContextManager[None]:
-        return self._use(device)
-
-    @contextmanager
-    def _use(self, device: int) -> Iterator[None]:
-        runtime = self._runtime
-        before = runtime.getDevice()
-        runtime.setDevice(device)  # also if it is: in a fresh thread this binds the context, without which the driver's functions fail
-        try:
-            yield
-        finally:
-            if before != device:
-                runtime.setDevice(before)
+        return _Use(self._runtime, device)
 
     # kernels
 
@@ -220,7 +234,6 @@ class CupySeam:
         with self.use(function.device):
             return int(self._driver.occupancyMaxActiveBlocksPerMultiprocessor(function.launcher.ptr, threads, shared_bytes))
 
-    @_translated
     def launch(
         self,
         function: CupyFunction,
@@ -231,26 +244,65 @@ class CupySeam:
         stream: int,
         cooperative: bool = False,
     ) -> None:
+        self.bind_launch(function, grid, threads, shared_bytes, argument, cooperative)(stream)
+
+    @_translated
+    def bind_launch(
+        self,
+        function: CupyFunction,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        argument: Array,
+        cooperative: bool = False,
+    ) -> Callable[[int], None]:
+        # The driver's own calls: CuPy's look at every argument each time, and shrink a cooperative grid that is too large.
         if cooperative:
-            # CuPy would shrink a one-dimensional grid with a mere warning, and the kernel would wait for blocks that never run.
             multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, function.device)
             resident = self.occupancy(function, threads, shared_bytes) * multiprocessors
             if grid[0] * grid[1] * grid[2] > resident:
                 raise DeviceError(f"a cooperative grid of {grid} blocks, of which {resident} fit at a time")
-        with self.use(function.device):
-            function.launcher(grid, (threads, 1, 1), (argument,), shared_bytes, _Stream(stream), cooperative)
+        call = self._driver.launchCooperativeKernel if cooperative else self._driver.launchKernel
+        fixed = (function.launcher.ptr, *grid, threads, 1, 1, shared_bytes)
+        parameters = np.array([argument.ctypes.data], np.uintp)
+        pointers = (parameters.ctypes.data,) if cooperative else (parameters.ctypes.data, 0)
+
+        def launch(stream: int, kept: Any = (function, argument, parameters)) -> None:  # what the pointers point into lives as long
+            try:
+                call(*fixed, stream, *pointers)
+            except Exception as error:
+                raise _device_error("launch", error) from error
+
+        return launch
 
     def _blas(self, device: int) -> Cublas:
-        """The device's cuBLAS; the device is current."""
-        with self._lock:
+        """The device's cuBLAS."""
+        found = self._cublas.get(device)
+        if found is not None:
+            return found
+        with self._lock, self.use(device):
             if device not in self._cublas:
                 self._cublas[device] = Cublas()
             return self._cublas[device]
 
+    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
+        self.bind_gemm(device, a, b, c, accumulate, tf32)(stream)
+
     @_translated
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False) -> None:
-        with self.use(device):
-            self._blas(device).gemm(a, b, c, stream, accumulate)
+    def bind_gemm(
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False
+    ) -> Callable[[int], None]:
+        product = self._blas(device).bind(a, b, c, accumulate, tf32)
+
+        def multiply(stream: int) -> None:
+            try:
+                product(stream)
+            except DeviceError:
+                raise
+            except Exception as error:
+                raise _device_error("gemm", error) from error
+
+        return multiply
 
     # memory
 
@@ -357,8 +409,7 @@ class CupySeam:
 
     @_translated
     def launch_graph(self, graph: CupyGraph, stream: int) -> None:
-        with self.use(graph.device):
-            graph.graph.launch(_Stream(stream))
+        self._runtime.graphLaunch(graph.graph.graphExec, stream)
 
     @_translated
     def record_event(self, stream: int) -> Any:
@@ -370,6 +421,22 @@ class CupySeam:
     def elapsed_ms(self, start: Any, end: Any) -> float:
         end.synchronize()
         return float(self._cupy.cuda.get_elapsed_time(start, end))
+
+    # profiling
+
+    @functools.cached_property
+    def _ranges(self) -> tuple[Callable[[str], object], Callable[[], object]]:
+        """NVTX's functions; they do nothing where CuPy was built without it."""
+        nvtx: Any = getattr(self._cupy.cuda, "nvtx", None)
+        if getattr(nvtx, "available", False):
+            return nvtx.RangePush, nvtx.RangePop
+        return lambda name: None, lambda: None
+
+    def push_range(self, name: str) -> None:
+        self._ranges[0](name)
+
+    def pop_range(self) -> None:
+        self._ranges[1]()
 
 
 _is_a_seam: type[Seam] = CupySeam

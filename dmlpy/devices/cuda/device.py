@@ -12,15 +12,15 @@ from dmlpy import arrays
 from dmlpy.arrays import ArrayView
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices.cuda.activation.plan import activation_plan
-from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.normalization.plan import normalization_plan
 from dmlpy.devices.cuda.recurrent.block_cell import block_cell_plan
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
-from dmlpy.devices.cuda.recurrent.gradient import gradient_plan
-from dmlpy.devices.cuda.recurrent.layer import recurrent_plan
+from dmlpy.devices.cuda.recurrent.families import check_family, gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.device import Device, Memory, show_bytes
 from dmlpy.devices.plan import Launch, Plan
+from dmlpy.enums import ExecutionFlags
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
@@ -41,29 +41,35 @@ class CudaDevice(Device):
     Args:
         seam: the CUDA implementation.
         ordinal: the GPU's index.
+        family: the family of kernels for every recurrent desc, `walk`, `grid` or `step`, to test or measure one; None leaves the choice
+            to the estimates of `recurrent.families`. A desc that it cannot take raises DeviceError.
     """
 
     memory_kind = "cuda"
 
-    def __init__(self, seam: Seam, ordinal: int = 0) -> None:
+    def __init__(self, seam: Seam, ordinal: int = 0, family: str | None = None) -> None:
+        check_family(family)
         self.name = f"cuda:{ordinal}"
         self.ordinal = ordinal
         self.seam = seam
         self.limits = seam.limits(ordinal)
         self.library = KernelLibrary(seam, ordinal)
+        self.family = family
 
-    def plan(self, desc: OperatorDesc) -> Plan | None:
+    def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
+        # Tensor cores before those of compute capability 8.0 know no TF32.
+        tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= 80
         if isinstance(desc, ActivationDesc):
             return activation_plan(desc, self.library)
         if isinstance(desc, NormalizationDesc | FusedBatchNormDesc):
             return normalization_plan(desc.geometry, self.library)
         if isinstance(desc, CudnnRNNDesc):
-            return NetworkPlan(desc, self.library)
+            return NetworkPlan(desc, self.library, tf32, self.family)
         if isinstance(desc, GRUBlockDesc):
-            return block_cell_plan(desc, self.library)
+            return block_cell_plan(desc, self.library, tf32)
         if isinstance(desc, RecurrentGradDesc):  # a RecurrentDesc too
-            return gradient_plan(desc, self.library)
-        return recurrent_plan(desc, self.library) if isinstance(desc, RecurrentDesc) else None
+            return gradient_plan(desc, self.library, tf32, self.family)
+        return recurrent_plan(desc, self.library, tf32, self.family) if isinstance(desc, RecurrentDesc) else None
 
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:
@@ -134,6 +140,15 @@ class CudaDevice(Device):
                 return self.seam.elapsed_ms(start, self.seam.record_event(stream))
 
         return stop
+
+    def dispatched(self, launch: Launch, name: str) -> Launch:
+        seam, ordinal = self.seam, self.ordinal
+
+        def dispatch(stream: int) -> None:
+            with seam.use(ordinal):
+                launch(stream)
+
+        return in_range(seam, name, dispatch)
 
     def repeatable(self, plan: Plan, launch: Launch) -> Launch:
         if not plan.capturable:

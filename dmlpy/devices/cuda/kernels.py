@@ -18,6 +18,7 @@ import numpy as np
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.plan import Launch
+from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc
 
 Struct = np.ndarray[Any, np.dtype[np.void]]
@@ -59,6 +60,7 @@ class Kernel:
         parameters: the struct that it takes by value.
         parameter_struct: the struct's C++ name.
         dynamic_shared: whether launches ask for dynamic shared memory.
+        lowest_capability: the oldest devices that have what it uses, as in `Limits.compute_capability`.
     """
 
     file: str
@@ -66,6 +68,7 @@ class Kernel:
     parameters: np.dtype[Any]
     parameter_struct: str
     dynamic_shared: bool = False
+    lowest_capability: int = 75
 
 
 class KernelLibrary:
@@ -90,7 +93,7 @@ class KernelLibrary:
         """The loaded kernel, as the seam's launches take it.
 
         Raises:
-            DeviceError: it cannot be compiled or loaded.
+            DeviceError: it cannot be compiled or loaded, or the device is too old for it.
         """
         function = self._functions.get(kernel)
         if function is not None:
@@ -102,15 +105,15 @@ class KernelLibrary:
                 self._functions[kernel] = self.seam.load(self.device, image, symbol, shared_bytes)
             return self._functions[kernel]
 
-    def launch(self, kernel: Kernel, grid: Sequence[int], threads: int, argument: Struct, shared_bytes: int = 0) -> Launch:
-        """One launch of a kernel with everything but the stream; a grid of fewer than three axes is one block deep in the others."""
-        seam, function = self.seam, self.function(kernel)
+    def launch(
+        self, kernel: Kernel, grid: Sequence[int], threads: int, argument: Struct, shared_bytes: int = 0, cooperative: bool = False
+    ) -> Launch:
+        """One launch of a kernel with everything but the stream; a grid of fewer than three axes is one block deep in the others.
+
+        The blocks of a `cooperative` launch run at the same time, so that they may wait for each other.
+        """
         width, height, depth = (*grid, 1, 1)[:3]
-
-        def launch(stream: int) -> None:
-            seam.launch(function, (width, height, depth), threads, shared_bytes, argument, stream)
-
-        return launch
+        return self.seam.bind_launch(self.function(kernel), (width, height, depth), threads, shared_bytes, argument, cooperative)
 
     def launch_elements(self, kernel: Kernel, count: int, argument: Struct) -> Launch:
         """A launch of a kernel whose threads take elements in turn, whatever the size of the grid."""
@@ -123,6 +126,9 @@ class KernelLibrary:
     def _image(self, kernel: Kernel) -> tuple[bytes, str]:
         source = sources.read(kernel.file)
         architecture = self.limits.compute_capability
+        if architecture < kernel.lowest_capability:
+            lowest = kernel.lowest_capability / 10
+            raise DeviceError(f"{kernel.entry} needs compute capability {lowest}, the device has {architecture / 10}")
         identity = (source, kernel.entry, str(architecture), self.seam.name, self.seam.compiler_version())
         store = _ImageStore.open()
         key = hashlib.sha256("\0".join(identity).encode()).hexdigest()
@@ -133,6 +139,19 @@ class KernelLibrary:
         if store is not None:
             store.write(key, image, symbol)
         return image, symbol
+
+
+def in_range(seam: Seam, name: str, launch: Launch) -> Launch:
+    """A launch as a range that profilers show by name, failed or not."""
+
+    def ranged(stream: int) -> None:
+        seam.push_range(name)
+        try:
+            launch(stream)
+        finally:
+            seam.pop_range()
+
+    return ranged
 
 
 ELEMENT_THREADS = 256

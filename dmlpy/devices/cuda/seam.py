@@ -27,6 +27,11 @@ class Limits:
     total_memory: int
     driver_version: int
     runtime_version: int
+    clock_hz: float = 0.0
+    """Of the multiprocessors, at most. This one and those below: 0 where the device does not tell."""
+    memory_rate: float = 0.0
+    """Bytes a second that the memory moves at most."""
+    l2_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,11 @@ class Memory(Protocol):
 
 
 class Seam(Protocol):
-    """Every call acts on the device of the given ordinal. Failures of the machine are raised as `DeviceError`."""
+    """Every call acts on the device of the given ordinal. Failures of the machine are raised as `DeviceError`.
+
+    What takes a stream and no ordinal acts on the device that `use` made current, and so do launches of functions, products and graphs:
+    whoever issues several makes their device current once.
+    """
 
     name: str
 
@@ -107,11 +116,32 @@ class Seam(Protocol):
     ) -> None:
         """Launches with one argument, a struct passed by value: `argument` is an array of one element of its dtype."""
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False) -> None:
+    def bind_launch(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        argument: np.ndarray[Any, Any],
+        cooperative: bool = False,
+    ) -> Callable[[int], None]:
+        """`launch` with everything but the stream, for work that is repeated; it reads the argument's value each time.
+
+        Raises:
+            DeviceError: of a cooperative grid not all blocks fit the device at a time.
+        """
+
+    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
         """C = A @ transpose(B), or C += ... with `accumulate`; a and b of one type (float32 or float16), c float32.
 
-        Sums are kept in float32, never in TF32. a is [m, k], b is [n, k], c is [m, n]; a and b may be transposed in memory, c may not.
+        a is [m, k], b is [n, k], c is [m, n]; a and b may be transposed in memory, c may not. Sums are kept in float32. Only with `tf32`
+        may factors of float32 be rounded to TF32, which has 10 bits of mantissa; float16 has no more, and is never rounded.
         """
+
+    def bind_gemm(
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False
+    ) -> Callable[[int], None]:
+        """`gemm` with everything but the stream."""
 
     # memory
     def allocate(self, device: int, size: int, stream: int) -> Memory: ...
@@ -140,6 +170,14 @@ class Seam(Protocol):
         """Runs `issue` on a capturing stream of the seam's own and returns the instantiated graph."""
 
     def launch_graph(self, graph: Any, stream: int) -> None: ...
+
+    # profiling
+    def push_range(self, name: str) -> None:
+        """Begins a range of the calling thread that profilers show by name (NVTX). Ranges nest, and cost next to nothing without one."""
+
+    def pop_range(self) -> None:
+        """Ends the range that was begun last."""
+
     def record_event(self, stream: int) -> Any: ...
     def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two recorded events; waits for the second."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import FLOAT, MOST_ROWS, copy, copy_kernel, gemm, row_stride
+from dmlpy.devices.cuda.recurrent.common import FLOAT, MOST_ROWS, arithmetic, copy, copy_kernel, gemm, heeded_flags, row_stride
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockDesc
@@ -82,17 +82,20 @@ class GRUBlockPlan(PlanWithoutConstants):
     Args:
         desc: a checked desc.
         library: the device's kernels.
+        tf32: whether factors of float32 matrix products may be rounded to TF32.
 
     Raises:
         DeviceError: a size is beyond what the device's matrix products count, or a kernel cannot be compiled.
     """
 
-    def __init__(self, desc: GRUBlockDesc, library: KernelLibrary) -> None:
+    def __init__(self, desc: GRUBlockDesc, library: KernelLibrary, tf32: bool = False) -> None:
         known = desc.sizes()
         self._library = library
         self._batch, self._inputs, self._units = (known[name] for name in ("batch_size", "input_size", "cell_size"))
         self._tensors = {name: _of_four_dimensions(tensor) for name, tensor in desc.tensors().items()}
         self._type = self._tensors["x"].data_type.numpy
+        self._tf32 = tf32 and bool(self._products()) and self._operand_type == FLOAT
+        self.heeded_flags = heeded_flags(self._tf32)
         if max(self._batch, self._inputs + self._units, 2 * self._units) > MOST_ROWS:
             sizes = f"B = {self._batch}, I + H = {self._inputs + self._units}, 2H = {2 * self._units}"
             raise DeviceError(f"matrices of {sizes} rows or columns: at most {MOST_ROWS} of each")
@@ -142,7 +145,7 @@ class GRUBlockPlan(PlanWithoutConstants):
     def describe(self) -> str:
         return "\n".join(
             [
-                f"CUDA, {self._library.limits.name}, {self._type} storage, float32 arithmetic",
+                f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32)}",
                 *(f"{name}: copied to packed {self._operand_type} by each launch" for name in self._copied),
                 *self._products(),
                 f"kernels: {', '.join(block_kernel(name, self._type).entry for name in self._kernels())}",
@@ -229,8 +232,8 @@ class GRUBlockCellPlan(GRUBlockPlan):
         gate_sums = Matrix(scratch["gate_sums"] + gates.start * FLOAT.itemsize, batch, width, 2 * units, FLOAT)
         kept = {name: scratch.get(name, 0) for name in ("reset_state", "update")}
         work = [
-            gemm(self._library, x, weight("w_ru", of_x, gates), gate_sums),
-            gemm(self._library, h_prev, weight("w_ru", of_h, gates), gate_sums, accumulate=True),
+            gemm(self._library, x, weight("w_ru", of_x, gates), gate_sums, tf32=self._tf32),
+            gemm(self._library, h_prev, weight("w_ru", of_h, gates), gate_sums, accumulate=True, tf32=self._tf32),
             self._kernel("gates", units, tensors, sums=scratch["gate_sums"], **kept),
         ]
         if not self._needs("c", "h"):
@@ -240,8 +243,8 @@ class GRUBlockCellPlan(GRUBlockPlan):
         sums = Matrix(scratch["candidate_sums"], batch, units, units, FLOAT)
         return [
             *work,
-            gemm(self._library, x, weight("w_c", of_x, columns), sums),
-            gemm(self._library, reset_state, weight("w_c", of_h, columns), sums, accumulate=True),
+            gemm(self._library, x, weight("w_c", of_x, columns), sums, tf32=self._tf32),
+            gemm(self._library, reset_state, weight("w_c", of_h, columns), sums, accumulate=True, tf32=self._tf32),
             self._kernel("candidate", units, tensors, sums=sums.pointer, update=kept["update"]),
         ]
 
@@ -298,7 +301,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
             left = Matrix(sums, self._batch, count, count, FLOAT)
             right = self._operand(name, tensors, scratch, columns, slice(0, count))
             result = Matrix(product + columns.start * FLOAT.itemsize, self._batch, columns.stop - columns.start, width, FLOAT)
-            return gemm(self._library, left, right, result, accumulate)
+            return gemm(self._library, left, right, result, accumulate, tf32=self._tf32)
 
         work = [self._kernel("candidate_gradient", units, tensors, candidate_sums=candidate_sums, gate_sums=gate_sums)]
         if self._needs_gates:
@@ -316,10 +319,11 @@ def _of_four_dimensions(tensor: TensorDesc) -> TensorDesc:
     return tensor.replace(sizes=(1,) * missing + tensor.sizes, strides=(0,) * missing + tensor.element_strides)
 
 
-def block_cell_plan(desc: GRUBlockDesc, library: KernelLibrary) -> GRUBlockPlan:
+def block_cell_plan(desc: GRUBlockDesc, library: KernelLibrary, tf32: bool = False) -> GRUBlockPlan:
     """The plan for a checked desc.
 
     Raises:
         DeviceError: as for `GRUBlockPlan`.
     """
-    return GRUBlockCellPlan(desc, library) if isinstance(desc, GRUBlockCellDesc) else GRUBlockCellGradPlan(desc, library)
+    kind = GRUBlockCellPlan if isinstance(desc, GRUBlockCellDesc) else GRUBlockCellGradPlan
+    return kind(desc, library, tf32)

@@ -10,10 +10,12 @@ import numpy as np
 
 from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
+from dmlpy.devices.cuda.recurrent.model import Work
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch
-from dmlpy.enums import RecurrentDirection
+from dmlpy.enums import ExecutionFlags, RecurrentDirection
 from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc
@@ -42,6 +44,11 @@ LAYER = (
 )
 """The fields of `Layer` of raw_kernels/common/layer.cuh, which each `Sequence` begins with."""
 
+
+class NotResidentError(DeviceError):
+    """The blocks of a cooperative launch do not fit the multiprocessors together."""
+
+
 MOST_ROWS = 2**31 - 1
 """Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
 
@@ -67,9 +74,37 @@ def pack_bias_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel("pack.cu", f"pack_bias<{scalar}>", PACK_BIAS, f"PackBiasParameters<{scalar}>")
 
 
+def arithmetic(tf32: bool) -> str:
+    """In which arithmetic a plan computes, for `describe`."""
+    return "float32 arithmetic, matrix products of TF32" if tf32 else "float32 arithmetic"
+
+
+def heeded_flags(tf32: bool) -> ExecutionFlags:
+    """The execution flags that make a difference to a plan."""
+    return ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if tf32 else ExecutionFlags.NONE
+
+
 def storage_type(desc: RecurrentDesc) -> np.dtype[Any]:
     """The element type of all of the desc's tensors but the lengths."""
-    return desc.tensors()["input_tensor"].data_type.numpy
+    return desc.input_tensor.data_type.numpy
+
+
+def work_of(desc: RecurrentDesc) -> Work:
+    """What the recurrence of a checked desc asks for, in the arithmetic of its tensors' type."""
+    sizes, cell, backward = desc.geometry, desc.cell, isinstance(desc, RecurrentGradDesc)
+    return Work(
+        gates=sizes.gates,
+        hidden=sizes.hidden_size,
+        inputs=sizes.input_size,
+        batch=sizes.batch_size,
+        steps=sizes.seq_length,
+        directions=sizes.num_directions,
+        arithmetic="float" if storage_type(desc) == FLOAT else "half",
+        training="reserve_tensor" in desc.tensors() and not backward,
+        resets_first=cell.resets_first,
+        backward=backward,
+        projected=sizes.state_size if cell.projection else None,
+    )
 
 
 def cell_type(cell: RecurrentCell) -> str:
@@ -163,11 +198,6 @@ def scale(
     return library.launch_elements(scale_kernel(data_type), prod(sizes), argument)
 
 
-def gemm(library: KernelLibrary, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False) -> Launch:
+def gemm(library: KernelLibrary, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, *, tf32: bool) -> Launch:
     """A matrix product: see `Seam.gemm`."""
-    seam, device = library.seam, library.device
-
-    def launch(stream: int) -> None:
-        seam.gemm(device, a, b, c, stream, accumulate)
-
-    return launch
+    return library.seam.bind_gemm(library.device, a, b, c, accumulate, tf32)

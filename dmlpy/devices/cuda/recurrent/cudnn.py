@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.gradient import gradient_plan
+from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, in_range, scalar_type, strided, struct
+from dmlpy.devices.cuda.recurrent.common import arithmetic, heeded_flags
+from dmlpy.devices.cuda.recurrent.families import gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, recurrent_plan
+from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -65,29 +67,35 @@ class NetworkPlan(PlanWithoutConstants):
     Args:
         desc: a checked desc.
         library: the device's kernels.
+        tf32: whether factors of float32 matrix products may be rounded to TF32.
+        family: the family of every layer; None leaves the choice to `families`.
 
     Raises:
         DeviceError: a size is beyond what the device's matrix products count, or a kernel cannot be compiled.
     """
 
-    def __init__(self, desc: CudnnRNNDesc, library: KernelLibrary) -> None:
+    def __init__(self, desc: CudnnRNNDesc, library: KernelLibrary, tf32: bool = False, family: str | None = None) -> None:
         self._desc = desc
         self._library = library
         self._tensors = desc.tensors()
         self._type = desc.input.data_type.numpy
         self._known = desc.sizes()
         self._stack = stack_of(desc)
-        self._plans = [self._layer_plan(layer) for layer in self._stack.layers]
+        self._plans = [self._layer_plan(layer, tf32, family) for layer in self._stack.layers]
+        self._tf32 = any(plan.heeded_flags for plan in self._plans)
+        self.heeded_flags = heeded_flags(self._tf32)
         self._shared = Layout([(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in self._stack.scratch.items()], ALIGNMENT)
         self._layouts = [_layer_layout(layer, plan) for layer, plan in zip(self._stack.layers, self._plans, strict=True)]
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
-        self.capturable = len(self._plans) * self._known["seq_length"] <= MOST_CAPTURED_STEPS
+        self.capturable = sum(plan.steps_apart for plan in self._plans) <= MOST_CAPTURED_STEPS
         for kernel in self.kernels():
             library.function(kernel)
 
-    def _layer_plan(self, layer: Layer) -> RecurrentPlan | RecurrentGradientPlan:
-        desc = layer.desc
-        return gradient_plan(desc, self._library) if isinstance(desc, RecurrentGradDesc) else recurrent_plan(desc, self._library)
+    def _layer_plan(self, layer: Layer, tf32: bool, family: str | None) -> RecurrentPlan | RecurrentGradientPlan:
+        desc, library = layer.desc, self._library
+        if isinstance(desc, RecurrentGradDesc):
+            return gradient_plan(desc, library, tf32, family)
+        return recurrent_plan(desc, library, tf32, family)
 
     def kernels(self) -> list[Kernel]:
         """Every kernel that this plan launches beside those of its layers."""
@@ -105,18 +113,22 @@ class NetworkPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         count = f"{len(self._plans)} layer(s), one after the other, in the same scratch of {self.temporary_size} bytes"
-        lines = [f"CUDA, {self._library.limits.name}, {self._type} storage, float32 arithmetic; {count}"]
+        lines = [f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32)}; {count}"]
         for layer, plan in zip(self._stack.layers, self._plans, strict=True):
             lines.append(f"layer {layer.number}:")
             lines += [f"    {line}" for line in (*layer.describe(), *plan.describe().splitlines())]
         return "\n".join(lines)
+
+    def cost(self) -> Cost:
+        return Cost(layers=tuple(plan.cost() for plan in self._plans))
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         memory = {name: (pointer, self._tensors[name].data_type.numpy.itemsize) for name, pointer in tensors.items()}
         memory |= _memory(self._shared, temporary)
         work = self._prologue(memory)
         for layer, plan, layout in zip(self._stack.layers, self._plans, self._layouts, strict=True):
-            work += self._layer(layer, plan, memory | _memory(layout, temporary + self._shared.size))
+            of_layer = in_order(self._layer(layer, plan, memory | _memory(layout, temporary + self._shared.size)))
+            work.append(in_range(self._library.seam, f"layer {layer.number}", of_layer))
         return in_order(work)
 
     # work

@@ -1,6 +1,6 @@
-"""The gradients of RNN, LSTM and GRU on CUDA: a walk against time in one of two families, then a product over all steps for each result.
+"""The gradients of RNN, LSTM and GRU on CUDA: a walk against time in one of the families, then a product over all steps for each result.
 
-`gradient_plan` chooses the family; raw_kernels/recurrent/gradient.cu says what each kernel does, `gradient_results` what follows the walk.
+`families` chooses the family; raw_kernels/recurrent/gradient.cu says what each kernel does, `gradient_results` what follows the walk.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary
-from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, storage_type
+from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
+from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm, storage_type
 from dmlpy.devices.cuda.recurrent.gradient_kernels import STEP, WALK, gradient_kernel, walk_kernel
 from dmlpy.devices.cuda.recurrent.gradient_results import Places, RecurrentGradientPlan, Table
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
-from dmlpy.devices.cuda.recurrent.walk import WalkShape, choose_walk
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.recurrent.walk import WalkShape
 from dmlpy.devices.plan import Launch
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
@@ -29,9 +28,9 @@ class WalkGradientPlan(RecurrentGradientPlan):
 
     capturable = True
 
-    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, shape: WalkShape, reason: str) -> None:
+    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, shape: WalkShape, reason: str, tf32: bool = False) -> None:
         self._shape = shape
-        super().__init__(desc, library, reason)
+        super().__init__(desc, library, reason, tf32)
 
     @property
     def _kernel(self) -> Kernel:
@@ -54,9 +53,10 @@ class WalkGradientPlan(RecurrentGradientPlan):
 class StepGradientPlan(RecurrentGradientPlan):
     """A launch of `step` and a matrix product for each step; more for a GRU that resets first, and for a projection."""
 
-    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str) -> None:
-        super().__init__(desc, library, reason)
-        self.capturable = self._sizes.seq_length <= MOST_CAPTURED_STEPS
+    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
+        super().__init__(desc, library, reason, tf32)
+        self.steps_apart = self._sizes.seq_length
+        self.capturable = self.steps_apart <= MOST_CAPTURED_STEPS
 
     @property
     def _factors(self) -> list[str]:
@@ -118,25 +118,22 @@ class StepGradientPlan(RecurrentGradientPlan):
 
     def _walk(self, places: Places) -> list[Launch]:
         sizes, cell, library = self._sizes, self._cell, self._library
-        seam, device = library.seam, library.device
-        first = np.zeros(1, STEP)
-        first["sequence"] = self._sequence(places)
+        argument = np.zeros(1, STEP)
+        argument["sequence"] = self._sequence(places)
         for name in ("state_dropout", "hidden_init_gradient", "cell_mem_init_gradient"):
-            first[name] = self._field(name, places)
+            argument[name] = self._field(name, places)
         for name in ("hidden_gradient", "memory_gradient", "products", "reset_product", "state_gradients", "projected_gradient"):
-            first[name] = places.scratch.get(name, 0)
-        first["num_products"] = self._num_products
+            argument[name] = places.scratch.get(name, 0)
+        argument["num_products"] = self._num_products
 
-        def function(name: str, *types: str) -> Any:
-            return library.function(gradient_kernel(name, self._type, *types))
+        def launch_of(name: str, size: int, *types: str) -> Launch:
+            count = sizes.num_directions * sizes.batch_size * size
+            return library.launch_elements(gradient_kernel(name, self._type, *types), count, argument)
 
-        step = function("step", *self._types)
-        reset = function("reset", *self._types) if cell.resets_first else None
-        collect = function("collect") if cell.projection else None
-        finish = function("finish") if self._finishes else None
-        walks, batch = sizes.num_directions, sizes.batch_size
-        grid = (library.element_blocks(walks * batch * sizes.hidden_size), 1, 1)
-        state_grid = (library.element_blocks(walks * batch * sizes.state_size), 1, 1)
+        step = launch_of("step", sizes.hidden_size, *self._types)
+        reset = launch_of("reset", sizes.hidden_size, *self._types) if cell.resets_first else None
+        collect = launch_of("collect", sizes.state_size) if cell.projection else None
+        finish = launch_of("finish", sizes.hidden_size) if self._finishes else None
         last_needed = sizes.seq_length if "hidden_init_gradient_tensor" in self._tensors else sizes.seq_length - 1
         products = [
             (
@@ -148,25 +145,22 @@ class StepGradientPlan(RecurrentGradientPlan):
         ]
 
         def launch(stream: int) -> None:
-            argument = first.copy()  # a launch takes its argument's value, so all steps share one
-
-            def multiply(several: list[tuple[Matrix, Matrix, Matrix]]) -> None:
-                for left, right, product in several:
-                    seam.gemm(device, left, right, product, stream)
-
             for index, (projections, reset_products, early_products) in enumerate(products):
-                argument["step"] = index
+                argument["step"] = index  # a launch takes its argument's value, so all steps share one
                 if collect is not None:
-                    seam.launch(collect, state_grid, ELEMENT_THREADS, 0, argument, stream)
-                    multiply(projections)
-                seam.launch(step, grid, ELEMENT_THREADS, 0, argument, stream)
+                    collect(stream)
+                    for product in projections:
+                        product(stream)
+                step(stream)
                 if reset is not None:
-                    multiply(reset_products)
-                    seam.launch(reset, grid, ELEMENT_THREADS, 0, argument, stream)
-                multiply(early_products)
+                    for product in reset_products:
+                        product(stream)
+                    reset(stream)
+                for product in early_products:
+                    product(stream)
             if finish is not None:
                 argument["step"] = sizes.seq_length
-                seam.launch(finish, grid, ELEMENT_THREADS, 0, argument, stream)
+                finish(stream)
 
         return [launch]
 
@@ -175,7 +169,7 @@ class StepGradientPlan(RecurrentGradientPlan):
         backward = backward_walks(self._desc)[direction]
         return (index if backward else self._sizes.seq_length - 1 - index) * self._sizes.batch_size
 
-    def _products(self, places: Places, index: int) -> list[tuple[Matrix, Matrix, Matrix]]:
+    def _products(self, places: Places, index: int) -> list[Launch]:
         """d_sums R of all gates but a last one that resets first: in one, or by gate where states are dropped."""
         sizes, count = self._sizes, self._num_products
         batch, hidden, entries = sizes.batch_size, sizes.hidden_size, sizes.state_size
@@ -186,10 +180,11 @@ class StepGradientPlan(RecurrentGradientPlan):
         for run in self._runs([(number * gates, gates) for number in range(count)], of_input=False):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, gates * hidden)
             right = recurrence.transposed(run.row * hidden, gates * hidden, 0, entries)
-            found.append((left, right, result.block((run.direction * count + run.gate // gates) * batch, batch, 0, entries)))
+            product = result.block((run.direction * count + run.gate // gates) * batch, batch, 0, entries)
+            found.append(gemm(self._library, left, right, product, tf32=self._tf32))
         return found
 
-    def _reset_products(self, places: Places, index: int) -> list[tuple[Matrix, Matrix, Matrix]]:
+    def _reset_products(self, places: Places, index: int) -> list[Launch]:
         """d_h Rh, where it waits for the reset gate."""
         sizes = self._sizes
         batch, hidden = sizes.batch_size, sizes.hidden_size
@@ -199,26 +194,29 @@ class StepGradientPlan(RecurrentGradientPlan):
         for run in self._runs([(sizes.gates - 1, 1)], of_input=False):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, hidden)
             right = recurrence.transposed(run.row * hidden, hidden, 0, hidden)
-            found.append((left, right, result.block(run.direction * batch, batch, 0, hidden)))
+            product = result.block(run.direction * batch, batch, 0, hidden)
+            found.append(gemm(self._library, left, right, product, tf32=self._tf32))
         return found
 
-    def _projections(self, places: Places, index: int) -> list[tuple[Matrix, Matrix, Matrix]]:
+    def _projections(self, places: Places, index: int) -> list[Launch]:
         """d_H[t] times the projection."""
         sizes = self._sizes
         batch, hidden, entries = sizes.batch_size, sizes.hidden_size, sizes.state_size
         gradients = Table(places.scratch["state_gradients"], sizes.num_directions * entries)
         projection, result = self._table("projection_tensor", places), Table(places.scratch["projected_gradient"], hidden)
         return [
-            (
+            gemm(
+                self._library,
                 gradients.block(self._time_rows(index, direction), batch, direction * entries, entries),
                 projection.transposed(direction * entries, entries, 0, hidden),
                 result.block(direction * batch, batch, 0, hidden),
+                tf32=self._tf32,
             )
             for direction in range(sizes.num_directions)
         ]
 
 
-# the choice
+# what a walk takes
 
 
 def walk_shared_bytes(desc: RecurrentGradDesc, samples: int) -> int:
@@ -227,19 +225,3 @@ def walk_shared_bytes(desc: RecurrentGradDesc, samples: int) -> int:
     padded = -(-sizes.hidden_size // 4) * 4
     recurrence = sizes.gates * padded * sizes.hidden_size * storage_type(desc).itemsize
     return 2 * samples * sizes.gates * padded * FLOAT.itemsize + recurrence
-
-
-def gradient_plan(desc: RecurrentGradDesc, library: KernelLibrary) -> RecurrentGradientPlan:
-    """The plan for a checked desc.
-
-    | family | launches of the walk | taken where |
-    |---|---|---|
-    | walk | 1 | R and the gradients of one sample fit a block's shared memory, H is at most `MOST_WALK_THREADS`, and there is neither a |
-    | | | projection nor state dropout |
-    | step | 2 for each step; for a GRU that resets first, and with a projection, 4 | elsewhere |
-    """
-    for name in ("projection_tensor", "state_dropout_tensor"):
-        if name in desc.tensors():
-            return StepGradientPlan(desc, library, f"family step: there is a {name}")
-    shape, reason = choose_walk(desc, library.limits, SLICES, lambda samples: walk_shared_bytes(desc, samples))
-    return StepGradientPlan(desc, library, reason) if shape is None else WalkGradientPlan(desc, library, shape, reason)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, KernelLibrary, Struct, strided
+from dmlpy.devices.cuda.machine import Arithmetic, Machine
 from dmlpy.devices.cuda.recurrent.common import (
     FLOAT,
     activations_type,
+    arithmetic,
     backward_walks,
     cell_type,
     check_rows,
@@ -25,8 +28,10 @@ from dmlpy.devices.cuda.recurrent.common import (
     copy_kernel,
     fill_layer,
     gemm,
+    heeded_flags,
     row_stride,
     storage_type,
+    work_of,
 )
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     FIND_UNMASKED,
@@ -40,6 +45,7 @@ from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     gradient_kernel,
     operand_kernel,
 )
+from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
@@ -91,24 +97,33 @@ class Places(NamedTuple):
 
 
 class RecurrentGradientPlan(PlanWithoutConstants):
-    """What both families share: all but the walk itself.
+    """What the families share: all but the walk itself.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
         reason: why this family was chosen, for `describe`.
+        tf32: whether factors of float32 matrix products may be rounded to TF32.
 
     Raises:
         DeviceError: a size is beyond what the device's matrix products count, or a kernel cannot be compiled.
     """
 
-    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str) -> None:
+    estimate: Estimate | None = None
+    """What the model says of the walk; set by `families`."""
+
+    steps_apart = 0
+    """Steps that are launched by themselves; none where one launch is for the whole sequence."""
+
+    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         self._desc = desc
         self._library = library
         self._reason = reason
         self._sizes = sizes = desc.geometry
         self._tensors = desc.tensors()
         self._type = storage_type(desc)
+        self._tf32 = tf32  # whatever the storage, products are of float32
+        self.heeded_flags = heeded_flags(tf32)
         self._cell = desc.cell
         last = sizes.num_directions - 1
         self._types = (cell_type(desc.cell), *(activations_type(desc.activations_of(direction)) for direction in (0, last)))
@@ -146,7 +161,7 @@ class RecurrentGradientPlan(PlanWithoutConstants):
         sizes, wanted = self._sizes, self._tensors
         gate_rows = sizes.num_directions * sizes.gates * sizes.hidden_size
         lines = [
-            f"CUDA, {self._library.limits.name}, {self._type} storage, float32 arithmetic; {self._reason}",
+            f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32)}; {self._reason}",
             *([f"copied to float32 matrices first: {', '.join(self._copied)}"] if self._copied else []),
             *self._describe_walk(),
         ]
@@ -164,6 +179,31 @@ class RecurrentGradientPlan(PlanWithoutConstants):
             if name in wanted:
                 lines.append(f"{name}: sum_rows and sum_chunks<{sums}>, {self._chunks} chunk(s) of {self._chunk_rows} rows")
         return "\n".join([*lines, f"scratch: {self.temporary_size} bytes"])
+
+    def cost(self) -> Cost:
+        if self.estimate is None:
+            return Cost()
+        work, machine, sizes = work_of(self._desc), Machine.of(self._library.limits), self._sizes
+        if self._tf32 and work.arithmetic == "float":
+            work = replace(work, arithmetic="tf32")
+        gate_rows = sizes.num_directions * sizes.gates * sizes.hidden_size
+        products = {
+            "input_gradient_tensor": (self._rows, sizes.input_size, gate_rows),
+            "weight_gradient_tensor": (gate_rows, sizes.input_size, self._rows),
+            "recurrence_gradient_tensor": (gate_rows, sizes.state_size, self._rows),
+            "projection_gradient_tensor": (sizes.num_directions * sizes.state_size, sizes.hidden_size, self._rows),
+        }
+        wanted = [product for name, product in products.items() if name in self._tensors]
+        arithmetic: Arithmetic = "tf32" if self._tf32 else "float"
+        products_us = sum(product_us(machine, arithmetic, *product) for product in wanted)
+        readers = sum(name in self._tensors for name in (*tuple(products)[:3], *_SUMS))
+        gradients = self._rows * sizes.num_directions * self._gradient_rows * sizes.hidden_size * FLOAT.itemsize
+        traffic = {"gate gradients": (1 + readers) * gradients}
+        if self.estimate.family == "step":
+            early = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 1
+            sums = (early + self._cell.resets_first) * sizes.state_size + self._cell.projection * sizes.hidden_size
+            traffic["products of steps"] = 2 * self._rows * sizes.num_directions * sums * FLOAT.itemsize
+        return cost_of(self.estimate, work, machine, products_us, traffic)
 
     @abstractmethod
     def _describe_walk(self) -> list[str]:
@@ -323,7 +363,8 @@ class RecurrentGradientPlan(PlanWithoutConstants):
         for number, run in enumerate(self._input_runs()):
             left = gradients.block(0, rows, run.column * hidden, run.gates * hidden)
             right = weights.transposed(run.row * hidden, run.gates * hidden, 0, columns)
-            work.append(gemm(self._library, left, right, product.block(0, rows, 0, columns), accumulate=number > 0 and not drops))
+            accumulate = number > 0 and not drops
+            work.append(gemm(self._library, left, right, product.block(0, rows, 0, columns), accumulate, tf32=self._tf32))
             if drops:
                 argument = np.zeros(1, SUM_PRODUCTS)
                 argument["product"], argument["sum"] = product.pointer, result.pointer
@@ -346,7 +387,8 @@ class RecurrentGradientPlan(PlanWithoutConstants):
                 work.append(self._operand(self._type, self._field("input", places), multiplier, columns, values.pointer, places))
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             right = values.transposed(0, rows, 0, columns)
-            work.append(gemm(self._library, left, right, result.block(run.row * hidden, run.gates * hidden, 0, columns)))
+            product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
+            work.append(gemm(self._library, left, right, product, tf32=self._tf32))
         return [*work, *self._unpack(name, places)]
 
     def _recurrence_gradient(self, places: Places) -> list[Launch]:
@@ -372,7 +414,7 @@ class RecurrentGradientPlan(PlanWithoutConstants):
                 states = slots
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
-            work.append(gemm(self._library, left, states.transposed(0, rows, 0, columns), product))
+            work.append(gemm(self._library, left, states.transposed(0, rows, 0, columns), product, tf32=self._tf32))
         return [*work, *self._unpack(name, places)]
 
     def _projection_gradient(self, places: Places) -> list[Launch]:
@@ -386,9 +428,8 @@ class RecurrentGradientPlan(PlanWithoutConstants):
         for direction in range(sizes.num_directions):
             work.append(self._rebuild(direction, strided(None, None), places))
             left = gradients.transposed(0, rows, direction * entries, entries)
-            work.append(
-                gemm(self._library, left, cells.transposed(0, rows, 0, hidden), result.block(direction * entries, entries, 0, hidden))
-            )
+            product = result.block(direction * entries, entries, 0, hidden)
+            work.append(gemm(self._library, left, cells.transposed(0, rows, 0, hidden), product, tf32=self._tf32))
         return [*work, *self._unpack(name, places)]
 
     def _states_before(self, places: Places, direction: int) -> Table:

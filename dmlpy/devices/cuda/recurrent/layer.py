@@ -1,36 +1,43 @@
-"""RNN, LSTM and GRU on CUDA, and their training forms: the input product of all steps first, then the recurrence in one of two families.
+"""RNN, LSTM and GRU on CUDA, and their training forms: the input product of all steps first, then the recurrence in one of the families.
 
-`recurrent_plan` chooses the family; raw_kernels/recurrent/layer.cu says what each one does.
+`families` chooses the family; raw_kernels/recurrent/layer.cu says what each one does.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
+from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
+from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.recurrent.common import (
     FLOAT,
     LAYER,
     PACK_BIAS,
     activations_type,
+    arithmetic,
     cell_type,
     check_rows,
     copy,
     copy_kernel,
     fill_layer,
     gemm,
+    heeded_flags,
     pack_bias_kernel,
     row_stride,
     scale,
     scale_kernel,
     storage_type,
+    work_of,
 )
+from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
-from dmlpy.devices.cuda.recurrent.walk import WalkShape, choose_walk
+from dmlpy.devices.cuda.recurrent.walk import WalkShape
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import ReserveDesc
@@ -111,18 +118,25 @@ class _Places(NamedTuple):
 
 
 class RecurrentPlan(Plan):
-    """What both families share: packed constants, scratch, and the product of the input with its weights.
+    """What the families share: packed constants, scratch, and the product of the input with its weights.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
         reason: why this family was chosen, for `describe`.
+        tf32: whether factors of float32 matrix products may be rounded to TF32.
 
     Raises:
         DeviceError: a size is beyond what the device's matrix products count, or a kernel cannot be compiled.
     """
 
-    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str) -> None:
+    estimate: Estimate | None = None
+    """What the model says of the recurrence; set by `families`."""
+
+    steps_apart = 0
+    """Steps that are launched by themselves; none where one launch is for the whole sequence."""
+
+    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         self._desc = desc
         self._library = library
         self._reason = reason
@@ -130,6 +144,8 @@ class RecurrentPlan(Plan):
         self._cell = desc.cell
         self._tensors = desc.tensors()
         self._type = storage_type(desc)
+        self._tf32 = tf32 and self._type == FLOAT
+        self.heeded_flags = heeded_flags(self._tf32)
         check_rows(desc, sizes.gates)
         run: Pass = "Training" if _TRAINING & self._tensors.keys() else "Inference"
         forward, backward = (activations_type(desc.activations_of(direction)) for direction in (0, sizes.num_directions - 1))
@@ -169,7 +185,7 @@ class RecurrentPlan(Plan):
             reading = "copied first: its rows do not form a matrix" if self._input_stride is None else "read in place"
             product += f" by all {sizes.num_directions * sizes.gates * sizes.hidden_size} gate rows; input {reading}"
         lines = [
-            f"CUDA, {self._library.limits.name}, {self._type} storage, float32 arithmetic; {self._reason}",
+            f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32)}; {self._reason}",
             f"pack: {', '.join(self.constants)} (once with prepare, else on every dispatch)",
             f"input product: {product}",
             *self._describe_recurrence(),
@@ -185,6 +201,18 @@ class RecurrentPlan(Plan):
     def _describe_recurrence(self) -> list[str]:
         """What follows the input product, for `describe`."""
 
+    def cost(self) -> Cost:
+        if self.estimate is None:
+            return Cost()
+        work, machine = work_of(self._desc), Machine.of(self._library.limits)
+        if self._tf32:
+            work = replace(work, arithmetic="tf32")
+        rows, columns = work.steps * work.batch, work.directions * work.gates * work.hidden
+        moved = 2 * rows * columns * FLOAT.itemsize  # written and read
+        traffic = {"input product": moved, "products of steps": moved if self.estimate.family == "step" else 0}
+        product = product_us(machine, work.arithmetic, rows, columns, work.inputs, work.itemsize)
+        return cost_of(self.estimate, work, machine, product, traffic)
+
     # memory
 
     def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
@@ -193,7 +221,7 @@ class RecurrentPlan(Plan):
         bias_rows = sizes.num_directions * (sizes.gates + self._cell.resets_last)
         arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [
             ("weight", (gate_rows, sizes.input_size), self._type),
-            ("recurrence", (gate_rows, sizes.state_size), self._type),
+            *self._recurrence_arrays(),
         ]
         if "bias_tensor" in self._tensors:
             arrays.append(("bias", (bias_rows, sizes.hidden_size), FLOAT))
@@ -202,6 +230,11 @@ class RecurrentPlan(Plan):
         if self._cell.projection:
             arrays.append(("projection", (sizes.num_directions * sizes.state_size, sizes.hidden_size), self._type))
         return arrays
+
+    def _recurrence_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        """The packed form of R."""
+        sizes = self._sizes
+        return [("recurrence", (sizes.num_directions * sizes.gates * sizes.hidden_size, sizes.state_size), self._type)]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes = self._sizes
@@ -219,10 +252,7 @@ class RecurrentPlan(Plan):
         return in_order(self._pack(constants, self._packed.pointers(persistent)))
 
     def _pack(self, constants: Pointers, packed: Mapping[str, int]) -> list[Launch]:
-        work = [
-            self._copy("weight_tensor", constants, packed["weight"], self._type),
-            self._copy("recurrence_tensor", constants, packed["recurrence"], self._type),
-        ]
+        work = [self._copy("weight_tensor", constants, packed["weight"], self._type), *self._pack_recurrence(constants, packed)]
         if "bias_tensor" in self._tensors:
             argument = np.zeros(1, PACK_BIAS)
             argument["bias"] = strided(self._tensors["bias_tensor"], constants["bias_tensor"])
@@ -237,6 +267,9 @@ class RecurrentPlan(Plan):
         if self._cell.projection:
             work.append(self._copy("projection_tensor", constants, packed["projection"], self._type))
         return work
+
+    def _pack_recurrence(self, constants: Pointers, packed: Mapping[str, int]) -> list[Launch]:
+        return [self._copy("recurrence_tensor", constants, packed["recurrence"], self._type)]
 
     def _copy(self, name: str, tensors: Pointers, destination: int, data_type: np.dtype[Any]) -> Launch:
         """A packed copy of a bound tensor."""
@@ -272,7 +305,7 @@ class RecurrentPlan(Plan):
                 work.append(self._copy("input_tensor", tensors, pointer, self._type))
             left = Matrix(pointer, rows, sizes.input_size, stride, self._type)
             right = Matrix(weight, columns, sizes.input_size, sizes.input_size, self._type)
-            return [*work, gemm(library, left, right, Matrix(place, rows, columns, columns, FLOAT))]
+            return [*work, gemm(library, left, right, Matrix(place, rows, columns, columns, FLOAT), tf32=self._tf32)]
         work = []
         left = Matrix(places.scratch["input"], rows, sizes.input_size, sizes.input_size, self._type)
         for gate in range(sizes.num_directions * sizes.gates):
@@ -281,7 +314,8 @@ class RecurrentPlan(Plan):
             right = Matrix(
                 weight + first * sizes.input_size * self._type.itemsize, sizes.hidden_size, sizes.input_size, sizes.input_size, self._type
             )
-            work.append(gemm(library, left, right, Matrix(place + first * FLOAT.itemsize, rows, sizes.hidden_size, columns, FLOAT)))
+            product = Matrix(place + first * FLOAT.itemsize, rows, sizes.hidden_size, columns, FLOAT)
+            work.append(gemm(library, left, right, product, tf32=self._tf32))
         return work
 
     def _scaled_input(self, tensors: Pointers, direction: int, gate: int, destination: int) -> Launch:
@@ -310,9 +344,9 @@ class RecurrentPlan(Plan):
 class WalkPlan(RecurrentPlan):
     """One launch of `walk` for the whole sequence, of this shape."""
 
-    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, shape: WalkShape, reason: str) -> None:
+    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, shape: WalkShape, reason: str, tf32: bool = False) -> None:
         self._shape = shape
-        super().__init__(desc, library, reason)
+        super().__init__(desc, library, reason, tf32)
 
     @property
     def _kernel(self) -> Kernel:
@@ -336,10 +370,11 @@ class WalkPlan(RecurrentPlan):
 class StepPlan(RecurrentPlan):
     """A matrix product and a launch of `step` for each step; twice that for a GRU that resets before the product, or a projection."""
 
-    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str) -> None:
+    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         self._drops_state = "state_dropout_tensor" in desc.tensors()
-        super().__init__(desc, library, reason)
-        self.capturable = self._sizes.seq_length <= MOST_CAPTURED_STEPS
+        super().__init__(desc, library, reason, tf32)
+        self.steps_apart = self._sizes.seq_length
+        self.capturable = self.steps_apart <= MOST_CAPTURED_STEPS
 
     @property
     def _step_kernel(self) -> Kernel:
@@ -402,51 +437,48 @@ class StepPlan(RecurrentPlan):
         places = self._places(tensors, temporary, persistent)
         sizes, scratch, library = self._sizes, places.scratch, self._library
         starts_at_zero = "hidden_init_tensor" not in self._tensors
-        first = np.zeros(1, STEP)
-        first["sequence"] = self._sequence(tensors, places)
-        first["state_dropout"] = strided(self._tensors.get("state_dropout_tensor"), tensors.get("state_dropout_tensor"))
+        first_product = 0 if starts_at_zero else scratch["product"]
+        argument = np.zeros(1, STEP)
+        argument["sequence"] = self._sequence(tensors, places)
+        argument["state_dropout"] = strided(self._tensors.get("state_dropout_tensor"), tensors.get("state_dropout_tensor"))
         for name in ("hidden", "memory", "shown", "projected", "late_operand"):
-            first[name] = scratch.get(name, 0)
-        first["operand"] = scratch.get("operand", scratch["hidden"])
-        first["product"] = 0 if starts_at_zero else scratch["product"]
-        first["state_size"] = sizes.state_size
-        first["operands"] = self._first_gates
+            argument[name] = scratch.get(name, 0)
+        argument["operand"] = scratch.get("operand", scratch["hidden"])
+        argument["state_size"] = sizes.state_size
+        argument["operands"] = self._first_gates
         prologue = [*places.prologue, *self._input_product(tensors, places)]
         if not starts_at_zero:
-            prologue.append(self._first_operand(tensors, int(first["operand"][0])))
+            prologue.append(self._first_operand(tensors, int(argument["operand"][0])))
 
         products = self._state_products(places)
         late_products = self._late_products(places)
-        step = library.function(self._step_kernel)
-        reset = library.function(self._reset_kernel) if self._cell.resets_first else None
-        project = library.function(project_kernel(self._type)) if self._cell.projection else None
         units = sizes.num_directions * sizes.batch_size * sizes.hidden_size
         entries = sizes.num_directions * sizes.batch_size * sizes.state_size
-        grid, project_grid = ((library.element_blocks(count), 1, 1) for count in (units, entries))
-        seam, keeps = library.seam, "reserve_tensor" in self._tensors
+        step = library.launch_elements(self._step_kernel, units, argument)
+        reset = library.launch_elements(self._reset_kernel, units, argument) if self._cell.resets_first else None
+        project = library.launch_elements(project_kernel(self._type), entries, argument) if self._cell.projection else None
+        keeps = "reserve_tensor" in self._tensors
 
         def launch(stream: int) -> None:
             for part in prologue:
                 part(stream)
-            argument = first.copy()  # a launch takes its argument's value, so all steps share one
             for index in range(sizes.seq_length):
-                if index:
-                    argument["step"] = index
-                    argument["product"] = scratch["product"]
+                argument["step"] = index  # a launch takes its argument's value, so all steps share one
+                argument["product"] = scratch["product"] if index else first_product
                 multiplies = index or not starts_at_zero  # there is no product with a state of zero, but its reset is kept
                 if multiplies:
                     for product in products:
                         product(stream)
                 if reset is not None and (multiplies or keeps):
-                    seam.launch(reset, grid, ELEMENT_THREADS, 0, argument, stream)
+                    reset(stream)
                     if multiplies:
                         for product in late_products:
                             product(stream)
-                seam.launch(step, grid, ELEMENT_THREADS, 0, argument, stream)
+                step(stream)
                 if project is not None:
                     for product in late_products:
                         product(stream)
-                    seam.launch(project, project_grid, ELEMENT_THREADS, 0, argument, stream)
+                    project(stream)
 
         return launch
 
@@ -492,6 +524,7 @@ class StepPlan(RecurrentPlan):
                         Matrix(left, sizes.batch_size, sizes.hidden_size, sizes.hidden_size, self._type),
                         Matrix(right, sizes.state_size, sizes.hidden_size, sizes.hidden_size, self._type),
                         Matrix(projected, sizes.batch_size, sizes.state_size, sizes.state_size, FLOAT),
+                        tf32=self._tf32,
                     )
                 )
         return work
@@ -507,10 +540,11 @@ class StepPlan(RecurrentPlan):
             Matrix(operand, batch, state, state, self._type),
             Matrix(right, count * hidden, state, state, self._type),
             Matrix(product, batch, count * hidden, gate_rows, FLOAT),
+            tf32=self._tf32,
         )
 
 
-# the choice
+# what a walk takes
 
 
 def walk_shared_bytes(desc: RecurrentDesc, samples: int) -> int:
@@ -520,20 +554,3 @@ def walk_shared_bytes(desc: RecurrentDesc, samples: int) -> int:
     states = 3 if desc.cell.resets_first else 2
     recurrence = sizes.gates * sizes.hidden_size * padded * storage_type(desc).itemsize
     return states * samples * padded * FLOAT.itemsize + recurrence
-
-
-def recurrent_plan(desc: RecurrentDesc, library: KernelLibrary) -> RecurrentPlan:
-    """The plan for a checked desc of a layer or of its training form.
-
-    | family | launches for each sequence | taken where |
-    |---|---|---|
-    | walk | 1 | R and the states of one sample fit a block's shared memory, H is at most `MOST_WALK_THREADS`, and h[t-1] meets R as it is |
-    | step | 2 for each step, 4 for a GRU that resets before the product or with a projection | elsewhere |
-
-    h[t-1] does not meet R as it is where states have dropout or a projection. Reserves, step masks and dropout of inputs fit either family.
-    """
-    for name, what in (("state_dropout_tensor", "dropout of states"), ("projection_tensor", "a projection")):
-        if name in desc.tensors():
-            return StepPlan(desc, library, f"family step: {what} takes products of its own in each step")
-    shape, reason = choose_walk(desc, library.limits, SLICES, lambda samples: walk_shared_bytes(desc, samples))
-    return StepPlan(desc, library, reason) if shape is None else WalkPlan(desc, library, shape, reason)

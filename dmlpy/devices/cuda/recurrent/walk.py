@@ -28,6 +28,11 @@ class WalkShape(NamedTuple):
     threads: int
     shared_bytes: int
 
+    def summary(self) -> str:
+        """In a few words."""
+        width, height = self.grid
+        return f"R in each of {width} x {height} blocks with {self.samples} sample(s), {self.shared_bytes} bytes of shared memory"
+
     def describe(self, kernel: Kernel) -> str:
         width, height = self.grid
         return f"{kernel.entry}: {width} x {height} blocks of {self.threads} threads, {self.shared_bytes} bytes of shared memory, once"
@@ -39,13 +44,8 @@ def walk_shape(desc: RecurrentDesc, samples: int, shared_bytes: int) -> WalkShap
     return WalkShape(samples, (-(-sizes.batch_size // samples), sizes.num_directions), -(-sizes.hidden_size // 32) * 32, shared_bytes)
 
 
-def choose_walk(
-    desc: RecurrentDesc, limits: Limits, slices: Sequence[int], shared_bytes: Callable[[int], int]
-) -> tuple[WalkShape | None, str]:
-    """The walk that suits the sizes and the device, None if there is none; and the reason, for people.
-
-    A block takes the smallest slice of the batch that keeps all blocks resident at once, one on each multiprocessor; beyond that the
-    largest that fits.
+def walk_shapes(desc: RecurrentDesc, limits: Limits, slices: Sequence[int], shared_bytes: Callable[[int], int]) -> list[WalkShape] | str:
+    """The walks that fit the device, or why there is none.
 
     Args:
         desc: a checked desc.
@@ -56,9 +56,7 @@ def choose_walk(
     available, hidden_size = limits.shared_memory_per_block, desc.geometry.hidden_size
     fitting = [shape for samples in slices if (shape := walk_shape(desc, samples, shared_bytes(samples))).shared_bytes <= available]
     if not fitting:
-        return None, f"family step: R needs {shared_bytes(slices[0])} bytes of shared memory, a block has {available}"
+        return f"R needs {shared_bytes(slices[0])} bytes of shared memory, a block has {available}"
     if hidden_size > MOST_WALK_THREADS:
-        return None, f"family step: hidden_size {hidden_size} is above {MOST_WALK_THREADS}, the threads of a block"
-    shape = next((shape for shape in fitting if shape.grid[0] * shape.grid[1] <= limits.multiprocessors), fitting[-1])
-    used = f"{shape.shared_bytes} of {available} bytes with {shape.samples} sample(s) a block"
-    return shape, f"family walk: R fits shared memory ({used})"
+        return f"hidden_size {hidden_size} is above {MOST_WALK_THREADS}, the threads of a block"
+    return fitting

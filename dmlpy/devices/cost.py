@@ -1,0 +1,31 @@
+"""`Cost`: what a plan tells of its own cost, beside what its desc tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plan moves and keeps, and the times that a model of the device gives. Times are in microseconds, of one dispatch.
+
+    Attributes:
+        family: of kernels, where there are several.
+        traffic: bytes that are read or written beside the desc's tensors, by kind.
+        residency: bytes of what is read in every step, by the place where it lies meanwhile.
+        floor_us: the least that any kernel could take; None without a model.
+        floor_step_us: of one step.
+        estimate_us: what the chosen kernels should take.
+        estimate_step_us: of one step.
+        layers: those of a network, whose sums the times are.
+    """
+
+    family: str | None = None
+    traffic: Mapping[str, int] = field(default_factory=dict)
+    residency: Mapping[str, int] = field(default_factory=dict)
+    floor_us: float | None = None
+    floor_step_us: float | None = None
+    estimate_us: float | None = None
+    estimate_step_us: float | None = None
+    layers: tuple[Cost, ...] = ()

@@ -1,0 +1,160 @@
+"""`Machine`: a GPU as plain figures, from which `recurrent.model` and others tell what work should cost.
+
+Nothing here was measured but where a line says so, and nothing asks a GPU. Cycles are of the multiprocessors' clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dmlpy.devices.cuda.seam import Limits
+
+Arithmetic = Literal["half", "tf32", "float"]
+"""Of a matrix product: FLOAT16 operands, FLOAT32 rounded to TF32, or FLOAT32 itself. Sums are float32."""
+
+FMA_SHARE = 0.8
+"""Of the nominal float32 rate that a loop of multiplications reaches. Model."""
+GEMM_SHARE = 0.6
+"""Of the nominal rate of tensor cores that a large matrix product reaches. Model."""
+
+
+CAPTURED_LAUNCH_US = 1.3
+"""A kernel in a CUDA graph. Reported for an H100."""
+LAUNCH_US = 3.0
+"""A kernel launched by itself after another. Model."""
+MEMORY_SHARE = 0.9
+"""Of the rate of the memory's pins that a copy reaches. Model: 4.3 of an H200's 4.8 TB/s."""
+L2_SHARE = 2 / 3
+"""Of the L2 cache that holds what was read last. Model: 40 of an H200's 60 MB."""
+
+
+@dataclass(frozen=True)
+class _Generation:
+    """What the compute capability tells: nominal rates in flop for each cycle and multiprocessor, from NVIDIA's data sheets.
+
+    Attributes:
+        clock_hz: under load.
+        half: of mma.sync with FLOAT16 operands and float32 sums.
+        tf32: of the same with TF32 operands; 0 where there is none.
+        fma: of float32.
+        mma_share: what mma.sync reaches of `half` and `tf32`.
+        memory: bytes a second of the GPU's memory.
+        l2_cycles: of a load from the L2 cache.
+        l2_bytes: its size.
+        shared_rate: bytes a cycle from shared memory.
+    """
+
+    clock_hz: float
+    half: int
+    tf32: int
+    fma: int
+    mma_share: float
+    memory: float
+    l2_cycles: int
+    l2_bytes: float
+    shared_rate: int = 128
+
+
+_GENERATIONS = {
+    # T4. 1.59 GHz, 65 and 8.1 TFLOP/s; L2 and shared memory: Jia et al., arXiv 1903.07486; memory: 0.85 of 320 GB/s (model).
+    75: _Generation(1.59e9, 1024, 0, 128, 0.9, 0.27e12, 188, 4e6, shared_rate=64),
+    # A100. 1.41 GHz, 312, 156 and 19.5 TFLOP/s; memory: 0.9 of 1555 GB/s (model); L2: near and far half (model).
+    80: _Generation(1.41e9, 2048, 1024, 128, 0.9, 1.4e12, 270, 40e6),
+    # GeForce 3090. 1.70 GHz, 71, 35.6 and 35.6 TFLOP/s; memory: 0.9 of 936 GB/s (model); L2: model.
+    86: _Generation(1.70e9, 512, 256, 256, 0.9, 0.84e12, 240, 6e6),
+    # GeForce 4090. 2.52 GHz, 165, 82.6 and 82.6 TFLOP/s; memory: 0.9 of 1008 GB/s (model); L2: model.
+    89: _Generation(2.52e9, 512, 256, 256, 0.9, 0.91e12, 270, 72e6),
+    # H200. 1.98 GHz, memory 4.3 TB/s and L2 60 MB were read on one; 989, 494 and 67 TFLOP/s; mma.sync's share, L2 near 258 and far 414:
+    # Luo et al.
+    90: _Generation(1.98e9, 4096, 2048, 256, 0.63, 4.3e12, 336, 60e6),
+    # B200. Clock and memory: 0.9 of 8 TB/s (model); mma.sync, which is not its fastest product, and L2 as on an H200 (model).
+    100: _Generation(1.85e9, 4096, 2048, 256, 0.63, 7.2e12, 336, 126e6),
+    # GeForce 5090. 2.41 GHz, 210, 105 and 105 TFLOP/s; memory: 0.9 of 1792 GB/s (model); L2: model.
+    120: _Generation(2.41e9, 512, 256, 256, 0.9, 1.6e12, 270, 96e6),
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A GPU as the model sees it. Rates are for each multiprocessor and cycle where nothing else is said.
+
+    Attributes:
+        multiprocessors: P.
+        shared_bytes: of one block.
+        clock_hz: of the multiprocessors.
+        mma: flop that mma.sync reaches with FLOAT16 operands.
+        mma_tf32: the same with TF32 operands; 0 where there are none.
+        gemm: flop that large matrix products reach, FLOAT16.
+        gemm_tf32: the same for TF32.
+        fma: flop in float32 that a loop reaches.
+        special: special functions, two of which make one activation. NVIDIA's programming guide.
+        shared_rate: bytes from shared memory.
+        l2_rate: bytes from the L2 cache, all multiprocessors reading. Model, over 5.5 TB/s of an H200.
+        l2_cycles: of a load from the L2 cache.
+        l2_bytes: its size.
+        memory: bytes a second of the GPU's memory.
+        has_clusters: whether blocks of a cluster reach each other's shared memory.
+    """
+
+    multiprocessors: int
+    shared_bytes: int
+    clock_hz: float
+    mma: float
+    mma_tf32: float
+    gemm: float
+    gemm_tf32: float
+    fma: float
+    special: int
+    shared_rate: int
+    l2_rate: int
+    l2_cycles: int
+    l2_bytes: float
+    memory: float
+    has_clusters: bool
+
+    @classmethod
+    def of(cls, limits: Limits) -> Machine:
+        """The machine of a device: what it tells of itself, and by its compute capability, or the next lower one, what it does not."""
+        known = max((capability for capability in _GENERATIONS if capability <= limits.compute_capability), default=min(_GENERATIONS))
+        generation = _GENERATIONS[known]
+        return cls(
+            multiprocessors=limits.multiprocessors,
+            shared_bytes=limits.shared_memory_per_block,
+            clock_hz=limits.clock_hz or generation.clock_hz,
+            mma=generation.mma_share * generation.half,
+            mma_tf32=generation.mma_share * generation.tf32,
+            gemm=GEMM_SHARE * generation.half,
+            gemm_tf32=GEMM_SHARE * generation.tf32,
+            fma=FMA_SHARE * generation.fma,
+            special=16,
+            shared_rate=generation.shared_rate,
+            l2_rate=21,
+            l2_cycles=generation.l2_cycles,
+            l2_bytes=limits.l2_bytes or generation.l2_bytes,
+            memory=MEMORY_SHARE * limits.memory_rate or generation.memory,
+            has_clusters=known >= 90,
+        )
+
+    def us(self, cycles: float) -> float:
+        """Microseconds of so many cycles."""
+        return cycles / self.clock_hz * 1e6
+
+    def memory_us(self, size: float) -> float:
+        """Microseconds that so many bytes take to or from the GPU's memory."""
+        return size / self.memory * 1e6
+
+    def gemm_us(self, flops: float, size: float, arithmetic: Arithmetic, parts: int | None = None) -> float:
+        """Microseconds of a matrix product by a library: of its arithmetic or of the bytes that it reads, whichever is more.
+
+        Args:
+            flops: two for each multiplication.
+            size: bytes of its matrices.
+            arithmetic: of the operands.
+            parts: what it falls into for multiprocessors to share, of some 32 by 64 results and 1024 terms; None for more than enough.
+        """
+        rate = {"half": self.gemm, "tf32": self.gemm_tf32, "float": self.fma}[arithmetic] * self.multiprocessors
+        if parts is not None:
+            rate *= min(1.0, parts / self.multiprocessors)
+        read_us = self.us(size / (self.l2_rate * self.multiprocessors)) if size <= self.l2_bytes / 2 else self.memory_us(size)
+        return max(self.us(flops / rate), read_us)

@@ -1,0 +1,272 @@
+"""The one rule by which a recurrent desc gets its plan on CUDA: each family says whether it can take it, and `model` what it should cost.
+
+| family | launches | can take |
+|---|---|---|
+| walk | 1 for a sequence | R and the states of a sample fit a block's shared memory; H is at most `MOST_WALK_THREADS` |
+| grid | 1 for a sequence | R fits the registers and shared memory of blocks that are resident together, or of one |
+| step | 2 or more for a step | everything |
+
+All but `step` leave to it what multiplies states by more than R: dropout of states, a projection. Of the families and shapes that can
+take a desc the one with the least estimate for the whole sequence is chosen, the first of equals; sequences of no more than `FEW_STEPS`
+steps go to `step`. The plan tells the estimate of each family or why there is none. A family that is asked for by name is taken or
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.recurrent import gradient, layer
+from dmlpy.devices.cuda.recurrent.common import NotResidentError, work_of
+from dmlpy.devices.cuda.recurrent.gradient import StepGradientPlan, WalkGradientPlan
+from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
+from dmlpy.devices.cuda.recurrent.grid import GridPlan, GridShape, grid_shapes, why_not
+from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan, grid_gradient_shapes
+from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, StepPlan, WalkPlan
+from dmlpy.devices.cuda.recurrent.model import Estimate, Work, grid_step, least_unit_groups, step_step, walk_step
+from dmlpy.devices.cuda.recurrent.products import Fma
+from dmlpy.devices.cuda.recurrent.walk import WalkShape, walk_shapes
+from dmlpy.devices.cuda.seam import Limits
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+from dmlpy.problems import DeviceError
+
+FEW_STEPS = 2
+"""Steps for which R is not worth bringing on chip."""
+
+PlanT = TypeVar("PlanT", RecurrentPlan, RecurrentGradientPlan)
+
+
+@dataclass(frozen=True)
+class Plans(Generic[PlanT]):
+    """What the families of one pass are made of.
+
+    Attributes:
+        walk: the plan of `walk`: desc, library, shape, reason, whether TF32 is allowed.
+        walk_slices: samples that one of its blocks can take, ascending.
+        walk_shared_bytes: its shared memory for a desc and so many samples.
+        grid: the plan of `grid`: as `walk`.
+        grid_shapes: its shapes that fit a device.
+        step: the plan of `step`: as `walk`, without a shape.
+    """
+
+    walk: Callable[..., PlanT]
+    walk_slices: tuple[int, ...]
+    walk_shared_bytes: Callable[[Any, int], int]
+    grid: Callable[..., PlanT]
+    grid_shapes: Callable[..., Sequence[GridShape]]
+    step: Callable[..., PlanT]
+
+
+FORWARD: Plans[RecurrentPlan] = Plans(WalkPlan, layer.SLICES, layer.walk_shared_bytes, GridPlan, grid_shapes, StepPlan)
+BACKWARD: Plans[RecurrentGradientPlan] = Plans(
+    WalkGradientPlan, gradient.SLICES, gradient.walk_shared_bytes, GridGradientPlan, grid_gradient_shapes, StepGradientPlan
+)
+
+
+@dataclass(frozen=True)
+class Option(Generic[PlanT]):
+    """One way to run a desc.
+
+    Attributes:
+        what: the launches in a few words.
+        estimate: what the model says of it.
+        plan: makes the plan, given the kernels and the reason for it.
+        cooperative: whether its blocks wait for each other, so that all have to run together.
+    """
+
+    what: str
+    estimate: Estimate
+    plan: Callable[[KernelLibrary, str], PlanT]
+    cooperative: bool = False
+
+    @property
+    def step_us(self) -> float:
+        """What a step should take with its share of what comes before the first one."""
+        return self.estimate.sequence_us / self.estimate.work.steps
+
+
+# the families: all ways in which each can run a desc, or why there is none
+
+
+def _walk(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
+    if why := why_not(desc):
+        return why
+    shapes = walk_shapes(desc, limits, plans.walk_slices, partial(plans.walk_shared_bytes, desc))
+    if isinstance(shapes, str):
+        return shapes
+    work, machine = work_of(desc), Machine.of(limits)
+
+    def option(shape: WalkShape) -> Option[PlanT]:
+        estimate = Estimate("walk", work, walk_step(work, machine, shape.samples), shared=work.recurrence_bytes * work.directions)
+        return Option(shape.summary(), estimate, lambda library, reason: plans.walk(desc, library, shape, reason, tf32))
+
+    return [option(shape) for shape in shapes]
+
+
+def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
+    if why := why_not(desc):
+        return why
+    work, machine = work_of(desc), Machine.of(limits)
+    if tf32 and work.arithmetic == "float":
+        work = replace(work, arithmetic="tf32")
+    shapes = plans.grid_shapes(desc, limits, tf32=work.arithmetic == "tf32")
+    if not shapes:
+        needed = work.recurrence_bytes * work.directions
+        if least_unit_groups(work, machine) is None:
+            return f"R of {needed} bytes is more than {limits.multiprocessors} multiprocessors hold"
+        return f"R of {needed} bytes fits {limits.multiprocessors} multiprocessors, but none of the shapes of blocks that there are"
+
+    def option(shape: GridShape) -> Option[PlanT]:
+        time = grid_step(
+            work,
+            machine,
+            units=shape.units,
+            unit_groups=shape.unit_groups,
+            samples=shape.samples,
+            pass_samples=shape.pass_samples,
+            register_bytes=shape.register_bytes,
+            depth_warps=shape.depth_warps,
+            row_warps=shape.row_warps,
+            row_lanes=shape.product.row_lanes if isinstance(shape.product, Fma) else 32,
+            padding=_multiplied(work, shape) / (work.unit_weights * shape.units),
+            blocks=shape.blocks,
+        )
+        whole = work.recurrence_bytes * work.directions
+        registers = min(whole, shape.register_bytes * shape.unit_groups * work.directions)
+        operand = work.exchanged * work.itemsize * work.batch * work.directions
+        exchanged = 0 if shape.alone else operand * shape.unit_groups * shape.row_warps
+        estimate = Estimate("grid", work, time, registers, whole - registers, exchanged)
+        return Option(shape.describe(), estimate, lambda library, reason: plans.grid(desc, library, shape, reason, tf32), not shape.alone)
+
+    return [option(shape) for shape in shapes]
+
+
+def _multiplied(work: Work, shape: GridShape) -> int:
+    """Entries of a block's matrices as its products multiply them, rows and depth rounded up."""
+    gates = (work.gates - 1, 1) if work.resets_first else (work.gates,)
+    depths = [work.hidden * (count if work.backward else 1) for count in gates]
+    return sum(product.rows * product.padded_depth(depth) for product, depth in zip(shape.products, depths, strict=True))
+
+
+def _step(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
+    work, cell = work_of(desc), desc.cell
+    if work.backward:
+        work = replace(work, arithmetic="float")  # whatever the storage
+    if tf32 and work.arithmetic == "float":
+        work = replace(work, arithmetic="tf32")
+    late = cell.resets_first + cell.projection
+    early = work.gates - cell.resets_first if "state_dropout_tensor" in desc.tensors() else 1
+    captured = work.steps <= MOST_CAPTURED_STEPS
+    time = step_step(work, Machine.of(limits), launches=1 + late, products=early + late, captured=captured)
+    products = f"{early + late} matrix product(s) and {1 + late} kernel(s) for each step"
+    what = f"{products}, {'in a CUDA graph' if captured else f'no CUDA graph beyond {MOST_CAPTURED_STEPS} steps'}"
+    return [Option(what, Estimate("step", work, time), lambda library, reason: plans.step(desc, library, reason, tf32))]
+
+
+FAMILIES: Mapping[str, Callable[..., Any]] = {"walk": _walk, "grid": _grid, "step": _step}
+
+
+# the choice
+
+
+@dataclass(frozen=True)
+class Choice(Generic[PlanT]):
+    """A family and how it runs a desc.
+
+    Attributes:
+        family: its name.
+        option: its launches.
+        verdicts: the best of each family, or why there is none.
+        asked_for: whether the caller named the family.
+    """
+
+    family: str
+    option: Option[PlanT]
+    verdicts: Mapping[str, Option[PlanT] | str]
+    asked_for: bool
+
+    @property
+    def reason(self) -> str:
+        """Why, lines for people."""
+        why = "as asked for" if self.asked_for else "the least estimate of a step; a model, nothing of it was measured"
+        lines = [f"family {self.family}: {why}"]
+        for family, verdict in self.verdicts.items():
+            said = verdict if isinstance(verdict, str) else f"{verdict.step_us:.2f} us; {verdict.what}"
+            lines.append(f"    {family}: {said}")
+        return "\n".join(lines)
+
+
+def choose(
+    plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool = False, family: str | None = None, not_resident: str = ""
+) -> Choice[PlanT]:
+    """The family and the launches for a checked desc.
+
+    Args:
+        plans: of the pass, `FORWARD` or `BACKWARD`.
+        desc: what to run.
+        limits: of the device.
+        tf32: whether factors of float32 matrix products may be rounded to TF32.
+        family: the family to take; None leaves the choice to the estimates.
+        not_resident: why blocks that wait for each other are out of the question; empty if they are not.
+
+    Raises:
+        DeviceError: the family that is asked for cannot take the desc.
+    """
+    verdicts: dict[str, Option[PlanT] | str] = {}
+    steps = desc.geometry.seq_length
+    for name, options_of in FAMILIES.items():
+        if family is None and name != "step" and steps <= FEW_STEPS:
+            found: list[Option[PlanT]] | str = f"{steps} step(s) are too few to bring R on chip"
+        else:
+            found = options_of(plans, desc, limits, tf32)
+        if not_resident and not isinstance(found, str):
+            found = [option for option in found if not option.cooperative] or not_resident
+        verdicts[name] = found if isinstance(found, str) else min(found, key=lambda option: option.step_us)
+    options = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Option)}
+    if family is not None and family not in options:
+        raise DeviceError(f"family {family!r} cannot take {desc.c_name}: {verdicts[family]}")
+    best = family or min(options, key=lambda name: options[name].step_us)
+    return Choice(best, options[best], verdicts, family is not None)
+
+
+def check_family(family: str | None) -> None:
+    """Raises DeviceError for a name that is no family's."""
+    if family is not None and family not in FAMILIES:
+        raise DeviceError(f"family is {family!r}, expected one of {', '.join(FAMILIES)}, or None")
+
+
+def _plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, tf32: bool, family: str | None) -> PlanT:
+    choice = choose(plans, desc, library.limits, tf32, family)
+    try:
+        plan = choice.option.plan(library, choice.reason)
+    except NotResidentError as error:  # only a loaded kernel tells
+        choice = choose(plans, desc, library.limits, tf32, family, not_resident=str(error))
+        plan = choice.option.plan(library, choice.reason)
+    plan.estimate = choice.option.estimate
+    return plan
+
+
+def recurrent_plan(desc: RecurrentDesc, library: KernelLibrary, tf32: bool = False, family: str | None = None) -> RecurrentPlan:
+    """The plan for a checked desc of a layer or of its training form.
+
+    Args:
+        desc: a checked desc.
+        library: the device's kernels.
+        tf32: whether factors of float32 matrix products may be rounded to TF32.
+        family: the family to take; None leaves the choice to the estimates.
+
+    Raises:
+        DeviceError: as for `RecurrentPlan`, or `family` cannot take the desc.
+    """
+    return _plan(FORWARD, desc, library, tf32, family)
+
+
+def gradient_plan(desc: RecurrentGradDesc, library: KernelLibrary, tf32: bool = False, family: str | None = None) -> RecurrentGradientPlan:
+    """The plan for a checked desc of a layer's gradients; arguments and errors as of `recurrent_plan`."""
+    return _plan(BACKWARD, desc, library, tf32, family)

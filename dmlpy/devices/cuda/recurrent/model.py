@@ -1,0 +1,436 @@
+"""What a step of a recurrence should cost on a GPU: a model in plain arithmetic, by which `families` chooses and `explain_plan` reports.
+
+Nothing here was measured but where a constant says so, and nothing asks a GPU. A step is a chain: the states of the step before reach the
+block (exchange), the matrix product is formed (product: the slowest of arithmetic, shared memory and operand), its parts meet and become
+the new states (chain: waiting for barriers and for results; pointwise: the units of special functions). What moves through memory
+meanwhile is a lower bound of the sum. Cycles are of the multiprocessors' clock.
+
+Letters: G gates, H hidden units, I inputs, B samples, T steps, D directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, LAUNCH_US, Arithmetic, Machine
+
+# lengths of the chain, in cycles (read on a H800 where a source is named: Luo et al., arXiv 2402.13499)
+
+BARRIER = 20
+"""Of one block. Model."""
+SHARED_LOAD = 29
+"""From shared memory to a register. Luo et al."""
+MEMORY_LOAD = 479
+"""From the GPU's memory to a register. Luo et al."""
+MMA = 24
+"""From an mma.sync to the next that adds to its sums. Luo et al."""
+MMA_CHAIN = 4
+"""Products that one warp adds one after the other at least. Model: several independent sums share the depth."""
+ACTIVATIONS = 77
+"""From the sums of a unit to its new states, when the units of special functions are idle. Model."""
+FMA = 4
+"""From a multiplication to the next that adds to its sum."""
+CLUSTER = 250
+"""Of an exchange within a cluster. Model, over a hop of 180 (Luo et al.)."""
+LOCAL = 2 * BARRIER + 3 * SHARED_LOAD + MMA_CHAIN * MMA + ACTIVATIONS
+"""All of a step that is there whatever the sizes: operand, product, sums of other warps, activations; 300 cycles."""
+FLAG_TRIPS = 3.0
+"""Trips to the L2 cache in an exchange with flags: states stored, flag seen, states read. Model."""
+DATA_TRIPS = 1.5
+"""The same where each word of data tells by itself whether it has come. Model."""
+MULTICAST = 170
+"""What one read of the L2 cache for a whole cluster takes longer. Luo et al."""
+
+# rates
+
+MULTICAST_RATE = 64
+"""Bytes a cycle that reach a multiprocessor when a cluster reads the L2 cache together. Model."""
+CLUSTER_RATE = 14
+"""Bytes a cycle from the other blocks of a cluster. Luo et al.: 13 to 16."""
+
+# residency
+
+THREADS = 256
+"""Of a block that keeps its part of R on chip."""
+WEIGHT_REGISTERS = 176
+"""Of each of its threads for that, beside 8 samples' sums: the compiler's reports show no spills."""
+WORKING_BYTES = 27 * 1024
+"""Of its shared memory for all else: states, partial sums."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A recurrence, forward or backward in the sense of gradients.
+
+    Attributes:
+        gates: G.
+        hidden: H.
+        inputs: I.
+        batch: B.
+        steps: T.
+        directions: D.
+        arithmetic: of the recurrent product.
+        training: whether what a gradient needs is written; forward only.
+        resets_first: whether the last gate's product waits for the others (a GRU without linear_before_reset).
+        backward: whether gradients walk back.
+        projected: S, the entries of h where it is a matrix times the cell's output; None where it is that output.
+    """
+
+    gates: int
+    hidden: int
+    inputs: int
+    batch: int
+    steps: int
+    directions: int
+    arithmetic: Arithmetic
+    training: bool = False
+    resets_first: bool = False
+    backward: bool = False
+    projected: int | None = None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element of R, and of what is exchanged."""
+        return 2 if self.arithmetic == "half" else 4
+
+    @property
+    def state(self) -> int:
+        """S, entries of h."""
+        return self.projected or self.hidden
+
+    @property
+    def unit_weights(self) -> int:
+        """Elements of R, and of a projection, for each unit."""
+        return self.gates * self.state + (self.projected or 0)
+
+    @property
+    def recurrence_bytes(self) -> int:
+        """Of R and a projection, one direction."""
+        return self.unit_weights * self.hidden * self.itemsize
+
+    @property
+    def step_flops(self) -> int:
+        """Of a step's recurrent products, one direction."""
+        return 2 * self.unit_weights * self.hidden * self.batch
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of a step, each with a product that waits for it."""
+        return 2 if self.resets_first or self.projected else 1
+
+    @property
+    def exchanged(self) -> int:
+        """Values of a sample that every block of R needs in a step: h and what is multiplied late, or the gate gradients."""
+        if self.backward:
+            return self.gates * self.hidden + (self.projected or 0)
+        return self.state + (self.hidden if self.exchanges > 1 else 0)
+
+    @property
+    def special_functions(self) -> int:
+        """Of a unit and sample: LSTM has five activations, GRU three, RNN one; each takes two. A gradient has the values from before."""
+        return 2 * {4: 5, 3: 3}.get(self.gates, 1) if not self.backward else 2
+
+    @property
+    def memory_elements(self) -> int:
+        """Elements read or written in a step by one direction, beside R, for a unit and sample."""
+        if self.backward:
+            return 3 * self.gates + 3
+        return 2 * self.gates + 2 if self.training else self.gates + 1
+
+
+# residency
+
+
+def block_bytes(machine: Machine) -> int:
+    """Bytes of R that one block can keep: in registers, and in shared memory beside what it works with."""
+    return 4 * WEIGHT_REGISTERS * THREADS + max(0, machine.shared_bytes - WORKING_BYTES)
+
+
+def least_unit_groups(work: Work, machine: Machine) -> int | None:
+    """The fewest blocks that keep R of one direction, each with all gates of its units; None if all multiprocessors do not."""
+    most_units = block_bytes(machine) // (work.unit_weights * work.itemsize)
+    groups = -(-work.hidden // most_units) if most_units else machine.multiprocessors + 1
+    return groups if groups * work.directions <= machine.multiprocessors else None
+
+
+# the floor: the best that any kernel could do, also those that are not there
+
+
+def floors_us(work: Work, machine: Machine) -> dict[str, float]:
+    """Microseconds for a step in each kind of kernel that can take the work; B samples and both directions at once.
+
+    Keys: `block` (R in one block), `cluster` (in a cluster), `grid` (in many blocks, the data being the flag; what does not fit is read
+    from the L2 cache), `launches` (two launches for each step). Each takes the best arithmetic: float32, or where it is accurate enough
+    tensor cores; FLOAT32 needs three products of FLOAT16 parts there.
+    """
+    multiprocessors = machine.multiprocessors // work.directions or 1
+    found = {"launches": _launches_floor_us(work, machine)}
+    if work.recurrence_bytes <= block_bytes(machine):
+        samples = -(-work.batch // multiprocessors)
+        found["block"] = machine.us(work.exchanges * LOCAL + _arithmetic(work, machine, work.hidden, samples))
+    if machine.has_clusters:
+        candidates = []
+        for blocks in (2, 4, 8, 16):
+            if work.recurrence_bytes <= blocks * block_bytes(machine) and blocks <= multiprocessors:
+                samples = -(-work.batch // (multiprocessors // blocks))
+                ingest = samples * work.exchanged * work.itemsize * (blocks - 1) / blocks / CLUSTER_RATE
+                compute = _arithmetic(work, machine, work.hidden / blocks, samples)
+                candidates.append(work.exchanges * (LOCAL + CLUSTER) + max(compute, ingest))
+        if candidates:
+            found["cluster"] = machine.us(min(candidates))
+    found["grid"] = machine.us(min(_grid_floors(work, machine, multiprocessors)))
+    streamed = machine.memory_us(work.memory_elements * work.batch * work.hidden * work.itemsize * work.directions)
+    return {family: max(value, streamed) for family, value in found.items()}
+
+
+def floor_us(work: Work, machine: Machine) -> float:
+    """The least of `floors_us`."""
+    return min(floors_us(work, machine).values())
+
+
+def _arithmetic(work: Work, machine: Machine, units: float, samples: int) -> float:
+    """Cycles of the product of one block with this many units and samples; tensor cores take samples by eight."""
+    flops = 2.0 * work.unit_weights * units
+    padded = -(-samples // 8) * 8
+    ways = [flops * samples / machine.fma, 3 * flops * padded / machine.mma]
+    if work.arithmetic == "half":
+        ways.append(flops * padded / machine.mma)
+    if work.arithmetic == "tf32" and machine.mma_tf32:
+        ways.append(flops * padded / machine.mma_tf32)
+    return min(ways)
+
+
+def _grid_floors(work: Work, machine: Machine, multiprocessors: int) -> list[float]:
+    """Cycles of a step in a grid, for each number of blocks that R is split over."""
+    overflow = max(0.0, work.recurrence_bytes - multiprocessors * block_bytes(machine))
+    found = []
+    for groups in range(2, multiprocessors + 1):
+        units = -(-work.hidden // (8 * groups)) * 8 if work.hidden >= 8 * groups else -(-work.hidden // groups)
+        fits = work.unit_weights * units * work.itemsize <= block_bytes(machine)
+        if not fits and multiprocessors // groups > 1:
+            continue
+        samples = -(-work.batch // (multiprocessors // groups))
+        compute = _arithmetic(work, machine, units, samples)
+        ingest = samples * work.exchanged * work.itemsize
+        exchange = work.exchanges * (LOCAL + DATA_TRIPS * machine.l2_cycles)
+        streamed = 0.0 if fits else overflow / (machine.l2_rate * multiprocessors)
+        found.append(exchange + max(compute, ingest / machine.l2_rate, streamed))
+        if machine.has_clusters and fits:
+            found.append(exchange + MULTICAST + max(compute, ingest / MULTICAST_RATE))
+    return found or [float("inf")]
+
+
+def _launches_floor_us(work: Work, machine: Machine) -> float:
+    size = work.recurrence_bytes * work.directions
+    return 2 * work.exchanges * CAPTURED_LAUNCH_US + machine.gemm_us(work.step_flops * work.directions, size, work.arithmetic)
+
+
+# the families that are there
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """What one step of a family should take, part by part, in microseconds.
+
+    Attributes:
+        exchange_us: until states of other blocks are there.
+        product_us: of the matrix products.
+        chain_us: waiting for barriers, loads and results in a row.
+        pointwise_us: of special functions.
+        launch_us: of kernels' starts.
+        memory_us: of tensors read and written beside; a lower bound of the step, not a part of it.
+        once_us: of the whole sequence: bringing R on chip.
+    """
+
+    exchange_us: float = 0.0
+    product_us: float = 0.0
+    chain_us: float = 0.0
+    pointwise_us: float = 0.0
+    launch_us: float = 0.0
+    memory_us: float = 0.0
+    once_us: float = 0.0
+
+    @property
+    def us(self) -> float:
+        """Of a step."""
+        return max(self.exchange_us + self.product_us + self.chain_us + self.pointwise_us + self.launch_us, self.memory_us)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the model says of one way to do a work.
+
+    Attributes:
+        family: of kernels.
+        work: what is done, in the family's arithmetic.
+        time: of a step.
+        registers: bytes of one copy of R of all directions that lie in registers.
+        shared: the same in shared memory; the rest is read in each step.
+        exchanged: bytes that blocks read of each other in a step.
+    """
+
+    family: str
+    work: Work
+    time: StepTime
+    registers: int = 0
+    shared: int = 0
+    exchanged: int = 0
+
+    @property
+    def sequence_us(self) -> float:
+        """Of all steps and what comes before them."""
+        return self.time.once_us + self.work.steps * self.time.us
+
+
+def walk_step(work: Work, machine: Machine, samples: int) -> StepTime:
+    """A step of `walk`: R in each block's shared memory, a thread for each unit, `samples` in a block.
+
+    Blocks beyond one for each multiprocessor wait for their turn, which counts as longer steps.
+    """
+    warps, quads = -(-work.hidden // 32), -(-work.hidden // 4)
+    rounds = -(-(-(-work.batch // samples) * work.directions) // machine.multiprocessors)
+    # A warp's multiplications go one by one through a quarter of the multiprocessor; few warps leave the other quarters idle.
+    additions = 4 * quads * work.gates * samples
+    instructions = additions * (2 if work.arithmetic == "half" and samples == 1 else 1)  # halves become floats once for all samples
+    issue = instructions * 2 * 32 * max(warps, 4) / machine.fma
+    shared = quads * warps * (128 * work.gates * work.itemsize + 128 * samples) / machine.shared_rate
+    waits = FMA * quads * (work.gates if work.backward else 4)  # of the longest of the sums that a thread forms side by side
+    product = max(issue, shared, waits, _gates_cycles(work, machine))
+    pointwise = work.special_functions * work.hidden * samples / machine.special
+    chain = work.exchanges * (BARRIER + SHARED_LOAD) + ACTIVATIONS
+    return StepTime(
+        product_us=rounds * machine.us(product),
+        chain_us=rounds * machine.us(chain),
+        pointwise_us=rounds * machine.us(pointwise),
+        memory_us=_memory_us(work, machine),
+        once_us=rounds * machine.us(work.recurrence_bytes / machine.l2_rate + MEMORY_LOAD),
+    )
+
+
+def grid_step(
+    work: Work,
+    machine: Machine,
+    *,
+    units: int,
+    unit_groups: int,
+    samples: int,
+    pass_samples: int,
+    register_bytes: int = 4 * WEIGHT_REGISTERS * THREADS,
+    depth_warps: int = 8,
+    row_warps: int = 1,
+    row_lanes: int = 32,
+    padding: float = 1.0,
+    blocks: int = 1,
+) -> StepTime:
+    """A step of `grid`: R in registers and shared memory of many blocks, or of one.
+
+    Args:
+        work: what to do.
+        machine: on what.
+        units: of a block, padding included.
+        unit_groups: blocks that share R of one direction. One is alone: there is no exchange.
+        samples: of a block.
+        pass_samples: of them worked at a time.
+        register_bytes: of the block's part of R that lies in registers; the rest is read from shared memory in each pass.
+        depth_warps: warps that split the depth of a product, whose sums meet in shared memory.
+        row_warps: warps that split its rows and read the same operand.
+        row_lanes: lanes of a warp with different rows, in float32; the others split the depth too.
+        padding: what the product multiplies, rows and depth rounded up, for each multiplication that is needed.
+        blocks: in all. Blocks alone may be more than run at a time, which counts as longer steps.
+    """
+    passes = -(-samples // pass_samples)
+    alone = unit_groups == 1
+    on_tensor_cores = work.arithmetic != "float"
+    columns = -(-pass_samples // 8) * 8 if on_tensor_cores else pass_samples
+    rows = units if work.backward else work.gates * units
+    part = work.unit_weights * units
+    rate = {"half": machine.mma, "tf32": machine.mma_tf32, "float": machine.fma}[work.arithmetic]
+    compute = 2.0 * part * padding * columns / rate
+    weights = max(0, part * work.itemsize - register_bytes) / machine.shared_rate
+    operand = columns * work.exchanged * work.itemsize * row_warps / (machine.shared_rate if alone else machine.l2_rate)
+    # In float32 an operand's 16 bytes go to all lanes at once: a cycle of shared memory for each warp that reads them.
+    broadcast = 0.0 if on_tensor_cores else work.exchanged / 4 * columns * 4 * row_lanes / machine.shared_rate
+    sums = 2 * 4 * depth_warps * rows * columns / machine.shared_rate
+    product = passes * (max(compute, weights + broadcast, operand) + sums)
+    if alone:
+        product = max(product, _gates_cycles(work, machine))  # which the exchange hides otherwise
+    rounds = -(-blocks // machine.multiprocessors)
+    return StepTime(
+        exchange_us=0.0 if alone else machine.us(work.exchanges * FLAG_TRIPS * machine.l2_cycles),
+        product_us=rounds * machine.us(product),
+        chain_us=rounds * machine.us(work.exchanges * passes * LOCAL),
+        pointwise_us=rounds * machine.us(work.special_functions * units * samples / machine.special),
+        memory_us=_memory_us(work, machine),
+        once_us=rounds * machine.us(part * work.itemsize / machine.l2_rate + MEMORY_LOAD),
+    )
+
+
+def step_step(work: Work, machine: Machine, *, launches: int, products: int, captured: bool) -> StepTime:
+    """A step of `step`: matrix products by a library and a fused kernel, one launch after the other.
+
+    Args:
+        work: what to do.
+        machine: on what.
+        launches: of kernels, the products' not counted.
+        products: matrix products of one direction, among which the gates are shared out.
+        captured: whether the launches are replayed as one CUDA graph.
+    """
+    gates = max(1, work.gates // products)
+    columns, depth = (work.hidden, gates * work.hidden) if work.backward else (gates * work.hidden, work.hidden)
+    parts = -(-work.batch // 32) * -(-columns // 64) * -(-depth // 1024)
+    one = machine.gemm_us(work.step_flops / products, work.recurrence_bytes / products, work.arithmetic, parts)
+    count = launches + products * work.directions
+    activations = work.special_functions * work.directions * work.hidden * work.batch
+    return StepTime(
+        product_us=products * work.directions * one,
+        pointwise_us=machine.us(activations / (machine.special * machine.multiprocessors)),
+        launch_us=count * (CAPTURED_LAUNCH_US if captured else LAUNCH_US),
+        memory_us=_memory_us(work, machine),
+    )
+
+
+def product_us(machine: Machine, arithmetic: Arithmetic, rows: int, columns: int, depth: int, itemsize: int = 4) -> float:
+    """A product over all steps at once, before or after the walk: [rows, depth] by [depth, columns], factors of `itemsize` bytes."""
+    size = itemsize * depth * (rows + columns) + 4 * rows * columns
+    return max(machine.gemm_us(2 * rows * columns * depth, 0, arithmetic), machine.memory_us(size))
+
+
+def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float, traffic: Mapping[str, int]) -> Cost:
+    """A plan's cost.
+
+    Args:
+        estimate: of the plan's family.
+        work: what any family would have to do.
+        machine: on what.
+        products_us: of the products of all steps, which no family changes.
+        traffic: bytes beside those that the estimate knows of.
+    """
+    whole = estimate.work.recurrence_bytes * work.directions
+    places = {"registers": estimate.registers, "shared memory": estimate.shared}
+    places["nowhere"] = whole - sum(places.values())
+    added = {"recurrence in each step": places["nowhere"] * work.steps, "exchange between blocks": estimate.exchanged * work.steps}
+    step_us = floor_us(work, machine)
+    return Cost(
+        family=estimate.family,
+        traffic={kind: size for kind, size in {**traffic, **added}.items() if size},
+        residency={place: size for place, size in places.items() if size},
+        floor_us=work.steps * step_us + products_us,
+        floor_step_us=step_us,
+        estimate_us=estimate.sequence_us + products_us,
+        estimate_step_us=estimate.time.us,
+    )
+
+
+def _gates_cycles(work: Work, machine: Machine) -> int:
+    """Until the input's gates of a step, or what training kept of it, are there."""
+    size = 4 * work.gates * work.hidden * work.batch * work.directions * work.steps
+    return machine.l2_cycles if size <= L2_SHARE * machine.l2_bytes else MEMORY_LOAD
+
+
+def _memory_us(work: Work, machine: Machine) -> float:
+    """What a step reads and writes beside R: gates and what training keeps are float32, states of the operator's own type."""
+    own = {False: 1, True: 3}[work.backward]
+    size = 4 * (work.memory_elements - own) + work.itemsize * own
+    return machine.memory_us(size * work.batch * work.hidden * work.directions)

@@ -1,0 +1,179 @@
+"""`PlanReport`: what a compiled operator has to do and should cost, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.devices.cost import Cost
+from dmlpy.devices.device import Device, show_bytes
+from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+from dmlpy.operators.recurrent.stack import stack_of
+from dmlpy.tensors import TensorDesc
+
+_WEIGHTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor", "projection_tensor")
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What one dispatch of a compiled operator has to do and should cost. `str` makes a small table of it.
+
+    Floors and estimates come from a model of the device in plain arithmetic: they are not measured. A floor is for the best kernels that
+    could be written, an estimate for those of the plan. Neither knows what else the device does, or sequences shorter than others.
+
+    Attributes:
+        operator: the desc's struct.
+        device: the device's name.
+        family: of the kernels, where there are several; of a network those of all layers.
+        flops: of all matrix products, two for each multiplication; None for an operator whose products are not counted.
+        bytes_moved: bytes by kind. `weights` and `tensors` are those that the desc describes, each counted once; the others are what the
+            plan's kernels read and write beside them.
+        residency: bytes of the recurrent weights by the place where they lie while steps are walked; `nowhere` is read anew in each step.
+        floor_us: the model's floor, in microseconds; None where there is no model.
+        floor_step_us: that of one step; of a network one step of each layer.
+        estimate_us: what the plan's kernels should take, in microseconds.
+        estimate_step_us: one step.
+        unmodelled: why there is no floor; empty where there is one.
+        parts: the reports of a network's layers, or of a graph's nodes, whose sums these are.
+    """
+
+    operator: str
+    device: str
+    family: str | None = None
+    flops: int | None = None
+    bytes_moved: Mapping[str, int] = field(default_factory=dict)
+    residency: Mapping[str, int] = field(default_factory=dict)
+    floor_us: float | None = None
+    floor_step_us: float | None = None
+    estimate_us: float | None = None
+    estimate_step_us: float | None = None
+    unmodelled: str = ""
+    parts: tuple[PlanReport, ...] = ()
+
+    def __str__(self) -> str:
+        family = f", family {self.family}" if self.family else ""
+        rows = [
+            ("matrix products", "not counted" if self.flops is None else _show_flops(self.flops)),
+            *(("bytes moved" if not at else "", row) for at, row in enumerate(_show_kinds(self.bytes_moved))),
+            *(("R lies in" if not at else "", row) for at, row in enumerate(_show_kinds(self.residency))),
+            ("floor", self.unmodelled or _show_times(self.floor_us, self.floor_step_us)),
+        ]
+        if self.estimate_us is not None:
+            rows.append(("estimate", _show_times(self.estimate_us, self.estimate_step_us)))
+        lines = [f"{self.operator} on {self.device}{family}", *(f"    {name:<16}{value}" for name, value in rows)]
+        if not self.unmodelled:
+            lines.append("    (floor and estimate: a model, not measured)")
+        return "\n".join(lines)
+
+
+def explain(desc: OperatorDesc, device: Device, cost: Cost) -> PlanReport:
+    """The report of a checked desc whose plan tells this cost."""
+    name = desc.c_name
+    unmodelled = "" if cost.floor_us is not None else f"the device {device.name} has no model of this operator"
+    if isinstance(desc, CudnnRNNDesc):
+        layers = stack_of(desc).layers
+        costs = cost.layers or (cost,) * len(layers)
+        parts = [explain(layer.desc, device, own) for layer, own in zip(layers, costs, strict=True)]
+        return total(name, device.name, parts)
+    tensors = desc.tensors()
+    if isinstance(desc, RecurrentDesc):
+        weights = _bytes(tensors[field] for field in _WEIGHTS if field in tensors)
+        moved = {"weights": weights, "tensors": _bytes(tensors.values()) - weights}
+        flops: int | None = _gradient_flops(desc) if isinstance(desc, RecurrentGradDesc) else _forward_flops(desc)
+    else:
+        moved, flops = {"tensors": _bytes(tensors.values())}, None
+    return PlanReport(
+        operator=name,
+        device=device.name,
+        family=cost.family,
+        flops=flops,
+        bytes_moved=moved | dict(cost.traffic),
+        residency=cost.residency,
+        floor_us=cost.floor_us,
+        floor_step_us=cost.floor_step_us,
+        estimate_us=cost.estimate_us,
+        estimate_step_us=cost.estimate_step_us,
+        unmodelled=unmodelled,
+    )
+
+
+def total(name: str, device: str, parts: Iterable[PlanReport]) -> PlanReport:
+    """The sums over parts that run one after the other; None of what a part does not have."""
+    parts = tuple(parts)
+    unmodelled = [part for part in parts if part.unmodelled]
+
+    def add(value: Callable[[PlanReport], float | None]) -> float | None:
+        values = [value(part) for part in parts]
+        return None if None in values else sum(number for number in values if number is not None)
+
+    counted = [part.flops for part in parts if part.flops is not None]
+    return PlanReport(
+        operator=name,
+        device=device,
+        family=", ".join(dict.fromkeys(part.family for part in parts if part.family)) or None,
+        flops=sum(counted) if len(counted) == len(parts) else None,
+        bytes_moved=_merged(part.bytes_moved for part in parts),
+        residency=_merged(part.residency for part in parts),
+        floor_us=add(lambda part: part.floor_us),
+        floor_step_us=add(lambda part: part.floor_step_us),
+        estimate_us=add(lambda part: part.estimate_us),
+        estimate_step_us=add(lambda part: part.estimate_step_us),
+        unmodelled=f"{len(unmodelled)} of {len(parts)} parts have none: {unmodelled[0].unmodelled}" if unmodelled else "",
+        parts=parts,
+    )
+
+
+def _merged(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    merged: dict[str, int] = {}
+    for kinds in several:
+        for kind, size in kinds.items():
+            merged[kind] = merged.get(kind, 0) + size
+    return merged
+
+
+def _bytes(tensors: Iterable[TensorDesc]) -> int:
+    """Of all elements, whatever lies between them."""
+    return sum(-(-tensor.element_count * tensor.data_type.bits // 8) for tensor in tensors)
+
+
+def _forward_flops(desc: RecurrentDesc) -> int:
+    """Of the product with the input, that with the states, and a projection."""
+    sizes = desc.geometry
+    rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
+    projection = sizes.state_size * sizes.hidden_size if desc.cell.projection else 0
+    return 2 * rows * (sizes.gates * sizes.hidden_size * (sizes.input_size + sizes.state_size) + projection)
+
+
+def _gradient_flops(desc: RecurrentGradDesc) -> int:
+    """Of the walk back, and of a product for each gradient that is wanted."""
+    sizes, tensors = desc.geometry, desc.tensors()
+    rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
+    gate_rows = sizes.gates * sizes.hidden_size
+    widths = {"input": sizes.input_size, "weight": sizes.input_size, "recurrence": sizes.state_size}
+    columns = sizes.state_size + sum(width for name, width in widths.items() if f"{name}_gradient_tensor" in tensors)
+    projections = desc.cell.projection * (1 + ("projection_gradient_tensor" in tensors))
+    return 2 * rows * (gate_rows * columns + projections * sizes.state_size * sizes.hidden_size)
+
+
+# for people
+
+
+def _show_flops(flops: int) -> str:
+    value, unit = float(flops), "flop"
+    for larger in ("kflop", "Mflop", "Gflop", "Tflop"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{flops} flop" if unit == "flop" else f"{value:.3g} {unit}"
+
+
+def _show_kinds(kinds: Mapping[str, int]) -> list[str]:
+    return [f"{show_bytes(size)} {kind}" for kind, size in kinds.items()]
+
+
+def _show_times(whole_us: float | None, step_us: float | None) -> str:
+    step = "" if step_us is None else f", {step_us:.3g} us a step"
+    return "" if whole_us is None else f"{whole_us:.4g} us{step}"

@@ -1,0 +1,435 @@
+// RNN, GRU and LSTM over a sequence in one launch, with R spread over the registers and the shared memory of many blocks, or of one.
+//
+// The products of all steps with the input, X W^T, are formed beforehand. A block owns some hidden units, with all their gates, in some
+// samples of one direction, and keeps the rows of R that belong to them. The blocks of the same samples and direction are a group: in
+// each step they need H[t-1] of each other, and hand it on by common/exchange.cuh; a block alone has it in shared memory. A Gru that
+// resets before the product hands on r . H[t-1] as well, and multiplies it by the rows of its last gate in a product of its own.
+//
+// A step, for each pass over some of the block's samples: load the step's input gates, wait for the group, multiply, make the new states
+// and hand them on; and only then write the outputs and the reserve, while the others go on. All threads of all blocks in a group take
+// as many steps as their longest sample.
+//
+// Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units. What a sample's length, the mask and the reserve mean is
+// said in layer.cu, and so is what the template argument Pass stands for. The element type of the caller's tensors, of R and of H[t] as
+// it is handed on is the template argument T; arithmetic, sums, gates and the states of the owned units are float. Factors of a product on
+// tensor cores have T's precision, or TF32's where T is float.
+//
+// Outputs overlap nothing else, but for `input_product` and `reserve.kept`, which may be one: a thread reads a gate of a step before
+// it writes there.
+#include "common/machine.cuh"
+#include "common/types.cuh"
+#include "common/elements.cuh"
+#include "common/strided.cuh"
+#include "common/activations.cuh"
+#include "common/cells.cuh"
+#include "common/layer.cuh"
+#include "common/sequence.cuh"
+#include "common/products.cuh"
+#include "common/exchange.cuh"
+
+// ------------------------------------------------------------------------------------------------------------- arrange
+
+template <class T>
+struct ArrangeParameters {
+    Strided<T const> recurrence;   // [1][D][G H][H]
+    Quad<unsigned>* arrangements;  // [D][unit groups][Product::arranged(H)]
+    int num_directions;
+    int hidden_size;
+    int units;                     // of a group; the last one may have fewer
+    int unit_groups;
+    int first_gate;
+    int gates;                     // from the first one on
+};
+
+/// Brings the rows of some gates into the order in which the blocks of `grid` load them; row g * units + u of a block is its unit u in
+/// gate first_gate + g.
+///
+/// Grid and block: a thread takes 16 bytes at a time, as many as there are.
+template <class T, class Product>
+__global__ void arrange(ArrangeParameters<T> parameters) {
+    int const hidden_size = parameters.hidden_size;
+    int const arranged = Product::arranged(hidden_size);
+    int const steps = Product::steps_of(hidden_size);
+    long long const count = static_cast<long long>(parameters.num_directions) * parameters.unit_groups * arranged;
+    for (long long index = first_element(); index < count; index += element_stride()) {
+        int const block = static_cast<int>(index / arranged);
+        int const fragment = static_cast<int>(index % arranged) / 32;
+        int const first_unit = block % parameters.unit_groups * parameters.units;
+        auto const value = [&](int row, int k) {
+            int const unit = first_unit + row % parameters.units;
+            int const gate = parameters.first_gate + row / parameters.units;
+            return unit < hidden_size ? machine::to_float(parameters.recurrence.at(0, block / parameters.unit_groups,
+                                                                                   static_cast<long long>(gate) * hidden_size + unit, k))
+                                      : 0.0f;
+        };
+        parameters.arrangements[index] =
+            Product::arrange(value, parameters.gates * parameters.units, hidden_size, fragment / Product::tiles / steps,
+                             fragment / Product::tiles % steps, fragment % Product::tiles, static_cast<int>(index % 32));
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------- grid
+
+template <class T>
+struct GridParameters {
+    Sequence<T> sequence;
+    Quad<unsigned> const* recurrence;       // [D][unit groups][Product::arranged(H)]
+    Quad<unsigned> const* late_recurrence;  // of the gate whose product is of r . H[t-1]
+    T* hidden;                              // [D][batch groups][2][passes][an operand of Product], zero; unused by a block alone
+    T* reset_hidden;                        // [D][batch groups][passes][an operand of LateProduct], zero
+    unsigned* flags;                        // [D][batch groups][unit groups], zero
+    int units;                              // of a block; the last group of units may have fewer
+    int samples;                            // of a block; the last group of the batch may have fewer
+    unsigned most_polls;                    // before a wait gives up
+};
+
+/// What a cell keeps of a step, until there is time to write it. In inference nothing.
+template <class Pass, class Cell>
+struct Held {
+    __device__ Inference pass() {
+        return {};
+    }
+};
+
+template <class Cell>
+struct Held<Training, Cell> {
+    float values[Cell::kept];
+    unsigned places = 0;  // bit p: whether there is a value for place p
+
+    struct Pass {
+        Held& held;
+
+        __device__ void keep(int place, float value) const {
+            held.values[place] = value;
+            held.places |= 1u << place;
+        }
+    };
+
+    __device__ Pass pass() {
+        return {*this};
+    }
+};
+
+/// The blocks of a group whose part of the depth a warp reads: [first, last], maybe none.
+struct Producers {
+    int first;
+    int last;
+
+    template <class Product>
+    __device__ Producers(Product const& product, int units, int hidden_size)
+        : first(product.first_depth() / units),
+          last(product.first_depth() < hidden_size ? (min(product.end_depth(), hidden_size) - 1) / units : -1) {}
+};
+
+/// One direction of `grid`: see there.
+template <class T, class Product, class LateProduct, bool alone, int pairs, class Pass, class Cell, class Activations>
+__device__ void grid_direction(GridParameters<T> const& parameters, int direction) {
+    constexpr int gates = Cell::gates;
+    constexpr bool training = is_same<Pass, Training>;
+    constexpr bool resets_first = Cell::resets_before_product;
+    constexpr int pass_samples = Product::samples;
+    constexpr int nowhere = 1 << 30;  // no sample has this number
+    static_assert(!resets_first || LateProduct::samples == pass_samples);
+    Sequence<T> const& sequence = parameters.sequence;
+    int const hidden_size = sequence.hidden_size;
+    int const units = parameters.units;
+    int const first_unit = blockIdx.x * units;
+    int const first_sample = blockIdx.y * parameters.samples;
+    int const samples = min(parameters.samples, sequence.batch_size - first_sample);
+    int const passes = (samples + pass_samples - 1) / pass_samples;
+    int const most_passes = (parameters.samples + pass_samples - 1) / pass_samples;  // of any block
+    int const group = direction * gridDim.y + blockIdx.y;
+    int const block = direction * gridDim.x + blockIdx.x;
+    bool const backward = sequence.backward[direction] != 0;
+
+    // Shared memory. Slots count samples over all passes.
+    SharedPieces pieces;
+    Product product(pieces, hidden_size, alone);
+    LateProduct late(pieces, hidden_size, alone);
+    int const slots = most_passes * pass_samples;
+    float* const hidden = pieces.take<float>(slots * units);                              // [slots][units]
+    float* const memory = pieces.take<float>(Cell::has_memory ? slots * units : 0);
+    float* const update = pieces.take<float>(resets_first ? slots * units : 0);           // sums of gate z, which wait for the late product
+    float* const bias = pieces.take<float>(Cell::biases * units);                         // [biases][units]
+    float* const peephole = pieces.take<float>(Cell::has_memory ? 3 * units : 0);         // [3][units]
+    int* const lengths = pieces.take<int>(slots);
+    int const pass_size = product.padded_depth() * pass_samples;
+    int const late_pass_size = late.padded_depth() * pass_samples;
+    T* const own_hidden = pieces.take<T>(alone ? most_passes * pass_size : 0);
+    T* const reset_hidden = alone ? pieces.take<T>(most_passes * late_pass_size)
+                                  : parameters.reset_hidden + static_cast<long long>(group) * most_passes * late_pass_size;
+    // H[t-1] and H[t] take turns in two buffers; within a block barriers keep them apart.
+    auto const operand = [&](int step) {
+        return alone ? own_hidden : parameters.hidden + (2LL * group + step % 2) * most_passes * pass_size;
+    };
+
+    product.load(parameters.recurrence + static_cast<long long>(block) * Product::arranged(hidden_size));
+    if constexpr (resets_first) {
+        late.load(parameters.late_recurrence + static_cast<long long>(block) * LateProduct::arranged(hidden_size));
+    }
+    for (int slot = threadIdx.x; slot < slots; slot += product_threads) {
+        lengths[slot] = slot < samples ? sequence.length(first_sample + slot) : 0;
+    }
+    for (int unit = threadIdx.x; unit < units && first_unit + unit < hidden_size; unit += product_threads) {
+        Unit<Cell> const constants(sequence.bias, sequence.peephole, sequence.clip_threshold, direction, first_unit + unit, hidden_size);
+        for (int g = 0; g < Cell::biases; ++g) {
+            bias[g * units + unit] = constants.bias[g];
+        }
+        for (int g = 0; Cell::has_memory && g < 3; ++g) {
+            peephole[g * units + unit] = constants.peephole[g];
+        }
+    }
+    if constexpr (alone) {
+        for (int index = threadIdx.x; index < most_passes * pass_size; index += product_threads) {
+            own_hidden[index] = machine::from_float<T>(0.0f);
+        }
+        for (int index = threadIdx.x; index < most_passes * late_pass_size; index += product_threads) {
+            reset_hidden[index] = machine::from_float<T>(0.0f);
+        }
+    }
+    __syncthreads();
+
+    // In each pass this thread has these units and samples, neighbouring threads neighbouring units.
+    int unit[pairs];
+    int column[pairs];  // the sample, counted from the pass's first
+#pragma unroll
+    for (int p = 0; p < pairs; ++p) {
+        int const index = threadIdx.x + p * product_threads;
+        unit[p] = index % units;
+        column[p] = index / units < pass_samples && first_unit + unit[p] < hidden_size ? index / units : nowhere;
+    }
+    int steps = 0;  // of the longest sample, the same in the whole group
+    for (int slot = 0; slot < samples; ++slot) {
+        steps = max(steps, lengths[slot]);
+    }
+    unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, which it is not before a step is taken
+
+    Exchange<alone> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.most_polls);
+    auto const hand_on_hidden = [&](int step, int pass, int p, float value) {
+        T* const destination = operand(step) + pass * pass_size;
+        exchange.put(destination + product.place(column[p], first_unit + unit[p]), Product::element(value));
+    };
+    for (int pass = 0; pass < passes; ++pass) {
+#pragma unroll
+        for (int p = 0; p < pairs; ++p) {
+            int const slot = pass * pass_samples + column[p];
+            if (slot < samples) {
+                float const value = value_or_zero(sequence.hidden_init, 0, direction, first_sample + slot, first_unit + unit[p]);
+                hidden[slot * units + unit[p]] = value;
+                if constexpr (Cell::has_memory) {
+                    memory[slot * units + unit[p]] =
+                        value_or_zero(sequence.cell_mem_init, 0, direction, first_sample + slot, first_unit + unit[p]);
+                }
+                hand_on_hidden(0, pass, p, value);
+            }
+        }
+    }
+    exchange.publish();
+
+    // Fills slots of the states with those of a pair, from one time to another.
+    auto const put_states = [&](int from, int to, int slot, int u) {
+        float const memory_value = Cell::has_memory ? memory[slot * units + u] : 0.0f;
+        for (int time = from; time <= to; ++time) {
+            sequence.template put_states<Cell>(time, direction, first_sample + slot, first_unit + u, hidden[slot * units + u],
+                                               memory_value);
+        }
+    };
+    if constexpr (training) {
+        for (int pass = 0; pass < passes; ++pass) {
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+                int const slot = pass * pass_samples + column[p];
+                if (slot < samples) {
+                    put_states(backward ? lengths[slot] : 0, backward ? sequence.seq_length : 0, slot, unit[p]);
+                }
+            }
+        }
+    }
+
+    Activations const activations(sequence.activations[direction]);
+    Producers const producers(product, units, hidden_size);
+    for (int step = 0; step < steps; ++step) {
+        auto const time_of = [&](int slot) { return backward ? lengths[slot] - 1 - step : step; };
+        auto const taken = [&](int slot) { return slot < samples && step < lengths[slot]; };
+        auto const constants_of = [&](int p) {
+            return Unit<Cell>(bias, Cell::has_memory ? peephole : nullptr, sequence.clip_threshold, 0, unit[p], units);
+        };
+        auto const write_kept = [&](int pass, Held<Pass, Cell> const(&held)[pairs]) {
+            if constexpr (training) {
+#pragma unroll
+                for (int p = 0; p < pairs; ++p) {
+                    if (held[p].places != 0) {
+                        int const slot = pass * pass_samples + column[p];
+                        Training const reserve =
+                            sequence.template pass<Training, Cell>(time_of(slot), first_sample + slot, direction, first_unit + unit[p]);
+#pragma unroll
+                        for (int place = 0; place < Cell::kept; ++place) {
+                            if ((held[p].places >> place & 1) != 0) {
+                                reserve.keep(place, held[p].values[place]);
+                            }
+                        }
+                    }
+                }
+            }
+        };
+
+        if constexpr (resets_first) {
+            for (int pass = 0; pass < passes; ++pass) {
+                float input[pairs];
+#pragma unroll
+                for (int p = 0; p < pairs; ++p) {
+                    int const slot = pass * pass_samples + column[p];
+                    input[p] = taken(slot) ? sequence.template input_gates<gates>(time_of(slot), first_sample + slot, direction,
+                                                                                  first_unit + unit[p])[hidden_size]
+                                           : 0.0f;
+                }
+                if (pass == 0) {
+                    exchange.wait(producers.first, producers.last);
+                }
+                product.template multiply<alone>(operand(step) + pass * pass_size);
+                __syncthreads();
+                Held<Pass, Cell> held[pairs];
+#pragma unroll
+                for (int p = 0; p < pairs; ++p) {
+                    int const slot = pass * pass_samples + column[p];
+                    if (taken(slot)) {
+                        int const place = slot * units + unit[p];
+                        update[place] = product.sum(unit[p], column[p]);
+                        float const inputs[gates] = {0.0f, input[p], 0.0f};
+                        float const sums[gates] = {0.0f, product.sum(units + unit[p], column[p]), 0.0f};
+                        float const value = Cell::reset(activations, constants_of(p), inputs, sums, held[p].pass()) * hidden[place];
+                        exchange.put(reset_hidden + pass * late_pass_size + late.place(column[p], first_unit + unit[p]),
+                                     LateProduct::element(value));
+                    }
+                }
+                if (pass + 1 < passes) {
+                    __syncthreads();
+                } else {
+                    exchange.publish();
+                }
+                write_kept(pass, held);
+            }
+        }
+
+        for (int pass = 0; pass < passes; ++pass) {
+            float input[pairs][gates];
+            bool takes[pairs];
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+                int const slot = pass * pass_samples + column[p];
+                takes[p] = taken(slot);
+                float const* const row = takes[p] ? sequence.template input_gates<gates>(time_of(slot), first_sample + slot, direction,
+                                                                                         first_unit + unit[p])
+                                                  : nullptr;
+#pragma unroll
+                for (int g = 0; g < gates; ++g) {
+                    input[p][g] = takes[p] && !(resets_first && g == 1) ? row[g * hidden_size] : 0.0f;
+                }
+                if (takes[p]) {
+                    takes[p] = !sequence.template skips<Pass>(time_of(slot), first_sample + slot);
+                }
+            }
+            if constexpr (resets_first) {
+                if (pass == 0) {
+                    Producers const of_late(late, units, hidden_size);
+                    exchange.wait(of_late.first, of_late.last);
+                }
+                late.template multiply<alone>(reset_hidden + pass * late_pass_size);
+            } else {
+                if (pass == 0) {
+                    exchange.wait(producers.first, producers.last);
+                }
+                product.template multiply<alone>(operand(step) + pass * pass_size);
+            }
+            __syncthreads();
+            Held<Pass, Cell> held[pairs];
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+                int const slot = pass * pass_samples + column[p];
+                if (takes[p]) {
+                    int const place = slot * units + unit[p];
+                    float sums[gates];
+                    if constexpr (resets_first) {
+                        sums[0] = update[place];
+                        sums[1] = 0.0f;
+                        sums[2] = late.sum(unit[p], column[p]);
+                    } else {
+#pragma unroll
+                        for (int g = 0; g < gates; ++g) {
+                            sums[g] = product.sum(g * units + unit[p], column[p]);
+                        }
+                    }
+                    float memory_value = Cell::has_memory ? memory[place] : 0.0f;
+                    hidden[place] = Cell::next(activations, constants_of(p), input[p], sums, hidden[place], memory_value, held[p].pass());
+                    if constexpr (Cell::has_memory) {
+                        memory[place] = memory_value;
+                    }
+                    if constexpr (training) {
+                        shown |= 1u << (pass * pairs + p);
+                    }
+                }
+                if (slot < samples && step + 1 < lengths[slot]) {
+                    hand_on_hidden(step + 1, pass, p, hidden[slot * units + unit[p]]);
+                }
+            }
+            if (pass + 1 < passes) {
+                __syncthreads();
+            } else if (step + 1 < steps) {
+                exchange.publish();
+            }
+            write_kept(pass, held);
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+                int const slot = pass * pass_samples + column[p];
+                if (taken(slot)) {
+                    int const time = time_of(slot);
+                    bool const is_output = !training || (shown >> (pass * pairs + p) & 1) != 0;
+                    store(sequence.output_sequence, time, direction, first_sample + slot, first_unit + unit[p],
+                          is_output ? hidden[slot * units + unit[p]] : 0.0f);
+                    if constexpr (training) {
+                        int const after = slot_after(backward, time);
+                        put_states(after, after, slot, unit[p]);
+                    }
+                }
+            }
+        }
+    }
+
+    for (int pass = 0; pass < passes; ++pass) {
+#pragma unroll
+        for (int p = 0; p < pairs; ++p) {
+            int const slot = pass * pass_samples + column[p];
+            if (slot < samples) {
+                int const sample = first_sample + slot;
+                int const place = slot * units + unit[p];
+                store(sequence.output_single, 0, direction, sample, first_unit + unit[p], hidden[place]);
+                store(sequence.output_cell_single, 0, direction, sample, first_unit + unit[p], Cell::has_memory ? memory[place] : 0.0f);
+                for (int time = lengths[slot]; time < sequence.seq_length; ++time) {
+                    store(sequence.output_sequence, time, direction, sample, first_unit + unit[p], 0.0f);
+                }
+                if (training && !backward) {
+                    put_states(lengths[slot] + 1, sequence.seq_length, slot, unit[p]);
+                }
+            }
+        }
+    }
+}
+
+/// The whole sequence in one launch.
+///
+/// Grid: x is the group of units, `units` each; y is the group of the batch, `samples` each; z is the direction. Unless a block is
+/// alone, x being 1, all blocks have to run at the same time. Block: `product_threads`; in each pass over its samples a thread has up to
+/// `pairs` pairs of unit and sample, in training at most 32 over all passes. Product takes all rows of a block; where the cell resets
+/// before the product those of the last gate are LateProduct's, which is NoProduct elsewhere. Dynamic shared memory: what the pieces
+/// sum to.
+template <class T, class Product, class LateProduct, bool alone, int pairs, class Pass, class Cell, class ForwardActivations,
+          class BackwardActivations>
+__global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {
+    if constexpr (is_same<ForwardActivations, BackwardActivations>) {
+        grid_direction<T, Product, LateProduct, alone, pairs, Pass, Cell, ForwardActivations>(parameters, blockIdx.z);
+    } else if (blockIdx.z == 0) {
+        grid_direction<T, Product, LateProduct, alone, pairs, Pass, Cell, ForwardActivations>(parameters, 0);
+    } else {
+        grid_direction<T, Product, LateProduct, alone, pairs, Pass, Cell, BackwardActivations>(parameters, 1);
+    }
+}

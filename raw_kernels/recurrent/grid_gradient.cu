@@ -1,0 +1,504 @@
+// The gradients of RNN, GRU and LSTM against time in one launch, R staying on chip: the family `grid` of what recurrent/gradient.cu does,
+// which leaves the same as `walk` there. The cells' equations are in common/cell_gradients.cuh.
+//
+// A block owns some hidden units with all their gates, in one direction, for the samples of its batch group, which it takes in passes. The
+// blocks that share samples and direction are a group. d_H[t-1] of a unit is a product of R's column with the gradients of all sums, so the
+// blocks of a group hand each other these gradients at each step (common/exchange.cuh), and each has its own columns of R on chip
+// (common/products.cuh). A block that owns all units is alone, and keeps the gradients in shared memory. At each step, for each pass:
+//
+//   1  d_H += d_sums R, of the step that the walk took before
+//   2  d_sums, pointwise, and handed on
+//   3  d_sums into `gate_gradients`: nobody waits for that
+//
+// A Gru that resets before the product hands on d_h alone, then d_h Rh is formed, and the gradients of z and r are handed on.
+//
+// The depth of a product is (block, gate, unit of the block). Halves are scaled: a block multiplies what it hands on, for each sample, by a
+// power of two that brings the largest to between 2^14 and 2^15, and who multiplies takes that back in float. So gradients of any size keep
+// the accuracy of a half.
+//
+// Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units, P blocks of a group, N batch groups.
+//
+// Outputs overlap nothing else. Of each tensor only the elements that its sizes and strides name are touched.
+#include "common/machine.cuh"
+#include "common/types.cuh"
+#include "common/elements.cuh"
+#include "common/strided.cuh"
+#include "common/activations.cuh"
+#include "common/cells.cuh"
+#include "common/cell_gradients.cuh"
+#include "common/layer.cuh"
+#include "common/gradient_sequence.cuh"
+#include "common/products.cuh"
+#include "common/exchange.cuh"
+
+// ------------------------------------------------------------------------------------------------------------- arrange
+
+/// The columns of R that belong to one block's units, for `count` gates from `first_gate` on, as a matrix [unit][depth].
+template <class T, int first_gate, int count, int units>
+struct Columns {
+    Strided<T const> const& recurrence;  // [1][D][G H][H]
+    int direction;
+    int hidden_size;
+    int first_unit;                      // of the block
+
+    /// Zero where the depth belongs to no unit.
+    __device__ float operator()(int row, int k) const {
+        int const unit = k / (count * units) * units + k % units;
+        long long const gate = first_gate + k / units % count;
+        return unit < hidden_size ? machine::to_float(recurrence.at(0, direction, gate * hidden_size + unit, first_unit + row)) : 0.0f;
+    }
+};
+
+template <class T>
+struct ArrangeParameters {
+    Strided<T const> recurrence;  // [1][D][G H][H]
+    Quad<unsigned>* arranged;     // [D][P][Product::arranged(depth)]
+    int hidden_size;
+    int num_directions;
+    int blocks;                   // P
+};
+
+/// R as the products of `grid` load it: `count` gates from `first_gate` on.
+///
+/// Grid and block: one-dimensional, of any size; a thread owns quads, which do not depend on each other.
+template <class T, class Product, int first_gate, int count>
+__global__ void arrange(ArrangeParameters<T> parameters) {
+    constexpr int units = Product::rows;
+    int const depth = parameters.blocks * count * units;
+    int const of_block = Product::arranged(depth);
+    int const steps = Product::steps_of(depth);
+    long long const quads = static_cast<long long>(parameters.num_directions) * parameters.blocks * of_block;
+    for (long long index = first_element(); index < quads; index += element_stride()) {
+        int const place = static_cast<int>(index % of_block);
+        int const block = static_cast<int>(index / of_block % parameters.blocks);
+        int const direction = static_cast<int>(index / of_block / parameters.blocks);
+        int const first_unit = block * units;
+        int const rows = parameters.hidden_size - first_unit;
+        Columns<T, first_gate, count, units> const columns{parameters.recurrence, direction, parameters.hidden_size, first_unit};
+        int const tile = place / 32 % Product::tiles;
+        int const step = place / 32 / Product::tiles % steps;
+        int const warp = place / 32 / Product::tiles / steps;
+        parameters.arranged[index] = Product::arrange(columns, rows, depth, warp, step, tile, place % 32);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------- grid
+
+/// What the blocks of a group hand each other. `grid` keeps it in shared memory where a block is alone.
+template <class T>
+struct Handed {
+    Quad<unsigned> const* arranged;  // what `arrange` makes of the product's gates
+    T* operand;                      // [D][N][turns][passes][samples of a pass][padded depth], in the product's order; zero at first
+    float* inverse;                  // [D][N][turns][passes][parts][samples of a pass]: 1 / scale; of halves only; zero at first
+};
+
+template <class T>
+struct GridParameters {
+    Sequence<T> sequence;
+    Handed<T> sums;                     // all gates; of a Gru that resets first z and r
+    Handed<T> reset;                    // d_h of such a Gru
+    Strided<T> hidden_init_gradient;    // [1][D][B][H]
+    Strided<T> cell_mem_init_gradient;  // [1][D][B][H]
+    unsigned* flags;                    // [D][N][P], zero at first; null if alone
+    int samples;                        // of a block; the last group of the batch may have fewer
+    int passes;                         // that these take
+    unsigned most_polls;                // of a wait for another block, before the launch fails
+};
+
+/// A power of two and its inverse.
+struct Scale {
+    float factor;
+    float inverse;
+
+    /// Brings `largest`, which is not negative, to between 2^14 and 2^15; below 2^-112 the factor stays 2^126.
+    __device__ static Scale of(float largest) {
+        unsigned const exponent = machine::to_bits(largest) >> 23;
+        unsigned const bounded = exponent < 15 ? 15 : exponent;
+        return {machine::float_of_bits((268 - bounded) << 23), machine::float_of_bits((bounded - 14) << 23)};
+    }
+};
+
+/// Takes the scales of a warp's run of depth back; its parts are of one block each.
+template <int part_steps, int samples, bool alone>
+struct Unscale {
+    float const* inverse;  // [parts][samples], from the run's first part on
+    float* fetched;        // the same in shared memory, for this warp; unused if alone
+    int first_part;
+    int parts;
+
+    __device__ __forceinline__ void fetch() const {
+        if constexpr (!alone) {
+            for (int place = threadIdx.x % 32 * 4; place < parts * samples; place += 128) {
+                unsigned words[4];
+                machine::load_exchanged(reinterpret_cast<unsigned const*>(inverse + place), words);
+                Quad<float> values;
+                for (int e = 0; e < 4; ++e) {
+                    values.values[e] = machine::float_of_bits(words[e]);
+                }
+                *reinterpret_cast<Quad<float>*>(fetched + place) = values;
+            }
+            __syncwarp();
+        }
+    }
+
+    /// Of two neighbouring samples.
+    __device__ __forceinline__ Pack<float, 2> operator()(int step, int sample) const {
+        int const place = (step / part_steps - first_part) * samples + sample;
+        return *reinterpret_cast<Pack<float, 2> const*>((alone ? inverse : fetched) + place);
+    }
+};
+
+/// The pairs of unit and sample that a thread owns in each pass; neighbouring threads own neighbouring units.
+template <int units_, int samples>
+struct Pairs {
+    static constexpr int units = units_;
+    static constexpr int in_pass = units * samples;
+    static constexpr int count = (in_pass + product_threads - 1) / product_threads;
+
+    int thread = machine::opaque(threadIdx.x);  // nothing that follows from it is kept from step to step
+
+    /// The number of a pair in [samples of a pass][units], maybe beyond the last one.
+    __device__ int index(int pair) const {
+        return thread + pair * product_threads;
+    }
+
+    /// Its unit, counted from the block's first.
+    __device__ int unit(int pair) const {
+        return index(pair) % units;
+    }
+
+    /// Its sample, counted from the pass's first.
+    __device__ int sample(int pair) const {
+        return index(pair) / units;
+    }
+};
+
+/// A product of `grid`, and the gradients that it is of: those of `count` of the sums of each unit, from number `first_sum` on.
+template <class T, class Product, bool alone, int turns, int first_sum, int count>
+class Hand {
+    using Own = Pairs<Product::rows, Product::samples>;
+    static constexpr int units = Product::rows;
+    static constexpr int samples = Product::samples;
+    static constexpr int part_depth = count * units;  // of one block
+    static constexpr bool scaled = is_same<T, machine::half>;
+
+  public:
+    __device__ Hand(SharedPieces& pieces, Handed<T> const& handed, int passes)
+        : passes_(passes),
+          product_(pieces, gridDim.x * part_depth, alone),
+          largest_(pieces.take<float>(scaled && units > 16 ? Own::in_pass / 16 : 0)),
+          fetched_(pieces.take<float>(scaled && !alone ? product_warps * fetched_size() : 0) + threadIdx.x / 32 * fetched_size()),
+          operand_size_(samples * product_.padded_depth()),
+          inverse_size_(scaled ? samples * ((product_.padded_depth() + part_depth - 1) / part_depth) : 0) {
+        long long const block = blockIdx.z * gridDim.x + blockIdx.x;
+        product_.load(handed.arranged + block * Product::arranged(gridDim.x * part_depth));
+        if constexpr (alone) {
+            operand_ = pieces.take<T>(turns * passes * operand_size_);
+            inverse_ = pieces.take<float>(turns * passes * inverse_size_);
+            for (int index = threadIdx.x; index < turns * passes * operand_size_; index += product_threads) {
+                operand_[index] = machine::from_float<T>(0.0f);
+            }
+            for (int index = threadIdx.x; index < turns * passes * inverse_size_; index += product_threads) {
+                inverse_[index] = 0.0f;
+            }
+        } else {
+            long long const group = static_cast<long long>(blockIdx.z * gridDim.y + blockIdx.y) * turns * passes;
+            operand_ = handed.operand + group * operand_size_;
+            inverse_ = handed.inverse + group * inverse_size_;
+        }
+    }
+
+    /// Puts the gradients of the pairs that exist where the group finds them after the next publication. All threads have to call it.
+    template <int rows>
+    __device__ void put(Exchange<alone> const& exchange, int turn, int pass, Own const& own, bool const (&exists)[Own::count],
+                        float const (&d_sums)[Own::count][rows]) const {
+        long long const buffer = turn * passes_ + pass;
+        Scale scales[Own::count];
+        if constexpr (scaled) {
+            float largest[Own::count];
+#pragma unroll
+            for (int i = 0; i < Own::count; ++i) {
+                largest[i] = 0.0f;
+#pragma unroll
+                for (int g = 0; g < count; ++g) {
+                    largest[i] = fmaxf(largest[i], fabsf(d_sums[i][first_sum + g]));
+                }
+#pragma unroll
+                for (int lanes = 1; lanes < 16; lanes *= 2) {  // 16 neighbours belong to one sample
+                    largest[i] = fmaxf(largest[i], machine::shuffle_xor(largest[i], lanes));
+                }
+            }
+            if constexpr (units > 16) {
+#pragma unroll
+                for (int i = 0; i < Own::count; ++i) {
+                    if (own.index(i) < Own::in_pass && own.index(i) % 16 == 0) {
+                        largest_[own.index(i) / 16] = largest[i];
+                    }
+                }
+                __syncthreads();
+#pragma unroll
+                for (int i = 0; i < Own::count; ++i) {
+                    for (int part = 0; part < units / 16 && exists[i]; ++part) {
+                        largest[i] = fmaxf(largest[i], largest_[own.sample(i) * (units / 16) + part]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < Own::count; ++i) {
+                scales[i] = Scale::of(largest[i]);
+                if (exists[i] && own.unit(i) == 0) {
+                    exchange.put(inverse_ + buffer * inverse_size_ + blockIdx.x * samples + own.sample(i), scales[i].inverse);
+                }
+            }
+        }
+        T* const operand = operand_ + buffer * operand_size_;
+#pragma unroll
+        for (int i = 0; i < Own::count; ++i) {
+            if (exists[i]) {
+#pragma unroll
+                for (int g = 0; g < count; ++g) {
+                    float const value = scaled ? d_sums[i][first_sum + g] * scales[i].factor : d_sums[i][first_sum + g];
+                    int const depth = (blockIdx.x * count + g) * units + own.unit(i);
+                    exchange.put(operand + product_.place(own.sample(i), depth), Product::element(value));
+                }
+            }
+        }
+    }
+
+    /// Waits for what the group put before the last publication but `fewer`, and multiplies. A barrier has to follow before `sum`, and
+    /// another one before the next product.
+    __device__ __forceinline__ void multiply(Exchange<alone> const& exchange, int turn, int pass, int fewer) {
+        int const first = product_.first_depth() / part_depth;
+        exchange.wait(first, min((product_.end_depth() - 1) / part_depth, static_cast<int>(gridDim.x) - 1), fewer);
+        long long const buffer = turn * passes_ + pass;
+        if constexpr (scaled) {
+            int const end = (product_.end_depth() + part_depth - 1) / part_depth;
+            float const* const inverse = inverse_ + buffer * inverse_size_ + first * samples;
+            Unscale<part_depth / Product::depth_step, samples, alone> const scales{inverse, fetched_, machine::opaque(first), end - first};
+            product_.template multiply<alone>(operand_ + buffer * operand_size_, scales);
+        } else {
+            product_.template multiply<alone>(operand_ + buffer * operand_size_);
+        }
+    }
+
+    /// d_sums R of a pair.
+    __device__ float sum(Own const& own, int pair) const {
+        return product_.sum(own.unit(pair), own.sample(pair));
+    }
+
+  private:
+    /// Of a warp: its run of depth can begin and end within parts.
+    __device__ int fetched_size() const {
+        return samples * ((product_.steps() * Product::depth_step - 1) / part_depth + 2);
+    }
+
+    int passes_;
+    Product product_;
+    float* largest_;    // [samples][units / 16], shared: the largest gradients; where a sample's units are more than 16
+    float* fetched_;    // as in Unscale
+    int operand_size_;  // of a pass
+    int inverse_size_;
+    T* operand_;        // as in Handed, of this group
+    float* inverse_;
+};
+
+/// Stands for a `Hand` where there is one exchange a step.
+struct NoHand {
+    template <class T>
+    __device__ NoHand(SharedPieces&, Handed<T> const&, int) {}
+};
+
+template <bool wanted, class Wanted>
+struct HandIf {
+    using Type = Wanted;
+};
+
+template <class Wanted>
+struct HandIf<false, Wanted> {
+    using Type = NoHand;
+};
+
+/// One direction of `grid`: see there.
+template <class T, class Product, class ResetProduct, bool alone, class Cell, class Activations>
+__device__ void grid_direction(GridParameters<T> const& parameters, int direction) {
+    using Gradient = CellGradient<Cell>;
+    using Own = Pairs<Product::rows, Product::samples>;
+    constexpr int pairs = Own::count;
+    constexpr bool resets = Cell::resets_before_product;
+    // Two buffers take turns, unless a barrier or another exchange lies between reading one and writing it again.
+    constexpr int turns = alone || resets ? 1 : 2;
+    Sequence<T> const& sequence = parameters.sequence;
+    int const hidden_size = sequence.hidden_size;
+    int const passes = parameters.passes;
+    int const first_unit = blockIdx.x * Own::units;
+    int const first_sample = blockIdx.y * parameters.samples;
+    int const end_sample = min(first_sample + parameters.samples, sequence.batch_size);
+    bool const backward = sequence.backward[direction] != 0;
+
+    SharedPieces pieces;
+    float* const hidden_gradients = pieces.take<float>(passes * Own::in_pass);  // [passes][samples][units]: d_H
+    float* const memory_gradients = pieces.take<float>(Cell::has_memory ? passes * Own::in_pass : 0);
+    UnitConstants* const constants = pieces.take<UnitConstants>(Cell::has_memory ? Own::units : 0);
+    Hand<T, Product, alone, turns, 0, resets ? Cell::gates - 1 : Cell::gates> sums(pieces, parameters.sums, passes);
+    using ResetHand = typename HandIf<resets, Hand<T, ResetProduct, alone, turns, Cell::gates - 1, 1>>::Type;
+    ResetHand reset(pieces, parameters.reset, passes);
+    unsigned* const flags = alone ? nullptr : parameters.flags + (direction * gridDim.y + blockIdx.y) * gridDim.x;
+    Exchange<alone> exchange(flags, blockIdx.x, parameters.most_polls);
+
+    struct Place {
+        bool exists;
+        int sample;
+        int unit;
+        int state;  // in shared memory
+    };
+    auto const place_of = [&](Own const& own, int pass, int pair) {
+        int const sample = first_sample + pass * Product::samples + own.sample(pair);
+        int const unit = first_unit + own.unit(pair);
+        bool const exists = own.index(pair) < Own::in_pass && unit < hidden_size && sample < end_sample;
+        return Place{exists, sample, unit, pass * Own::in_pass + own.index(pair)};
+    };
+    int steps = 0;  // of the longest sample, the same in the whole group
+    for (int sample = first_sample; sample < end_sample; ++sample) {
+        steps = max(steps, sequence.steps.length(sample));
+    }
+    for (int pass = 0; pass < passes; ++pass) {
+        Own const own;
+#pragma unroll
+        for (int p = 0; p < pairs; ++p) {
+            Place const at = place_of(own, pass, p);
+            if (at.exists) {
+                hidden_gradients[at.state] = value_or_zero(sequence.output_single_gradient, 0, direction, at.sample, at.unit);
+                if constexpr (Cell::has_memory) {
+                    memory_gradients[at.state] = value_or_zero(sequence.output_cell_single_gradient, 0, direction, at.sample, at.unit);
+                }
+            }
+        }
+    }
+    if constexpr (Cell::has_memory) {
+        for (int unit = threadIdx.x; unit < Own::units && first_unit + unit < hidden_size; unit += product_threads) {
+            constants[unit] = sequence.constants(direction, first_unit + unit);
+        }
+    }
+    Activations const activations(sequence.activations[direction]);
+    __syncthreads();
+
+    // One turn more than there are steps: it has only the last product.
+    for (int step = 0; step <= steps; ++step) {
+        int const time = backward ? step : steps - 1 - step;
+        int const time_before = backward ? step - 1 : steps - step;
+        int const turn = turns == 2 ? step % 2 : 0;
+        int const turn_before = turns == 2 ? 1 - turn : 0;
+        bool const multiplies = step > 0 && (step < steps || parameters.hidden_init_gradient.data != nullptr);
+        for (int pass = 0; pass < passes; ++pass) {
+            Own const own;
+            bool exists[pairs];
+            bool takes[pairs];
+            bool took[pairs];  // the step before
+            Kept<Gradient::kept> of_step[pairs];
+            float upstream[pairs];
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+                Place const at = place_of(own, pass, p);
+                exists[p] = at.exists;
+                takes[p] = at.exists && step < steps && sequence.steps.takes(time, at.sample);
+                took[p] = at.exists && step > 0 && sequence.steps.takes(time_before, at.sample);
+                upstream[p] = 0.0f;
+                if (at.exists && step < steps) {
+                    of_step[p] = sequence.template kept_of<Gradient>(time, direction, at.sample, at.unit);
+                    upstream[p] = sequence.upstream(time, direction, at.sample, at.unit);
+                }
+            }
+            if (multiplies) {
+                // The other passes have published since; in the last turn none does.
+                int const since = step < steps ? passes - 1 : passes - 1 - pass;
+                sums.multiply(exchange, turn_before, pass, (resets ? 2 : 1) * since);
+                __syncthreads();
+            }
+            float d_hidden[pairs];
+            float d_memory[pairs];
+            float d_sums[pairs][Gradient::rows] = {};
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+                int const state = pass * Own::in_pass + own.index(p);
+                d_hidden[p] = exists[p] ? hidden_gradients[state] + upstream[p] : 0.0f;
+                d_memory[p] = exists[p] && Cell::has_memory ? memory_gradients[state] : 0.0f;
+                if (multiplies && took[p]) {
+                    d_hidden[p] += sums.sum(own, p);
+                }
+                if (takes[p]) {
+                    UnitConstants const of_unit = Cell::has_memory ? constants[own.unit(p)] : UnitConstants{};
+                    Gradient::step(activations, of_unit, of_step[p], d_hidden[p], d_memory[p], d_sums[p]);
+                }
+            }
+            if (step < steps) {
+                if constexpr (resets) {
+                    reset.put(exchange, turn, pass, own, exists, d_sums);
+                    exchange.publish();
+                    reset.multiply(exchange, turn, pass, 0);
+                    __syncthreads();
+#pragma unroll
+                    for (int p = 0; p < pairs; ++p) {
+                        if (takes[p]) {
+                            d_sums[p][1] = Gradient::reset(activations, of_step[p], reset.sum(own, p), d_hidden[p]);
+                        }
+                    }
+                }
+                sums.put(exchange, turn, pass, own, exists, d_sums);
+                exchange.publish();
+            } else {
+                __syncthreads();  // all have read the sums
+            }
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+                Place const at = place_of(own, pass, p);
+                if (at.exists && step < steps) {
+                    hidden_gradients[at.state] = d_hidden[p];
+                    if constexpr (Cell::has_memory) {
+                        memory_gradients[at.state] = d_memory[p];
+                    }
+                    float* const stored = sequence.template gradients_of<Gradient>(time, direction, at.sample, at.unit);
+                    for (int q = 0; q < Gradient::rows; ++q) {
+                        stored[q * static_cast<long long>(hidden_size)] = d_sums[p][q];
+                    }
+                } else if (at.exists) {
+                    store(parameters.hidden_init_gradient, 0, direction, at.sample, at.unit, d_hidden[p]);
+                    store(parameters.cell_mem_init_gradient, 0, direction, at.sample, at.unit, d_memory[p]);
+                }
+            }
+        }
+    }
+
+    // Steps that no sample of the group takes.
+    for (int time = steps; time < sequence.seq_length; ++time) {
+        for (int pass = 0; pass < passes; ++pass) {
+            Own const own;
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+                Place const at = place_of(own, pass, p);
+                if (at.exists) {
+                    float* const stored = sequence.template gradients_of<Gradient>(time, direction, at.sample, at.unit);
+                    for (int q = 0; q < Gradient::rows; ++q) {
+                        stored[q * static_cast<long long>(hidden_size)] = 0.0f;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// All steps in one launch, without dropped states and projection.
+///
+/// Grid: x is the block's number in its group, so which `Product::rows` units it owns; y is the batch group, of `samples`; z is the
+/// direction. Unless a block is alone, x being 1, all blocks have to run at the same time. Block: `product_threads`; in each pass a thread
+/// owns up to `Pairs::count` units, each in one sample. Product is of all gates, but of z and r where the cell resets before the product:
+/// then that of h is ResetProduct, with the same rows and samples, else NoProduct. Dynamic shared memory: what the pieces sum to.
+template <class T, class Product, class ResetProduct, bool alone, class Cell, class ForwardActivations, class BackwardActivations>
+__global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {
+    if constexpr (is_same<ForwardActivations, BackwardActivations>) {
+        grid_direction<T, Product, ResetProduct, alone, Cell, ForwardActivations>(parameters, blockIdx.z);
+    } else if (blockIdx.z == 0) {
+        grid_direction<T, Product, ResetProduct, alone, Cell, ForwardActivations>(parameters, 0);
+    } else {
+        grid_direction<T, Product, ResetProduct, alone, Cell, BackwardActivations>(parameters, 1);
+    }
+}

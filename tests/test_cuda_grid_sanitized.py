@@ -1,0 +1,77 @@
+"""Plans of the family `grid` under g++'s sanitizers, and proof that they notice each barrier, release and acquire that is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cuda import sources
+from dmlpy.problems import DeviceError
+from tests import test_cuda_training as training
+from tests.cpu_seam import H100, CpuSeam
+from tests.test_cuda_grid import RESETS_FIRST, Row
+from tests.test_cuda_plans import launch
+from tests.tools import require
+
+ROWS = {
+    "gru of halves": Row("GRU", np.float16, (8, 9, 8), (12, 9), direction="FORWARD", flags=RESETS_FIRST, options={"most_registers": 0}),
+    "gru": Row("GRU", np.float32, (4, 2, 1), (6, 2), direction="FORWARD", flags=RESETS_FIRST, options={"most_registers": 0}),
+    "lstm": Row("LSTM", np.float16, (8, 9, 8), (12, 9), direction="FORWARD", options={"most_registers": 0}),
+    "lstm in tf32": Row("LSTM", np.float32, (12, 5, 8), (12, 5), tf32=True, peephole=True),
+}
+"""Two groups of units with two passes over the samples each, and two directions of a block alone."""
+
+SOURCE = sources.read("recurrent/grid.cu")
+
+
+def run(row: Row, seam: CpuSeam) -> None:
+    made = row.build(trains=True, t=2)
+    launch(made, row.plan, seam)
+    training.check(made)
+    seam.check_guards()
+
+
+@pytest.mark.parametrize(
+    ("name", "sanitize"),
+    [
+        ("gru of halves", "thread"),
+        ("gru", "thread"),
+        ("lstm", "thread"),
+        ("gru", "address,undefined"),
+        *(
+            pytest.param(name, sanitize, marks=pytest.mark.slow)
+            for name, sanitize in [
+                ("gru of halves", "address,undefined"),
+                ("lstm in tf32", "address,undefined"),
+                ("lstm in tf32", "thread"),
+            ]
+        ),
+    ],
+)
+def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
+    require("g++")
+    run(ROWS[name], CpuSeam(H100, sanitize=sanitize, sanitized=("grid<", "arrange<")))
+
+
+FAULTS: list[tuple[str, Any]] = [
+    *(("gru of halves", ("__syncthreads();", place)) for place in range(SOURCE.count("__syncthreads();"))),
+    *((name, ("__syncwarp();", place)) for place, name in enumerate(("gru", "gru of halves"))),
+    ("gru of halves", ("machine::load_acquire(", 0, "machine::load_relaxed(")),
+    ("gru of halves", ("machine::store_release(", 0, "machine::store_relaxed(")),
+    ("lstm", ("step % 2) * most_passes", 0, "0) * most_passes")),
+]
+"""Each barrier of a block, of a warp (where an operand is staged, after a wait), what publishes and waits, the second buffer of H[t]."""
+
+
+def test_all_that_orders_memory_is_left_out_once() -> None:
+    for text in ("__syncthreads();", "__syncwarp();", "machine::load_acquire(", "machine::store_release("):
+        assert [fault[1] for _, fault in FAULTS if fault[0] == text] == list(range(SOURCE.count(text)))
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS, ids=str)
+def test_the_thread_sanitizer_misses_what_orders_memory(name: str, fault: Any) -> None:
+    require("g++")
+    with pytest.raises(DeviceError, match="data race"):
+        run(ROWS[name], CpuSeam(H100, sanitize="thread", sanitized=("grid<",), fault=fault))

@@ -1,0 +1,150 @@
+"""The model of recurrences on a GPU: the floors of a published table, and what every estimate has to obey."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dmlpy.devices.cuda.machine import Arithmetic, Machine
+from dmlpy.devices.cuda.recurrent.model import (
+    LOCAL,
+    Work,
+    block_bytes,
+    floor_us,
+    floors_us,
+    grid_step,
+    least_unit_groups,
+    step_step,
+    walk_step,
+)
+from dmlpy.devices.cuda.seam import Limits
+
+H200 = Limits("H200", 90, 132, 227 * 1024, 141 << 30, 13000, 13000)
+T4 = Limits("T4", 75, 40, 64 * 1024, 16 << 30, 13000, 13000)
+A100 = Limits("A100", 80, 108, 163 * 1024, 40 << 30, 13000, 13000)
+B200 = Limits("B200", 100, 148, 227 * 1024, 180 << 30, 13000, 13000)
+GEFORCE_4090 = Limits("4090", 89, 128, 99 * 1024, 24 << 30, 13000, 13000)
+
+FLOORS = """
+  64  0.20/0.25/0.23  0.20/0.25/0.23  0.20/0.25/0.23  0.20/0.25/0.31
+ 128  0.29/0.30/0.30  0.29/0.31/0.32  0.31/0.33/0.35  0.35/0.43/0.43
+ 256  0.33/0.38/0.36  0.33/0.38/0.43  0.38/0.48/0.52  0.48/0.69/0.89
+ 512  0.43/0.46/0.45  0.48/0.61/0.64  0.52/0.76/0.89  1.10/2.13/2.74
+1024  0.51/0.61/0.57  0.70/0.94/1.11  1.22/2.13/2.95  3.69/7.06/10.3
+2048  0.81/3.65/3.65  1.31/3.65/3.65  3.77/13.0/13.0  13.6/31/51
+"""
+"""us a step of an LSTM's forward pass on an H200 for H and B = 1, 16, 64, 256: FLOAT16, TF32, FLOAT32. Of a model too, worked out apart."""
+
+ARITHMETICS: tuple[Arithmetic, ...] = ("half", "tf32", "float")
+
+
+def work(gates: int, hidden: int, batch: int, arithmetic: Arithmetic = "half", directions: int = 1) -> Work:
+    return Work(gates, hidden, hidden, batch, 100, directions, arithmetic)
+
+
+@pytest.mark.parametrize("line", FLOORS.strip().splitlines())
+def test_floors(line: str) -> None:
+    hidden, *cells = line.split()
+    for batch, cell in zip((1, 16, 64, 256), cells, strict=True):
+        for arithmetic, wanted in zip(ARITHMETICS, cell.split("/"), strict=True):
+            found = floor_us(work(4, int(hidden), batch, arithmetic), Machine.of(H200))
+            assert found == pytest.approx(float(wanted), rel=0.11), (hidden, batch, arithmetic)
+
+
+@pytest.mark.parametrize(
+    ("gates", "hidden", "expected"),
+    [(3, 1024, (0.48, 0.64, 1.11, 2.95)), (1, 1024, (0.45, 0.48, 0.69, 1.18)), (1, 2048, (0.51, 0.75, 1.31, 3.77))],
+)
+def test_floors_of_other_cells(gates: int, hidden: int, expected: tuple[float, ...]) -> None:
+    for batch, wanted in zip((1, 16, 64, 256), expected, strict=True):
+        assert floor_us(work(gates, hidden, batch), Machine.of(H200)) == pytest.approx(wanted, rel=0.11)
+
+
+@pytest.mark.parametrize(
+    ("limits", "arithmetic", "hidden"),
+    [
+        (H200, "half", 2504),
+        (H200, "float", 1712),
+        (T4, "half", 1040),
+        (T4, "float", 720),
+        (A100, "half", 2048),
+        (A100, "float", 1424),
+        (GEFORCE_4090, "half", 1984),
+        (GEFORCE_4090, "float", 1408),
+        (B200, "half", 2664),
+        (B200, "float", 1848),
+    ],
+)
+def test_the_largest_lstm_that_is_resident(limits: Limits, arithmetic: Arithmetic, hidden: int) -> None:
+    """Multiples of 8, each block with all gates of as many units as fit."""
+    machine = Machine.of(limits)
+    fitting = [size for size in range(8, 4096, 8) if least_unit_groups(work(4, size, 1, arithmetic), machine)]
+    assert max(fitting) == hidden
+
+
+def test_what_one_block_holds() -> None:
+    assert block_bytes(Machine.of(H200)) == 376 * 1024
+    assert block_bytes(Machine.of(T4)) == 213 * 1024
+    assert least_unit_groups(work(4, 216, 1), Machine.of(H200)) == 1
+    assert least_unit_groups(work(4, 224, 1), Machine.of(H200)) == 2
+    assert least_unit_groups(work(4, 2048, 1, directions=2), Machine.of(H200)) is None
+
+
+def test_clusters_are_for_those_that_have_them() -> None:
+    assert "cluster" in floors_us(work(4, 256, 16), Machine.of(H200))
+    assert "cluster" not in floors_us(work(4, 256, 16), Machine.of(A100))
+
+
+@pytest.mark.parametrize("limits", [H200, A100, T4, GEFORCE_4090, B200])
+def test_no_estimate_is_below_the_floor(limits: Limits) -> None:
+    machine = Machine.of(limits)
+    for gates in (1, 3, 4):
+        for hidden in (16, 100, 300, 1024):
+            for batch in (1, 7, 64, 300):
+                for arithmetic in ("half", "float"):
+                    task = work(gates, hidden, batch, arithmetic)
+                    least = floor_us(task, machine)
+                    times = [step_step(task, machine, launches=1, products=1, captured=True)]
+                    if groups := least_unit_groups(task, machine):
+                        samples = -(-batch // (machine.multiprocessors // groups))
+                        shape = {"units": -(-hidden // groups), "unit_groups": groups, "samples": samples, "pass_samples": min(8, samples)}
+                        times.append(grid_step(task, machine, **shape))
+                    if task.recurrence_bytes <= machine.shared_bytes:
+                        times += [walk_step(task, machine, taken) for taken in (1, 8)]
+                    assert all(time.us >= 0.95 * least for time in times), (task, least, times)
+
+
+def test_what_makes_a_step_longer() -> None:
+    machine, task = Machine.of(H200), work(4, 512, 16)
+
+    def grid(task: Work = task, **changes: int) -> float:
+        shape = {"units": 16, "unit_groups": 32, "samples": 4, "pass_samples": 8} | changes
+        return grid_step(task, machine, **shape).us
+
+    least = grid()
+    assert grid(samples=16) > least
+    assert grid(row_warps=8) > least
+    assert grid(register_bytes=0) > least
+    assert grid(replace(task, arithmetic="float")) > least
+    assert grid(replace(task, resets_first=True)) - least >= machine.us(3 * machine.l2_cycles + LOCAL)
+    assert grid(replace(task, backward=True)) > least, "four times the exchanged values"
+    assert grid(unit_groups=1) < least, "no exchange"
+    once, twice = (walk_step(work(4, 64, batch), machine, 1) for batch in (132, 133))
+    assert twice.us == pytest.approx(2 * once.us), "blocks wait for a turn"
+    captured, uncaptured = (step_step(task, machine, launches=2, products=2, captured=flag) for flag in (True, False))
+    assert captured.launch_us == pytest.approx(4 * 1.3)
+    assert uncaptured.us > captured.us
+
+
+def test_what_a_device_tells_of_itself_counts() -> None:
+    machine = Machine.of(replace(H200, clock_hz=1e9, memory_rate=2e12, l2_bytes=1 << 20))
+    assert (machine.clock_hz, machine.memory, machine.l2_bytes) == (1e9, pytest.approx(1.8e12), 1 << 20)
+    assert machine.us(1000) == pytest.approx(1)
+    assert machine.memory_us(1.8e6) == pytest.approx(1)
+
+
+def test_devices_between_known_ones() -> None:
+    assert Machine.of(replace(A100, compute_capability=87)).clock_hz == Machine.of(replace(A100, compute_capability=86)).clock_hz
+    assert Machine.of(replace(B200, compute_capability=103)).has_clusters
+    assert Machine.of(replace(T4, compute_capability=70)) == Machine.of(T4)
