@@ -20,6 +20,7 @@ from dmlpy.devices import (
     list_devices,
 )
 from dmlpy.devices import cuda as _cuda  # noqa: F401  (adds itself to the kinds of devices)
+from dmlpy.devices import numba as _numba  # noqa: F401
 from dmlpy.devices import numpy as _numpy  # noqa: F401
 from dmlpy.enums import (
     AxisDirection,
@@ -28,6 +29,7 @@ from dmlpy.enums import (
     DataFormat,
     DataType,
     DepthSpaceOrder,
+    ExecutionFlags,
     Feature,
     FeatureLevel,
     GraphEdgeType,
@@ -56,6 +58,7 @@ from dmlpy.values import ScaleBias, Size2D
 
 if _TYPE_CHECKING:
     # What `__getattr__` imports at run time, when it is first used: describing all of DirectML takes longer than importing NumPy.
+    from dmlpy.devices.report import PlanReport as PlanReport
     from dmlpy.features import FeatureDataFeatureLevels as FeatureDataFeatureLevels
     from dmlpy.features import FeatureDataTensorDataTypeSupport as FeatureDataTensorDataTypeSupport
     from dmlpy.features import FeatureQueryFeatureLevels as FeatureQueryFeatureLevels
@@ -272,6 +275,7 @@ if _TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {name: f"operators.{module}" for module, names in _FAMILIES.items() for name in names} | {
+    "PlanReport": "devices.report",
     "ConstantNode": "graphs",
     "Graph": "graphs",
     "GraphBuilder": "graphs",
@@ -314,6 +318,7 @@ __all__ = [
     "DeviceError",
     "Dispatch",
     "DmlError",
+    "ExecutionFlags",
     "Feature",
     "FeatureLevel",
     "GraphEdgeType",

@@ -362,6 +362,68 @@ def versions() -> dict[str, str]:
 
 
 @app.command()
+def bench(
+    device: Annotated[str | None, typer.Option("--device", help="numpy, cuda, cuda:1; default: a GPU if one answers, else numpy.")] = None,
+    shapes: Annotated[
+        list[str] | None, typer.Option("--shape", metavar="GLOB", help="Keys of shapes; repeatable.", show_default=False)
+    ] = None,
+    dtypes: Annotated[list[str] | None, typer.Option("--dtype", help="float32 or float16; default: all of a shape's.")] = None,
+    passes: Annotated[list[str] | None, typer.Option("--pass", help="forward or training; default: all of a shape's.")] = None,
+    peers: Annotated[list[str] | None, typer.Option("--peer", metavar="NAME", help="Only these other libraries; repeatable.")] = None,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="dmlpy alone.")] = False,
+    pythons: Annotated[
+        list[str] | None, typer.Option("--python", metavar="NAME=PATH", help="The Python that a library is installed for; repeatable.")
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often it is each library's turn.")] = 15,
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Of each library on the processor; 0, all cores.")] = 0,
+    limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds that a library's answer is waited for.")] = 300,
+    slope: Annotated[bool, typer.Option("--slope", help="Also what a step more takes, from twice as many steps.")] = False,
+    save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Where the record is written.", show_default=False)] = None,
+    add: Annotated[bool, typer.Option("--add", help="Keep the other runs of the record that is there.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", dir_okay=False, help="Where the saved record is drawn, as SVG.", show_default=False)
+    ] = None,
+    list_shapes: Annotated[bool, typer.Option("--list", help="List what would be measured, and stop.")] = False,
+) -> None:
+    """Measure recurrent layers and batch normalization of known models, beside the other libraries that are installed."""
+    from dmlpy.bench import command
+
+    if no_peers and peers:
+        raise typer.BadParameter("--peer and --no-peers contradict each other: give one of them")
+    if picture is not None and save is None:
+        raise typer.BadParameter("--picture draws the record that --save writes: give both")
+    if add and save is None:
+        raise typer.BadParameter("--add is about the record that --save writes: give both")
+    asked = command.Asked(
+        device,
+        shapes or (),
+        dtypes or (),
+        passes or (),
+        None if no_peers else peers or (),
+        pythons or (),
+        rounds=rounds,
+        threads=threads,
+        limit_s=limit,
+        slope=slope,
+        add=add,
+    )
+    with _reported():
+        if list_shapes:
+            for listed in command.listed(asked):
+                _show(listed)
+            return
+        record = command.run(asked, save, inform=_warn)
+        found, reasons = command.shown(record)
+        _show(found)
+        for reason in reasons:
+            typer.echo(reason)
+        if save is not None and picture is not None:
+            command.write_picture(save, picture)
+        if not command.is_complete(record):
+            raise typer.Exit(1)
+
+
+@app.command()
 def schemas(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit status is 1 if a file is out of date.")] = False,
     folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Where the files are.")] = Path("schemas"),

@@ -34,13 +34,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no GPU answers here")
 
 
-def cuda_on_cpu(**options: Any) -> dml.Device:
-    """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU."""
+def cuda_on_cpu(*, family: str | None = None, **options: Any) -> dml.Device:
+    """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU. `family` is the device's."""
     require("g++")
     from dmlpy.devices.cuda.device import CudaDevice
     from tests.cpu_seam import CpuSeam
 
-    return CudaDevice(CpuSeam(**options))
+    return CudaDevice(CpuSeam(**options), family=family)
 
 
 CUDA_DEVICES = ["cuda on the CPU", pytest.param("cuda", marks=pytest.mark.gpu)]

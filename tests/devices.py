@@ -9,5 +9,5 @@ from dmlpy.devices.numpy.device import NumpyDevice
 class DeviceOfNothing(NumpyDevice):
     """A device that runs no operator."""
 
-    def plan(self, desc: dml.OperatorDesc) -> None:
+    def plan(self, desc: dml.OperatorDesc, flags: dml.ExecutionFlags = dml.ExecutionFlags.NONE) -> None:
         return None

@@ -21,6 +21,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 INVALID_VALUE, MEMORY_ALLOCATION, INVALID_CONTEXT, CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED = 1, 2, 201, 900, 901
+COOPERATIVE_LAUNCH_TOO_LARGE = 720
 DEFAULT_SHARED_BYTES = 48 << 10
 LEGACY, PER_THREAD = (0, 1), 2
 
@@ -54,6 +55,8 @@ class Machine:
         compiled: options of each compilation.
         synchronized: streams that were waited for.
         broken: raised by every call from now on, as after a kernel's illegal access.
+        parameter_bytes: the size of every kernel's parameters.
+        ranges: names of NVTX ranges as they are pushed, None as they are popped.
     """
 
     def __init__(self, devices: int = 2, optin: int = 227 << 10, static_shared: int = 0, memory: int = 1 << 30) -> None:
@@ -62,6 +65,8 @@ class Machine:
         self.compiled: list[tuple[str, ...]] = []
         self.synchronized: list[int] = []
         self.broken: CUDARuntimeError | None = None
+        self.parameter_bytes = 16
+        self.ranges: list[str | None] = []
         self.local = threading.local()
         self.blocks: dict[int, tuple[int, Array]] = {}  # address: device, storage
         self.arenas: dict[tuple[int, int, int], list[int]] = defaultdict(list)  # device, stream, size: free blocks
@@ -155,7 +160,10 @@ def fake_cupy(machine: Machine) -> Any:
 
         def end_capture(self) -> Any:
             work = machine.recordings.pop(self.ptr)
-            return SimpleNamespace(launch=lambda stream=None: machine.issue(stream.ptr, lambda: [step() for step in work]))
+            graph = SimpleNamespace(launch=lambda stream: runtime.graphLaunch(graph.graphExec, stream.ptr))
+            graph.graphExec = id(graph)
+            runtime.graphs[graph.graphExec] = lambda: [step() for step in work]
+            return graph
 
     def stack() -> list[Any]:
         stacks = current.__dict__.setdefault("stacks", {})
@@ -184,21 +192,16 @@ def fake_cupy(machine: Machine) -> Any:
             functions[self.ptr] = self
             self.dynamic_shared = DEFAULT_SHARED_BYTES
 
-        def __call__(
-            self, grid: Any, block: Any, args: Any, shared_mem: int = 0, stream: Any = None, enable_cooperative_groups: bool = False
-        ) -> None:
-            assert type(grid) is type(block) is tuple
-            assert len(args) == 1
+        def launch(self, grid: tuple[int, ...], shared_mem: int, stream: int, kernel_params: int) -> None:
             machine.check()
-            machine.bind_context()
-            (argument,) = args
-            if not (isinstance(argument, np.ndarray) and argument.size == 1):
-                raise TypeError("only numpy.ndarrays of size one can be passed by value")
+            machine.need_context()
             limit = max(self.dynamic_shared, DEFAULT_SHARED_BYTES - machine.static_shared)
             if machine.device() != self.module.device or shared_mem > limit or max(grid[1:]) > 65535:
                 raise CUDARuntimeError(INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE: invalid argument")
-            run = (stream.ptr, machine.device(), argument.tobytes(), shared_mem)
-            machine.issue(stream.ptr, lambda: machine.launches.append(run))
+            # A kernel knows how large its parameters are.
+            argument = ctypes.string_at(ctypes.c_uint64.from_address(kernel_params).value, machine.parameter_bytes)
+            run = (stream, machine.device(), argument, shared_mem)
+            machine.issue(stream, lambda: machine.launches.append(run))
 
     functions: dict[int, Any] = {}
 
@@ -257,7 +260,41 @@ def fake_cupy(machine: Machine) -> Any:
             raise RuntimeError("the memory is another device's")
         return array.__dlpack__(stream=get_current_stream().ptr or 1)
 
+    def launchKernel(  # noqa: N802
+        f: int,
+        grid_dim_x: int,
+        grid_dim_y: int,
+        grid_dim_z: int,
+        block_dim_x: int,
+        block_dim_y: int,
+        block_dim_z: int,
+        shared_mem_bytes: int,
+        stream: int,
+        kernel_params: int,
+        extra: int,
+    ) -> None:
+        assert extra == 0
+        functions[f].launch((grid_dim_x, grid_dim_y, grid_dim_z), shared_mem_bytes, stream, kernel_params)
+
+    def launchCooperativeKernel(  # noqa: N802
+        f: int,
+        grid_dim_x: int,
+        grid_dim_y: int,
+        grid_dim_z: int,
+        block_dim_x: int,
+        block_dim_y: int,
+        block_dim_z: int,
+        shared_mem_bytes: int,
+        stream: int,
+        kernel_params: int,
+    ) -> None:
+        if grid_dim_x * grid_dim_y * grid_dim_z > runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, machine.device()):
+            raise CUDARuntimeError(COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
+        functions[f].launch((grid_dim_x, grid_dim_y, grid_dim_z), shared_mem_bytes, stream, kernel_params)
+
     driver = SimpleNamespace(
+        launchKernel=launchKernel,
+        launchCooperativeKernel=launchCooperativeKernel,
         funcGetAttribute=lambda attribute, f: (
             machine.need_context() or {0: 384, 1: machine.static_shared, 3: 0, 4: 128, 8: functions[f].dynamic_shared}[attribute]
         ),
@@ -274,6 +311,11 @@ def fake_cupy(machine: Machine) -> Any:
         alloc=alloc,
         get_current_stream=get_current_stream,
         get_elapsed_time=get_elapsed_time,
+        nvtx=SimpleNamespace(
+            available=True,
+            RangePush=lambda message, id_color=-1: machine.ranges.append(message),
+            RangePop=lambda: machine.ranges.append(None),
+        ),
     )
     pool = SimpleNamespace(free_bytes=lambda: sum(size * len(free) for (_, _, size), free in machine.arenas.items()))
     return SimpleNamespace(
@@ -297,13 +339,18 @@ def _set_attribute(machine: Machine, function: Any, attribute: int, value: int) 
 class Runtime:
     """`cupy.cuda.runtime`."""
 
+    cudaDevAttrClockRate = 13  # noqa: N815
     cudaDevAttrMultiProcessorCount = 16  # noqa: N815
+    cudaDevAttrMemoryClockRate = 36  # noqa: N815
+    cudaDevAttrGlobalMemoryBusWidth = 37  # noqa: N815
+    cudaDevAttrL2CacheSize = 38  # noqa: N815
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97  # noqa: N815
     memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.graphs: dict[int, Callable[[], object]] = {}
 
     def getDeviceCount(self) -> int:  # noqa: N802
         return self._machine.devices
@@ -321,7 +368,7 @@ class Runtime:
         return {"name": b"Fake GPU", "major": 9, "minor": 0, "totalGlobalMem": self._machine.memory}
 
     def deviceGetAttribute(self, attrib: int, device: int) -> int:  # noqa: N802
-        return {16: 132, 97: self._machine.optin, 75: 9}[attrib]
+        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 97: self._machine.optin, 75: 9}[attrib]
 
     def driverGetVersion(self) -> int:  # noqa: N802
         return 13000
@@ -353,6 +400,10 @@ class Runtime:
         if stream in LEGACY and self._machine.recordings:
             raise CUDARuntimeError(906, "cudaErrorStreamCaptureImplicit")
         return stream in self._machine.recordings
+
+    def graphLaunch(self, graphExec: int, stream: int) -> None:  # noqa: N802, N803
+        self._machine.not_capturing(stream)
+        self._machine.issue(stream, self.graphs[graphExec])
 
     def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802
         found = self.events[event]

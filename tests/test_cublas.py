@@ -18,11 +18,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 LIBRARY = """
 #include <stddef.h>
-// As cublas_api.h declares it: column-major matrices, element types 0 (float) and 2 (half), host scalars.
+// As cublas_api.h declares it: column-major matrices, element types 0 (float) and 2 (half), host scalars, compute types 68 (float32) and 77
+// (float32 with factors in TF32).
 static void* stream = nullptr;
 static void* workspace = nullptr;
 static size_t workspace_size = 0;
-static int handle, math_mode = 0;
+static int handle, math_mode = 0, compute_type = 0;
 static float at(const void* matrix, int type, long place) {
     return type == 0 ? static_cast<const float*>(matrix)[place] : float(static_cast<const _Float16*>(matrix)[place]);
 }
@@ -35,7 +36,9 @@ EXPORT int cublasGemmEx(void* h, int transa, int transb, int m, int n, int k, co
                         const void* B, int Btype, int ldb, const void* beta, void* C, int Ctype, int ldc, int compute, int algo) {
     if (h != &handle) return 1;
     if (m < 0 || n < 0 || k < 0 || lda < (transa ? k : m) || ldb < (transb ? n : k) || ldc < m) return 7;
-    if (Ctype != 0 || compute != 68 || algo != -1 || Atype != Btype || (Atype != 0 && Atype != 2)) return 15;
+    compute_type = compute;
+    if (compute != 68 && (compute != 77 || Atype != 0)) return 15;
+    if (Ctype != 0 || algo != -1 || Atype != Btype || (Atype != 0 && Atype != 2)) return 15;
     for (int j = 0; j < n; ++j)
         for (int i = 0; i < m; ++i) {
             float sum = 0;
@@ -52,6 +55,7 @@ EXPORT void* seen_stream() { return stream; }
 EXPORT void* seen_workspace() { return workspace; }
 EXPORT size_t seen_workspace_size() { return workspace_size; }
 EXPORT int seen_math_mode() { return math_mode; }
+EXPORT int seen_compute_type() { return compute_type; }
 """
 
 
@@ -89,7 +93,7 @@ def test_product(library: ctypes.CDLL, m: int, n: int, k: int, transposed: tuple
     (a, left), (b, right) = (operand(rng, rows, k, dtype, turned) for rows, turned in zip((m, n), transposed, strict=True))
     c = rng.standard_normal((m, n + 3)).astype(np.float32) if accumulate else np.full((m, n + 3), np.nan, np.float32)
     before = c.copy()
-    Cublas(library).gemm(left, right, matrix(c, n), 5, accumulate)
+    Cublas(library).bind(left, right, matrix(c, n), accumulate, False)(5)
     product = a.astype(np.float64) @ b.astype(np.float64).T
     np.testing.assert_allclose(c[:, :n], product + before[:, :n] if accumulate else product, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(c[:, n:], before[:, n:])
@@ -101,7 +105,7 @@ def test_a_workspace_belongs_to_its_stream(library: ctypes.CDLL) -> None:
     one = matrix(np.ones((1, 1), np.float32), 1)
 
     def workspace_of(stream: int) -> tuple[int | None, int]:
-        blas.gemm(one, one, one, stream, False)
+        blas.bind(one, one, one, False, False)(stream)
         return library.seen_workspace(), library.seen_workspace_size()
 
     blas.use_workspace(16, 4096, 256)
@@ -117,8 +121,18 @@ def test_sums_are_never_of_reduced_precision(library: ctypes.CDLL) -> None:
     assert library.seen_math_mode() == 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, and not CUBLAS_TF32_TENSOR_OP_MATH
 
 
+def test_tf32_is_of_one_product(library: ctypes.CDLL) -> None:
+    blas, sum_ = Cublas(library), matrix(np.zeros((1, 1), np.float32), 1)
+    seen = []
+    for dtype, tf32 in ((np.float32, True), (np.float32, False), (np.float16, True), (np.float16, False)):
+        factor = matrix(np.ones((1, 1), dtype), 1)
+        blas.bind(factor, factor, sum_, False, tf32)(0)
+        seen.append(library.seen_compute_type())
+    assert seen == [77, 68, 68, 68]  # CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32F
+
+
 def test_a_refusal_is_told(library: ctypes.CDLL) -> None:
     wide = np.ones((2, 4), np.float32)
     overlapping = Matrix(wide.ctypes.data, 2, 4, 3, wide.dtype)
     with pytest.raises(DeviceError, match="cublasGemmEx failed with cublasStatus_t 7"):
-        Cublas(library).gemm(overlapping, overlapping, matrix(np.ones((2, 2), np.float32), 2), 0, False)
+        Cublas(library).bind(overlapping, overlapping, matrix(np.ones((2, 2), np.float32), 2), False, False)(0)

@@ -405,8 +405,12 @@ def test_a_bound_network_is_one_graph() -> None:
 
 @pytest.mark.parametrize(("steps", "captured"), [(MOST_CAPTURED_STEPS // 3, True), (MOST_CAPTURED_STEPS // 3 + 1, False)])
 def test_all_layers_steps_count_for_the_graph(steps: int, captured: bool) -> None:
+    """Where they are launched one by one."""
     net = network(np.random.default_rng(25), "gru", layers=3, walks=1, steps=steps, batch=1, units=2, inputs=1)
-    assert NetworkPlan(net.desc, KernelLibrary(NullSeam(), 0)).capturable is captured
+    library = KernelLibrary(NullSeam(), 0)
+    for desc in (net.desc, net.desc.gradient()):
+        assert NetworkPlan(desc, library, family="step").capturable is captured
+        assert NetworkPlan(desc, library, family="walk").capturable
 
 
 def test_plans_tell_their_layers(any_device: dml.Device) -> None:

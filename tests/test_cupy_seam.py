@@ -6,6 +6,7 @@ import inspect
 import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.enums import HResult
 from dmlpy.problems import DeviceError
+from tests.dispatch_cases import CASES
 from tests.fake_cupy import CUDARuntimeError, Machine, fake_cupy
-from tests.test_cuda_device import large
 from tests.test_operator import inputs, rnn
 
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int32)], align=True))
@@ -36,7 +37,7 @@ class FakeCublas:
     def __init__(self) -> None:
         self.device = self.machine.device()
         self.workspaces: dict[int, tuple[int, int]] = {}
-        self.products: list[tuple[int, tuple[int, int] | None, bool]] = []
+        self.products: list[tuple[int, tuple[int, int] | None, bool, bool]] = []
 
     def use_workspace(self, stream: int, pointer: int, size: int) -> None:
         assert pointer % 256 == 0
@@ -45,10 +46,13 @@ class FakeCublas:
         else:
             del self.workspaces[stream]
 
-    def gemm(self, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool) -> None:
-        assert self.machine.device() == self.device, "a handle works on its own device only"
-        used = (stream, self.workspaces.get(stream), accumulate)
-        self.machine.issue(stream, lambda: self.products.append(used))
+    def bind(self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool) -> Callable[[int], None]:
+        def multiply(stream: int) -> None:
+            assert self.machine.device() == self.device, "a handle works on its own device only"
+            used = (stream, self.workspaces.get(stream), accumulate, tf32)
+            self.machine.issue(stream, lambda: self.products.append(used))
+
+        return multiply
 
 
 @pytest.fixture
@@ -126,6 +130,10 @@ def test_cupy_has_what_the_seam_uses_beside() -> None:
     assert callable(cupy.asnumpy)
     for name in ("Stream", "Event", "alloc", "get_current_stream", "get_elapsed_time"):
         assert callable(getattr(cupy.cuda, name)), name
+    assert hasattr(cupy.cuda.Graph, "graphExec")
+    assert cupy.cuda.nvtx.available in (False, True)
+    cupy.cuda.nvtx.RangePush("name")
+    cupy.cuda.nvtx.RangePop()
 
 
 # the device
@@ -135,6 +143,8 @@ def test_limits(seam: CupySeam) -> None:
     limits = seam.limits(1)
     assert (limits.name, limits.compute_capability, limits.multiprocessors) == ("Fake GPU", 90, 132)
     assert limits.shared_memory_per_block == 227 << 10
+    assert (limits.clock_hz, limits.l2_bytes) == (1.98e9, 50 << 20)
+    assert limits.memory_rate == pytest.approx(3.352e12, rel=1e-3), "two transfers of 5120 bits in each cycle of 2.619 GHz"
     assert seam.device_count() == 2
 
 
@@ -182,10 +192,15 @@ def test_a_kernel_may_have_all_the_shared_memory_that_a_block_can(device: int, s
     machine.static_shared = static
     function = in_a_fresh_thread(lambda: seam.load(device, b"image", "symbol", machine.optin))
     largest = machine.optin - static
-    in_a_fresh_thread(lambda: seam.launch(function, (1, 1, 1), 128, largest, ARGUMENT, 0))
+
+    def launch(shared_bytes: int) -> None:
+        with seam.use(device):
+            seam.launch(function, (1, 1, 1), 128, shared_bytes, ARGUMENT, 0)
+
+    in_a_fresh_thread(lambda: launch(largest))
     assert machine.launches == [(0, device, ARGUMENT.tobytes(), largest)]
     with pytest.raises(DeviceError, match="CUDA_ERROR_INVALID_VALUE"):
-        seam.launch(function, (1, 1, 1), 128, largest + 1, ARGUMENT, 0)
+        launch(largest + 1)
     assert machine.device() == 0
 
 
@@ -209,17 +224,19 @@ def test_a_launch_takes_the_arguments_value(seam: CupySeam, machine: Machine) ->
 
 def test_a_cooperative_grid_that_is_too_large_is_refused(seam: CupySeam, machine: Machine) -> None:
     function = seam.load(0, b"image", "symbol", 0)
-    in_a_fresh_thread(lambda: seam.launch(function, (132, 1, 1), 128, 0, ARGUMENT, 0, cooperative=True))
+    launch = in_a_fresh_thread(lambda: seam.bind_launch(function, (132, 1, 1), 128, 0, ARGUMENT, cooperative=True))
+    launch(0)
     with pytest.raises(DeviceError, match="133"):
-        seam.launch(function, (133, 1, 1), 128, 0, ARGUMENT, 0, cooperative=True)
+        seam.bind_launch(function, (133, 1, 1), 128, 0, ARGUMENT, cooperative=True)
     assert len(machine.launches) == 1
 
 
 def test_each_device_has_a_handle_of_its_own(seam: CupySeam) -> None:
     for device in (1, 0, 1):
-        seam.gemm(device, matrix(), matrix(), matrix(), 0, accumulate=device == 1)
-    assert seam._cublas[1].products == [(0, None, True)] * 2  # type: ignore[attr-defined]
-    assert seam._cublas[0].products == [(0, None, False)]  # type: ignore[attr-defined]
+        with seam.use(device):
+            seam.gemm(device, matrix(), matrix(), matrix(), 0, accumulate=device == 1, tf32=device == 0)
+    assert seam._cublas[1].products == [(0, None, True, False)] * 2  # type: ignore[attr-defined]
+    assert seam._cublas[0].products == [(0, None, False, True)]  # type: ignore[attr-defined]
 
 
 # memory
@@ -345,6 +362,73 @@ def test_the_current_stream_is_cupys(seam: CupySeam) -> None:
     assert seam.current_stream(0) == 0
 
 
+# profiling
+
+
+def test_ranges_go_to_nvtx(seam: CupySeam, machine: Machine) -> None:
+    seam.push_range("outer")
+    seam.push_range("inner")
+    seam.pop_range()
+    seam.pop_range()
+    assert machine.ranges == ["outer", "inner", None, None]
+
+
+@pytest.mark.parametrize("change", [lambda cuda: delattr(cuda, "nvtx"), lambda cuda: setattr(cuda.nvtx, "available", False)])
+def test_a_cupy_without_nvtx_has_no_ranges(change: Callable[[Any], None], seam: CupySeam, machine: Machine) -> None:
+    change(sys.modules["cupy"].cuda)
+    seam.push_range("name")
+    seam.pop_range()
+    assert machine.ranges == []
+
+
+def test_a_dispatch_that_fails_ends_its_range(seam: CupySeam, machine: Machine) -> None:
+    dispatch = CASES["walk, LSTM"].bound(seam, "FLOAT32")
+    machine.ranges.clear()
+    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+    with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):
+        dispatch()
+    assert machine.ranges == ["DML_LSTM_OPERATOR_DESC", None]
+
+
+# what repeated work costs
+
+
+class Counted:
+    """A part of CuPy; counts the calls of its functions."""
+
+    def __init__(self, part: Any, calls: Counter[str]) -> None:
+        self.part, self.calls = part, calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.part, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: Any) -> Any:
+            self.calls[name] += 1
+            return found(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam, machine: Machine) -> None:
+    """Limits, occupancies and addresses are found out when memory is bound."""
+    calls: Counter[str] = Counter()
+    cuda = sys.modules["cupy"].cuda
+    cuda.runtime, cuda.driver = Counted(cuda.runtime, calls), Counted(cuda.driver, calls)
+    dispatch = CASES[name].bound(seam, "FLOAT32")
+    stream = cuda.Stream(non_blocking=True)
+    calls.clear()
+    dispatch(stream)
+    assert (calls.pop("getDevice"), calls.pop("setDevice")) == (1, 1)
+    if dispatch.operator._plan.capturable:
+        assert calls == {"streamIsCapturing": 1, "graphLaunch": 1}
+    else:
+        assert calls.keys() <= {"launchKernel", "launchCooperativeKernel", "memsetAsync"}
+        assert 1 <= calls.total() <= 8
+
+
 # failures
 
 
@@ -391,13 +475,11 @@ def test_a_cupy_that_cannot_be_imported_is_no_gpu(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("device", [0, 1])
-@pytest.mark.parametrize("hidden", ["walk", "step"])
-def test_whole_plans_keep_cudas_rules(device: int, hidden: str, seam: CupySeam, machine: Machine) -> None:
-    machine.optin = (227 if hidden == "walk" else 64) << 10
-    desc: dml.RecurrentDesc = rnn() if hidden == "walk" else large()
-    gpu = CudaDevice(seam, device)
+@pytest.mark.parametrize("family", ["walk", "step"])
+def test_whole_plans_keep_cudas_rules(device: int, family: str, seam: CupySeam, machine: Machine) -> None:
+    desc = rnn()
+    gpu = CudaDevice(seam, device, family=family)
     op = dml.compile(desc, gpu)
-    assert f"family {hidden}" in op.plan
     given = {name: gpu.from_host(array) for name, array in inputs(desc).items()}
     stream = sys.modules["cupy"].cuda.Stream
     with seam.use(device):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dmlpy as dml
 from dmlpy import directml
-from dmlpy.enums import DmlEnum
+from dmlpy.enums import DmlEnum, DmlFlags
 from dmlpy.registry import OPERATORS
 
 
@@ -19,6 +19,9 @@ def test_every_struct_and_enumeration_member_has_its_c_name() -> None:
     for kind in (kind for kind in DmlEnum.__subclasses__() if kind.prefix()):
         expected["DML_TENSOR_FLAGS" if kind is dml.TensorFlags else kind.prefix().removesuffix("_")] = kind
         expected |= {member.c_name: member for member in kind}
+    for flags in DmlFlags.__subclasses__():
+        expected[flags.prefix().removesuffix("_") + "S"] = flags
+        expected |= {flags.prefix() + name: member for name, member in flags.__members__.items()}
     assert {name: getattr(directml, name) for name in directml.__all__} == expected
 
 

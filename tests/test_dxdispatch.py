@@ -363,7 +363,11 @@ def test_a_file_that_cannot_be_written_fails_the_run(tmp_path: Path) -> None:
 def test_operators_that_a_device_does_not_run_are_all_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = dml.device("numpy")
     plan = type(device).plan
-    monkeypatch.setattr(type(device), "plan", lambda self, desc: None if isinstance(desc, dml.ActivationDesc) else plan(self, desc))
+
+    def without_activations(device: Any, desc: dml.OperatorDesc, flags: dml.ExecutionFlags) -> Any:
+        return None if isinstance(desc, dml.ActivationDesc) else plan(device, desc, flags)
+
+    monkeypatch.setattr(type(device), "plan", without_activations)
     data = rnn_model()
     for number, kind in enumerate(("ACTIVATION_HARDMAX1", "ACTIVATION_SOFTMAX1")):
         # An element count of its own: a compiled operator of another test is not found in the cache.

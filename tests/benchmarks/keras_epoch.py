@@ -31,8 +31,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.benchmarks.against_torch import THREADS, processor
-
+THREADS = 2
 HIDDEN, RATE, NORM, WARM_UP = 256, 2e-3, 1e9, 20
 """Units of the GRU, the learning rate, the bound of the gradients' norm, and batches before the timed ones."""
 
@@ -132,7 +131,10 @@ def main() -> None:
     if arguments.worker:
         contender, path, batch, window = arguments.worker
         return work(contender, path, int(batch), int(window))
-    report: dict[str, Any] = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "processor": processor(), "threads": THREADS}
+    from dmlpy.bench import machine  # Keras's Python has no dmlpy
+
+    report: dict[str, Any] = {"date": datetime.now(UTC).isoformat(timespec="seconds")}
+    report |= {"processor": machine.host(THREADS).processor, "threads": THREADS}
     report["load"] = os.getloadavg()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.npz"

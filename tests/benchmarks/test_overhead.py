@@ -8,42 +8,35 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-from typing import Any
 
-import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import dmlpy as dml
+from tests.cpu_seam import NullSeam
+from tests.dispatch_cases import CASES
 
-STEPS, BATCH, FEATURES = 100, 16, 64
-ACTIVATIONS: dict[type[dml.RecurrentDesc], list[dml.ActivationDesc]] = {
-    dml.RNNDesc: [dml.ActivationTanhDesc()],
-    dml.GRUDesc: [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()],
-    dml.LSTMDesc: [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
-}
+STEPS, BATCH, FEATURES, HIDDEN = 100, 16, 64, 128
 
 
-def recurrent(kind: type[dml.RecurrentDesc] = dml.RNNDesc, hidden: int = 128) -> dml.RecurrentDesc:
+def recurrent() -> dml.RecurrentDesc:
     """A valid layer with every tensor that RNN, GRU and LSTM share."""
 
     def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
         return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
-    rows = len(kind.gate_names) * hidden
-    members: dict[str, Any] = {
-        "input_tensor": tensor(1, STEPS, BATCH, FEATURES),
-        "weight_tensor": tensor(1, 1, rows, FEATURES),
-        "recurrence_tensor": tensor(1, 1, rows, hidden),
-        "bias_tensor": tensor(1, 1, 1, 2 * rows),
-        "hidden_init_tensor": tensor(1, 1, BATCH, hidden),
-        "sequence_lengths_tensor": tensor(1, 1, 1, BATCH, data_type="UINT32"),
-        "output_sequence_tensor": tensor(STEPS, 1, BATCH, hidden),
-        "output_single_tensor": tensor(1, 1, BATCH, hidden),
-        "activation_descs": ACTIVATIONS[kind],
-        "direction": "FORWARD",
-    }
-    return kind(**members)
+    return dml.RNNDesc(
+        input_tensor=tensor(1, STEPS, BATCH, FEATURES),
+        weight_tensor=tensor(1, 1, HIDDEN, FEATURES),
+        recurrence_tensor=tensor(1, 1, HIDDEN, HIDDEN),
+        bias_tensor=tensor(1, 1, 1, 2 * HIDDEN),
+        hidden_init_tensor=tensor(1, 1, BATCH, HIDDEN),
+        sequence_lengths_tensor=tensor(1, 1, 1, BATCH, data_type="UINT32"),
+        output_sequence_tensor=tensor(STEPS, 1, BATCH, HIDDEN),
+        output_single_tensor=tensor(1, 1, BATCH, HIDDEN),
+        activation_descs=[dml.ActivationTanhDesc()],
+        direction="FORWARD",
+    )
 
 
 def test_check(benchmark: BenchmarkFixture) -> None:
@@ -80,24 +73,8 @@ def test_import(benchmark: BenchmarkFixture) -> None:
     benchmark.extra_info["import_s"] = {"median": statistics.median(seconds[1:]), "least": min(seconds[1:])}
 
 
-@pytest.mark.parametrize("kind", list(ACTIVATIONS), ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("hidden", [32, 1024])
-@pytest.mark.parametrize("prepared", [True, False], ids=["prepared", "packing"])
-def test_dispatch(benchmark: BenchmarkFixture, kind: type[dml.RecurrentDesc], hidden: int, prepared: bool) -> None:
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", CASES)
+def test_dispatch(benchmark: BenchmarkFixture, name: str, data_type: str) -> None:
     """A bound dispatch on a CUDA plan whose launches do nothing: what is left is Python."""
-    from dmlpy.devices.cuda.device import CudaDevice
-    from tests.cpu_seam import NullSeam
-
-    device = CudaDevice(NullSeam())
-    desc = recurrent(kind, hidden)
-    operator = dml.compile(desc, device)
-    arrays: dict[str, Any] = {
-        name: device.from_host(np.zeros(tensor.sizes, tensor.data_type.numpy)) for name, tensor in desc.tensors().items()
-    }
-    outputs = {name: arrays.pop(name) for name in ("output_sequence_tensor", "output_single_tensor")}
-    if prepared:
-        constants = {name: arrays.pop(name) for name in ("weight_tensor", "recurrence_tensor", "bias_tensor")}
-        dispatch = operator.prepare(**constants).bind(arrays, outputs)
-    else:
-        dispatch = operator.bind(arrays, outputs)
-    benchmark(dispatch, 1)
+    benchmark(CASES[name].bound(NullSeam(), data_type), 1)

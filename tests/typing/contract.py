@@ -74,7 +74,11 @@ def use(device: dml.Device | str | None) -> np.ndarray[Any, Any]:
     problems: list[dml.Problem] = dml.check(desc, feature_level="1_0")
     assert problems == []
     dml.check(desc, dml.FeatureLevel.FL_5_0, strict=True)
-    op: dml.CompiledOperator = dml.compile(desc, device=device, feature_level="6_4")
+    op: dml.CompiledOperator = dml.compile(
+        desc, device=device, feature_level="6_4", flags=["DISABLE_META_COMMANDS", dml.ExecutionFlags.NONE]
+    )
+    flags: dml.ExecutionFlags = op.flags
+    assert dml.compile(desc, device, flags=flags | dml.ExecutionFlags.DESCRIPTORS_VOLATILE).flags == 6
     x, w, r = (np.ones(shape, np.float32) for shape in ((1, T, B, N), (1, 1, H, N), (1, 1, H, H)))
     lengths = np.array([T, 0, 2], np.uint32).reshape(1, 1, 1, B)
     y = op(input_tensor=x, weight_tensor=w, recurrence_tensor=r, sequence_lengths_tensor=lengths).output_sequence_tensor

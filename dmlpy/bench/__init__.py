@@ -1,0 +1,1 @@
+"""What recurrent layers and batch normalization cost, beside other libraries: `dmlpy bench`."""

@@ -1,0 +1,144 @@
+"""The body of `dmlpy bench`: from the words of the command line to a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import dmlpy as dml
+from dmlpy.bench import machine, tables
+from dmlpy.bench.measure import Benchmark, Options, cases_of
+from dmlpy.bench.records import Record
+from dmlpy.bench.shapes import Shape, select
+from dmlpy.bench.subjects import OWN, PEERS, Peer
+from dmlpy.naming import nearest
+from dmlpy.problems import DmlError
+from dmlpy.render import Table
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for; what is empty leaves the choice to the device, or means all.
+
+    Attributes:
+        device: a name, or None for a GPU if one answers, else numpy.
+        shapes: patterns of keys.
+        peers: names; None for no peers.
+        pythons: `NAME=PATH` of interpreters.
+        threads: for each library on the processor; 0, the cores that there are.
+        add: whether the runs of a record that is there already are kept.
+    """
+
+    device: str | None = None
+    shapes: Sequence[str] = ()
+    dtypes: Sequence[str] = ()
+    passes: Sequence[str] = ()
+    peers: Sequence[str] | None = ()
+    pythons: Sequence[str] = ()
+    rounds: int = 15
+    threads: int = 0
+    limit_s: float = 300.0
+    slope: bool = False
+    add: bool = False
+
+
+def listed(asked: Asked) -> list[Table]:
+    """The shapes that would be measured, and the libraries that dmlpy is put beside if they are installed."""
+    device = dml.device(asked.device)
+    peers = [(peer.name, peer.help) for peer in _peers(asked.peers, device)]
+    return [
+        tables.listing(_shapes(asked, device)),
+        Table("Peers", ("name", "what"), tuple(peers)),
+    ]
+
+
+def shown(record: Record) -> tuple[Table, list[str]]:
+    """A record as a table, and the lines below it."""
+    return tables.table(record), tables.reasons(record)
+
+
+def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Record:
+    """Measures what is asked for.
+
+    Args:
+        save: where the record is written, anew after each case.
+        inform: takes a line for people about each step.
+
+    Raises:
+        DmlError: something asked for does not exist; nothing was measured.
+    """
+    device = dml.device(asked.device)
+    cases = list(
+        cases_of(_shapes(asked, device), _known(asked.dtypes, ("FLOAT32", "FLOAT16")), _known(asked.passes, ("forward", "training")))
+    )
+    if not cases:
+        raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
+    options = Options(
+        peers=_peers(asked.peers, device),
+        rounds=asked.rounds,
+        threads=asked.threads or machine.available_cores(),
+        limit_s=asked.limit_s,
+        slope=asked.slope,
+        pythons=_pythons(asked.pythons),
+    )
+    inform(f"{len(cases)} cases on '{device.describe()['name']}', {options.rounds} rounds")
+    before = Record.load(save) if asked.add and save is not None and save.exists() else None
+    return Benchmark(device, options, inform, before).run(cases, save)
+
+
+def is_complete(record: Record) -> bool:
+    """Whether dmlpy itself did everything, and did it right."""
+    return all(run.status == "ok" for run in record.runs if run.subject == OWN.name)
+
+
+def write_picture(record: Path, picture: Path) -> None:
+    """Draws a saved record.
+
+    Raises:
+        DmlError: matplotlib is missing, or there is nothing to draw.
+    """
+    from dmlpy.bench.picture import draw, record_hash
+
+    try:
+        picture.write_text(draw(Record.load(record), record_hash(record)), encoding="utf-8")
+    except (ModuleNotFoundError, ValueError) as error:
+        raise DmlError(str(error)) from error
+
+
+def _shapes(asked: Asked, device: dml.Device) -> list[Shape]:
+    try:
+        return select(asked.shapes, device.memory_kind)
+    except ValueError as error:
+        raise DmlError(str(error)) from error
+
+
+def _known(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Names in any case as they are spelled here."""
+    spelled = {name.lower(): name for name in known}
+    return [spelled[_checked(name.lower(), spelled)] for name in asked]
+
+
+def _peers(names: Sequence[str] | None, device: dml.Device) -> list[Peer]:
+    peers = {peer.name: peer for peer in PEERS if peer.stands_beside(device)}
+    if names is None:
+        return []
+    return [peers[_checked(name, peers)] for name in names] or list(peers.values())
+
+
+def _pythons(texts: Sequence[str]) -> Mapping[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise DmlError(f"--python is {text!r}, expected NAME=PATH: the interpreter that a library is installed for")
+        found[_checked(name, [peer.name for peer in PEERS])] = path
+    return found
+
+
+def _checked(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    if name not in names:
+        close = nearest(name, names)
+        raise DmlError(f"{name!r} is none of {', '.join(names)}" + (f"; did you mean {close!r}?" if close else ""))
+    return name

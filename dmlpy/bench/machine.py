@@ -1,0 +1,224 @@
+"""What the measurements were made on: computer, device, and two rates of the device by which times can be judged."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dmlpy as dml
+from dmlpy.bench.records import Host, Machine
+from dmlpy.bench.shapes import Layer, Recurrent
+from dmlpy.bench.work import Case
+
+Product = tuple[int, int, int, str]
+"""Rows, terms of each sum, columns and data type of a matrix product."""
+
+COPIED_BYTES = {"cpu": 1 << 27, "cuda": 1 << 30}
+"""More than the caches hold."""
+MEASURED_S = 0.05
+MOST_COLUMNS = 1024
+MOST_STACKED, STACKED_FLOPS = 64, 1 << 23
+"""So many small products are one call, on the processor."""
+LARGE = 4096
+_QUERIED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.limit")
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def load() -> list[float]:
+    """The averages of 1, 5 and 15 minutes; empty where the system has none."""
+    return list(os.getloadavg()) if hasattr(os, "getloadavg") else []
+
+
+def host(threads: int) -> Host:
+    """The computer now."""
+    import psutil
+
+    clock = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
+    return Host(
+        processor=_processor(),
+        system=f"{platform.system()} {platform.release()}",
+        cores=available_cores(),
+        threads=threads,
+        load_before=load(),
+        clock_mhz=clock.current if clock else None,
+    )
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def device_facts(device: dml.Device) -> dict[str, str]:
+    """What the device says of itself, and its kind."""
+    return {"kind": device.memory_kind, **device.describe()}
+
+
+def gpu_facts(ordinal: int) -> dict[str, str]:
+    """What nvidia-smi says of driver and clocks at this moment; empty without it."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return {}
+    command = [program, f"--id={ordinal}", f"--query-gpu={','.join(_QUERIED)}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return dict(zip(_QUERIED, (value.strip() for value in done.stdout.splitlines()[0].split(",")), strict=False))
+
+
+# rates
+
+
+def products_of(case: Case, memory_kind: str) -> list[Product]:
+    """The matrix products whose rates the floor of a case follows from; on a GPU a large one of its type, for the record alone."""
+    if memory_kind == "cuda":
+        return [(LARGE, LARGE, LARGE, case.dtype)]
+    if not isinstance(case.shape, Recurrent):
+        return []
+    found: dict[Product, None] = {}
+    for layer in case.shape.layers:
+        found |= dict.fromkeys(_layer_products(case.shape, layer))
+    return list(found)
+
+
+def _layer_products(shape: Recurrent, layer: Layer) -> tuple[Product, Product]:
+    """A layer's input product over all steps and its recurrent one, computed in FLOAT32 whatever the type."""
+    rows = layer.gates * layer.hidden_size
+    columns = min(shape.steps * shape.batch, MOST_COLUMNS)
+    return (rows, layer.input_size, columns, "FLOAT32"), (rows, layer.state_size, shape.batch, "FLOAT32")
+
+
+def product_key(product: Product) -> str:
+    rows, terms, columns, dtype = product
+    return f"{rows}x{terms}x{columns} {dtype}"
+
+
+def _flops(product: Product) -> int:
+    rows, terms, columns, _ = product
+    return 2 * rows * terms * columns
+
+
+def _calls(product: Product) -> int:
+    """How many products are one call of NumPy's: what a call costs is no part of a product's rate."""
+    return max(1, min(MOST_STACKED, STACKED_FLOPS // _flops(product)))
+
+
+def copies_of(case: Case, memory_kind: str) -> list[int]:
+    """The sizes of copies whose rates the floor of a case follows from: a large one, and one that the processor's caches may hold."""
+    large = COPIED_BYTES[memory_kind]
+    return [large] if memory_kind == "cuda" or _copied(case) >= large else [large, _copied(case)]
+
+
+def _copied(case: Case) -> int:
+    """The size of a copy that moves as many bytes as a case, rounded up to a power of two."""
+    return max(1 << 12, 1 << (case.shape.bytes(case.which, case.dtype) // 2 - 1).bit_length())
+
+
+def rates(device_name: str, products: Iterable[Product], copies: Iterable[int]) -> dict[str, Any]:
+    """1e9 bytes a second of copies by size, 1e9 operations a second of products by key, and what a GPU's driver says right after."""
+    device = dml.device(device_name)
+    found: dict[str, Any] = {"copies": {}, "products": {}, "device": {}}
+    for size in copies:
+        found["copies"][size] = 2 * size / _seconds(device, _copy(device, size)) / 1e9
+    for product in products:
+        calls = _calls(product) if device.memory_kind == "cpu" else 1
+        found["products"][product_key(product)] = calls * _flops(product) / _seconds(device, _multiply(device, product)) / 1e9
+    if device.memory_kind == "cuda":
+        found["device"] = gpu_facts(int(device.name.partition(":")[2]))
+    return found
+
+
+def _seconds(device: dml.Device, work: Callable[[], object]) -> float:
+    """The least of several, each the mean of as many calls as take some time."""
+    work()
+    repeats, stream = 1, device.current_stream()
+    found: list[float] = []
+    while len(found) < 5:
+        stop = device.start_timer(stream)
+        start = time.perf_counter()
+        for _ in range(repeats):
+            work()
+        taken = time.perf_counter() - start if stop is None else stop() / 1e3
+        if taken < MEASURED_S / 5 and repeats < 1 << 20:
+            repeats *= 2
+        else:
+            found.append(taken / repeats)
+    return min(found)
+
+
+def _copy(device: dml.Device, size: int) -> Callable[[], object]:
+    stream = device.current_stream()
+    source = device.upload(np.ones(size, np.uint8), stream)
+    target = device.upload(np.zeros(size, np.uint8), stream)
+    return lambda: device.copy(target.pointer, source.pointer, size, stream)
+
+
+def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
+    """A matrix product as the device computes it: NumPy's, or cuBLAS with sums in FLOAT32."""
+    rows, terms, columns, data_type = product
+    rng, dtype = np.random.default_rng(0), np.dtype(data_type.lower())
+    left, right = (rng.standard_normal(sizes, np.float32).astype(dtype) for sizes in ((rows, terms), (columns, terms)))
+    if device.memory_kind == "cpu":
+        stacked, results = np.tile(right.T, (_calls(product), 1, 1)), np.empty((_calls(product), rows, columns), dtype)
+        return lambda: np.matmul(left, stacked, out=results)
+    from dmlpy.devices.cuda.device import CudaDevice
+    from dmlpy.devices.cuda.seam import Matrix
+
+    assert isinstance(device, CudaDevice)
+    seam, ordinal, stream = device.seam, device.ordinal, device.current_stream()
+    a, b = (device.upload(array, stream) for array in (left, right))
+    c = device.allocate(4 * rows * columns, stream, "a product")
+    matrices = (
+        Matrix(a.pointer, rows, terms, terms, dtype),
+        Matrix(b.pointer, columns, terms, terms, dtype),
+        Matrix(c.pointer, rows, columns, columns, np.dtype(np.float32)),
+    )
+    held = (a, b, c)
+
+    def multiply() -> tuple[Any, ...]:
+        seam.gemm(ordinal, *matrices, stream)
+        return held
+
+    return multiply
+
+
+def floor_us(case: Case, machine: Machine) -> float | None:
+    """The least time of a pass on the processor: of its matrix products at their measured rates, or of its bytes at that of a copy.
+
+    In training each product has two more, of which one waits for a step too if the product itself does. None without rates.
+    """
+    if machine.copy_gb_s is None:
+        return None
+    memory = case.shape.memory_us(case.which, case.dtype, machine.cached_copy_gb_s.get(str(_copied(case)), machine.copy_gb_s))
+    if not isinstance(case.shape, Recurrent):
+        return memory
+    steps, total = sum(case.shape.sequence_lengths()), 0.0
+    for layer in case.shape.layers:
+        at_once, by_step = (machine.gemm_gflops.get(product_key(product)) for product in _layer_products(case.shape, layer))
+        if at_once is None or by_step is None:
+            return None
+        waiting, free = (2, 1) if case.trains else (1, 0)
+        flops_at_once = layer.input_flops * (3 if case.trains else 1) + layer.recurrent_flops * free
+        total += steps * (flops_at_once / at_once + layer.recurrent_flops * waiting / by_step) / 1e3
+    return max(memory, total)
+
+
+def percentile(values: list[float], tenths: int) -> float:
+    """Of one or more values, so many tenths of which are at most this."""
+    return statistics.quantiles(values, n=10, method="inclusive")[tenths - 1] if len(values) > 1 else values[0]

@@ -1,0 +1,361 @@
+"""Measures cases: starts a process for each library, checks its results, then lets all of them take turns."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dmlpy as dml
+from dmlpy.bench import machine
+from dmlpy.bench.process import AbsentError, FailedError, Worker
+from dmlpy.bench.records import Record, Run
+from dmlpy.bench.shapes import Recurrent
+from dmlpy.bench.subjects import EAGER, OWN, PEERS, SETS, Peer
+from dmlpy.bench.tables import time_text
+from dmlpy.bench.work import TOLERANCES, Array, Case, relative_error
+from dmlpy.devices.device import show_bytes
+from dmlpy.problems import DmlError
+
+REST_S = 0.05
+"""On the processor: a library's threads spin for a while after their work; so long until the next one's turn."""
+TURN_S = {"cpu": 0.02, "cuda": 0.05}
+"""A turn is at least so long, if that takes no more than `MOST_REPEATS` passes."""
+LEAST_REPEATS = {"cpu": 1, "cuda": 20}
+LONGEST_S = 1.0
+"""A turn is shorter than this where a single pass is."""
+MOST_REPEATS = 1000
+WARM_UPS = 3
+"""Passes after the check that only tell how long one takes, each after another one."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure.
+
+    Attributes:
+        peers: what dmlpy is put beside.
+        own: dmlpy itself.
+        rounds: how often it is each one's turn.
+        threads: for each library on the processor.
+        limit_s: seconds after which an answer is not waited for any longer.
+        slope: whether each recurrent shape is measured with twice the steps too.
+        pythons: interpreters of libraries that are installed elsewhere, by name.
+    """
+
+    peers: Sequence[Peer] = PEERS
+    own: Peer = OWN
+    rounds: int = 15
+    threads: int = field(default_factory=machine.available_cores)
+    limit_s: float = 300.0
+    slope: bool = False
+    pythons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Entry:
+    """A library's mode in one case: what is measured in turns."""
+
+    peer: Peer
+    mode: str
+    worker: Worker
+    plan: list[str]
+    packs: bool
+    peak_bytes: int | None
+    floor_us: float | None
+    error: float = float("nan")
+    repeats: int = 1
+    times: list[float] = field(default_factory=list)
+    packing_us: float | None = None
+
+
+class Benchmark:
+    """A record in the making.
+
+    Attributes:
+        record: what has been found so far.
+
+    Args:
+        device: where to run.
+        options: how to measure.
+        inform: takes a line for people about each step.
+        before: a record of the same device and versions, whose other runs are kept. Rates that it knows are not measured again.
+
+    Raises:
+        DmlError: `before` is of another device.
+    """
+
+    def __init__(
+        self, device: dml.Device, options: Options, inform: Callable[[str], None] = lambda line: None, before: Record | None = None
+    ) -> None:
+        self.record = Record(
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            device=machine.device_facts(device),
+            host=machine.host(options.threads),
+        )
+        if before is not None:
+            names = [(record.device_name, record.device["name"]) for record in (before, self.record)]
+            if names[0] != names[1]:
+                raise DmlError(f"the record that is added to is of '{before.device_name}', this device is '{self.record.device_name}'")
+            kept = {
+                "device": before.device | self.record.device,
+                "versions": before.versions,
+                "machine": before.machine,
+                "runs": before.runs,
+            }
+            self.record = self.record.model_copy(update=kept, deep=True)
+        self._device, self._options, self._inform = device, options, inform
+        self._kind = device.memory_kind
+        self._versions_before = {} if before is None else before.versions
+        self._missing: dict[str, str] = {}
+        self._reusable: set[str] = set()
+        self._started: set[str] = set()
+        self._idle: dict[str, Worker] = {}
+
+    def run(self, cases: Sequence[Case], save: Path | None = None) -> Record:
+        """Measures all cases. With `save` the record so far is written after each of them."""
+        with tempfile.TemporaryDirectory(prefix="dmlpy-bench-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            try:
+                for case in cases:
+                    runs = self._measure(case, folder)
+                    if self._options.slope and isinstance(case.shape, Recurrent):
+                        runs = self._with_slopes(case, runs, folder)
+                    for run in runs:
+                        self._inform(line_of(run))
+                    place = (case.shape.key, case.dtype, case.which)
+                    self.record.runs = [run for run in self.record.runs if (run.shape, run.dtype, run.pass_) != place] + runs
+                    self.record.host.load_after = machine.load()
+                    if save is not None:
+                        self.record.save(save)
+            finally:
+                for worker in self._idle.values():
+                    worker.close()
+        return self.record
+
+    def _measure_rates(self, case: Case, worker: Worker) -> None:
+        """Those that the floor of a case follows from and that are not known yet. Without them there is no floor, and the rest goes on."""
+        known, large = self.record.machine, str(machine.COPIED_BYTES[self._kind])
+        products = [product for product in machine.products_of(case, self._kind) if machine.product_key(product) not in known.gemm_gflops]
+        copied = known.cached_copy_gb_s if known.copy_gb_s is None else {large: known.copy_gb_s, **known.cached_copy_gb_s}
+        copies = [size for size in machine.copies_of(case, self._kind) if str(size) not in copied]
+        if not products and not copies:
+            return
+        try:
+            found = worker.ask("rates", device=self._device.name, products=products, copies=copies)
+        except (AbsentError, FailedError) as error:
+            self._inform(f"the device's rates are unknown: {error}")
+            return
+        known.copy_gb_s = found["copies"].pop(large, known.copy_gb_s)
+        known.cached_copy_gb_s |= found["copies"]
+        known.gemm_gflops |= found["products"]
+        self.record.device |= found["device"]
+
+    def _with_slopes(self, case: Case, runs: list[Run], folder: Path) -> list[Run]:
+        """The runs with what a step more takes, from as many runs with twice the steps."""
+        shape = replace(case.shape, steps=2 * case.shape.steps)
+        longer = {(run.subject, run.mode): run for run in self._measure(replace(case, shape=shape), folder)}
+        for run in runs:
+            other = longer.get((run.subject, run.mode))
+            if other is not None and other.median_us is not None and run.median_us is not None:
+                run.slope_us = (other.median_us - run.median_us) / case.shape.steps
+        return runs
+
+    def _measure(self, case: Case, folder: Path) -> list[Run]:
+        """One run of each library that is asked for the case, in each of its modes."""
+        peers = [peer for peer in (self._options.own, *self._options.peers) if peer.stands_beside(self._device) and peer.applies(case)]
+        runs = [self._run(case, peer.name, EAGER[0], "absent", self._missing[peer.name]) for peer in peers if peer.name in self._missing]
+        peers = [peer for peer in peers if peer.name not in self._missing]
+        refusal = self._too_large(case, len(peers))
+        if refusal is not None:
+            return [self._run(case, peer.name, EAGER[0], "failed", refusal) for peer in peers] + runs
+        workers: dict[str, Worker] = {}
+        try:
+            for peer in peers:
+                try:
+                    workers[peer.name] = self._worker(peer, folder)
+                except FailedError as error:
+                    runs.append(self._run(case, peer.name, EAGER[0], "failed", str(error)))
+                    continue
+                workers[peer.name].send("open", case=case)
+            runs += self._measure_with(case, [peer for peer in peers if peer.name in workers], workers, folder)
+            failed = {run.subject for run in runs if run.status == "failed"}
+            for name in [name for name in workers if name in self._reusable and name not in failed]:
+                self._idle[name] = workers.pop(name)
+        finally:
+            for worker in workers.values():
+                worker.close()
+        places = {peer.name: place for place, peer in enumerate((self._options.own, *self._options.peers))}
+        return sorted(runs, key=lambda run: (places[run.subject], run.mode))
+
+    def _worker(self, peer: Peer, folder: Path) -> Worker:
+        """A library's process that is asked to start, or one that has served a case before."""
+        worker = self._idle.pop(peer.name, None)
+        if worker is None:
+            options = self._options
+            python = options.pythons.get(peer.name, sys.executable)
+            worker = Worker(peer.name, folder, python=python, threads=options.threads, limit_s=options.limit_s)
+            worker.send("start", target=peer.target, device=self._device.name, threads=options.threads)
+            self._started.discard(peer.name)
+        return worker
+
+    def _measure_with(self, case: Case, peers: Sequence[Peer], workers: Mapping[str, Worker], folder: Path) -> list[Run]:
+        """A run of each library's modes, whose processes have been asked to open the case."""
+        runs: list[Run] = []
+        reference = case.work().reference()
+        entries: list[_Entry] = []
+        for peer in peers:
+            opened, told = self._open(case, peer, workers[peer.name])
+            entries += opened
+            runs += told
+        entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._check(case, entry, reference, folder))]
+        if self._options.own.name in workers:
+            self._measure_rates(case, workers[self._options.own.name])
+        entries = [entry for entry in entries if self._told(case, entry, runs, self._warm_up)]
+        for number in range(self._options.rounds):
+            first = number % max(len(entries), 1)  # none is always the first
+            for entry in (*entries[first:], *entries[:first]):
+                if not self._told(case, entry, runs, self._turn):
+                    entries.remove(entry)
+        floors = [entry.floor_us for entry in entries if entry.floor_us is not None]
+        floor = min(floors) if floors else machine.floor_us(case, self.record.machine) if self._kind == "cpu" else None
+        return runs + [self._finished(case, entry, floor) for entry in entries]
+
+    def _too_large(self, case: Case, libraries: int) -> str | None:
+        """Why a case cannot be measured: all libraries have it in memory at the same time."""
+        modes = 2 if self._kind == "cuda" else 1
+        needed = case.needed_bytes(SETS[self._kind]) * libraries * modes
+        available = self._device.available_memory()
+        if needed <= available:
+            return None
+        each = f"{libraries} libraries at a time" if libraries > 1 else "it"
+        return (
+            f"{each} would need {show_bytes(needed)} ({needed} bytes) or more; {show_bytes(available)} are available on {self._device.name}"
+        )
+
+    def _open(self, case: Case, peer: Peer, worker: Worker) -> tuple[list[_Entry], list[Run]]:
+        """A library's modes that can be measured, and runs that say why others cannot."""
+        entries, runs = [], []
+        try:
+            if peer.name not in self._started:
+                self._note(peer, worker.receive())
+            modes: dict[str, Any] = worker.receive()
+        except AbsentError as error:
+            if error.everywhere:
+                self._missing[peer.name] = str(error)
+                self._inform(f"{peer.name} is absent: {error}")
+            return [], [self._run(case, peer.name, EAGER[0], "absent", str(error))]
+        except FailedError as error:
+            return [], [self._run(case, peer.name, EAGER[0], "failed", str(error))]
+        for mode, found in modes.items():
+            if "plan" in found:
+                entries.append(_Entry(peer, mode, worker, **found))
+            else:
+                (status, reason), *_ = found.items()
+                runs.append(self._run(case, peer.name, mode, status, reason))
+        return entries, runs
+
+    def _note(self, peer: Peer, started: Mapping[str, Any]) -> None:
+        """What a library's process says after its start. A record is of one version of each library."""
+        self._started.add(peer.name)
+        if started["reusable"]:
+            self._reusable.add(peer.name)
+        for name, version in started["versions"].items():
+            before = self._versions_before.get(name, version)
+            if before != version:
+                raise DmlError(f"{name} is {version} here, and {before} in the record that is added to: begin another one")
+            self.record.versions[name] = version
+
+    def _told(self, case: Case, entry: _Entry, runs: list[Run], act: Callable[[_Entry], str | None]) -> bool:
+        """Whether an act went well. If not, a run that says so is added; `act` returns why its results are wrong, or None."""
+        try:
+            wrong = act(entry)
+        except (AbsentError, FailedError) as error:
+            runs.append(self._run(case, entry.peer.name, entry.mode, "failed", str(error), entry))
+            return False
+        if wrong is not None:
+            runs.append(self._run(case, entry.peer.name, entry.mode, "wrong", wrong, entry))
+        return wrong is None
+
+    def _check(self, case: Case, entry: _Entry, reference: Mapping[str, Array], folder: Path) -> str | None:
+        file = folder / "results.npz"
+        entry.worker.ask("check", mode=entry.mode, file=str(file))
+        with np.load(file) as found:
+            entry.error, name = relative_error(found, reference)
+        file.unlink()
+        allowed = TOLERANCES[case.dtype]
+        if entry.error <= allowed:
+            return None
+        return f"{name} is off by {entry.error:.2g} of its norm; {allowed:g} are allowed for {case.dtype}"
+
+    def _warm_up(self, entry: _Entry) -> None:
+        """Finds how many passes make a turn, and what packing takes."""
+        found = [entry.worker.ask("time", mode=entry.mode, repeats=1) for _ in range(WARM_UPS)]
+        seconds = max(min(found) / 1e6, 1e-9)
+        wanted = max(LEAST_REPEATS[self._kind], min(int(TURN_S[self._kind] / seconds) + 1, MOST_REPEATS))
+        entry.repeats = max(1, min(wanted, int(LONGEST_S / seconds)))
+        if entry.packs:
+            entry.packing_us = statistics.median(entry.worker.ask("pack", mode=entry.mode))
+
+    def _turn(self, entry: _Entry) -> None:
+        if self._kind == "cpu":
+            time.sleep(REST_S)
+        entry.times.append(entry.worker.ask("time", mode=entry.mode, repeats=entry.repeats))
+
+    def _run(self, case: Case, subject: str, mode: str, status: Any, reason: str, entry: _Entry | None = None) -> Run:
+        """A run without figures."""
+        more: dict[str, Any] = {}
+        if entry is not None:
+            more = {"plan": entry.plan, "relative_error": entry.error if np.isfinite(entry.error) else None}
+        return Run(
+            shape=case.shape.key, dtype=case.dtype, pass_=case.which, subject=subject, mode=mode, status=status, reason=reason, **more
+        )
+
+    def _finished(self, case: Case, entry: _Entry, floor_us: float | None) -> Run:
+        median = statistics.median(entry.times)
+        return Run(
+            shape=case.shape.key,
+            dtype=case.dtype,
+            pass_=case.which,
+            subject=entry.peer.name,
+            mode=entry.mode,
+            status="ok",
+            median_us=median,
+            p10_us=machine.percentile(entry.times, 1),
+            p90_us=machine.percentile(entry.times, 9),
+            least_us=min(entry.times),
+            rounds=len(entry.times),
+            repeats=entry.repeats,
+            per_step_us=median / case.shape.steps,
+            packing_us=entry.packing_us,
+            relative_error=entry.error,
+            peak_bytes=entry.peak_bytes,
+            plan=entry.plan,
+            floor_us=floor_us,
+        )
+
+
+def line_of(run: Run) -> str:
+    """A run as a line of text."""
+    name = f"{run.shape} {run.dtype} {run.pass_}: {run.subject} {run.mode}"
+    if run.median_us is None:
+        return f"{name}: {run.status}: {run.reason}"
+    more = f", {time_text(run.slope_us)} a step more" if run.slope_us is not None else ""
+    return f"{name}: {time_text(run.median_us)}{more}, error {run.relative_error:.1e}"
+
+
+def cases_of(shapes: Sequence[Any], dtypes: Sequence[str], passes: Sequence[str]) -> Iterator[Case]:
+    """The cases of shapes, of which only these types and passes; none given means all."""
+    for shape in shapes:
+        for dtype in shape.dtypes:
+            for which in shape.passes:
+                if (not dtypes or dtype in dtypes) and (not passes or which in passes):
+                    yield Case(shape, dtype, which)

@@ -1,0 +1,141 @@
+"""The processes that libraries run in, seen from the one that asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dmlpy as dml
+from dmlpy.bench.worker import encode
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+# The package is found by its file: whatever else a library's own Python has in its path, it is this dmlpy that runs.
+_BOOT = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("dmlpy", sys.argv[1])
+sys.modules["dmlpy"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from dmlpy.bench.worker import main
+main()
+"""
+
+
+class AbsentError(Exception):
+    """A library does not take part; `everywhere` says whether in nothing at all."""
+
+    def __init__(self, reason: str, *, everywhere: bool) -> None:
+        super().__init__(reason)
+        self.everywhere = everywhere
+
+
+class FailedError(Exception):
+    """A worker failed, died or took too long."""
+
+
+class Worker:
+    """A process of `dmlpy.bench.worker`. Used in a with statement, at whose end the process is no more.
+
+    Attributes:
+        limit_s: seconds after which an answer is not waited for any longer.
+
+    Args:
+        name: of the library, for the file of what it prints.
+        folder: where that file goes.
+        python: the interpreter.
+        threads: how many the libraries below may use.
+        limit_s: the limit.
+    """
+
+    def __init__(self, name: str, folder: Path, *, python: str, threads: int, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._printed = folder / f"{name}.txt"
+        command = [python, "-P", "-c", _BOOT, str(Path(dml.__file__).resolve())]
+        variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
+        with self._printed.open("wb") as printed:
+            try:
+                self.process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=printed,
+                    encoding="utf-8",
+                    env={**os.environ, **variables},
+                )
+            except OSError as error:
+                raise FailedError(f"{python} cannot be started: {error.strerror}") from error
+        self._over: str | None = None
+        self._answers: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as answers:
+            for line in answers:
+                self._answers.put(line)
+        self._answers.put("")  # it has ended
+
+    def send(self, request: str, **arguments: Any) -> None:
+        """Asks; the answer is to be received."""
+        assert self.process.stdin is not None
+        with suppress(OSError):  # it has ended, which `receive` tells
+            print(encode(request, **arguments), file=self.process.stdin, flush=True)
+
+    def receive(self) -> Any:
+        """The answer to the request before.
+
+        Raises:
+            AbsentError: the library is missing, or does not do this.
+            FailedError: it failed, the process died, or it took too long: then it is killed.
+        """
+        if self._over is None:
+            try:
+                line = self._answers.get(timeout=self.limit_s)
+            except queue.Empty:
+                self.close()
+                self._over = f"no answer within {self.limit_s:g} s"
+            else:
+                self._over = None if line else self._ending()
+        if self._over is not None:
+            raise FailedError(self._over)
+        answer = json.loads(line)
+        for kind in ("not installed", "absent"):
+            if kind in answer:
+                raise AbsentError(answer[kind], everywhere=kind == "not installed")
+        if "failed" in answer:
+            raise FailedError(answer["failed"])
+        return answer["value"]
+
+    def ask(self, request: str, **arguments: Any) -> Any:
+        """Asks and receives."""
+        self.send(request, **arguments)
+        return self.receive()
+
+    def _ending(self) -> str:
+        status = self.process.wait()
+        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        lines = self._printed.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return f"its process {how}" + (f": {lines[-1]}" if lines else "")
+
+    def close(self) -> None:
+        """Ends the process, whatever it is doing."""
+        assert self.process.stdin is not None
+        self.process.kill()
+        self.process.wait()
+        with suppress(OSError):  # of what it has not read
+            self.process.stdin.close()
+        self._reader.join()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -1,0 +1,129 @@
+"""The figures and pictures in README files, from the records: `python -m dmlpy.bench.readme [--check] [FILE ...]`.
+
+What stands between `<!-- bench: NAME -->` and `<!-- end -->` is written from records/NAME.json, and records/NAME.svg is drawn anew where it
+is another record's. `<!-- bench: NAME goals -->` is the table of goals. None of it is typed. With `--check` nothing is written: the exit
+status tells whether all is up to date. The files are, if none is named, the checkout's README.md and the one beside the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from dmlpy.bench import picture, tables
+from dmlpy.bench.records import Record
+
+RECORDS = Path(__file__).parent / "records"
+READMES = (Path(__file__).parents[2] / "README.md", RECORDS / "README.md")
+BLOCK = re.compile(
+    r"^(?P<start><!-- bench: (?P<name>[a-z0-9_-]+)(?P<goals> goals)? -->)\n(?P<text>.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL
+)
+START = "<!-- bench: "
+FOLDER = "dmlpy/bench/records"
+"""Where the checkout's README finds the records."""
+EXPLAINED = (
+    "Medians, in parentheses the 10th and 90th percentile of the rounds; n× is the time over dmlpy's for the same work, above 1 where "
+    "dmlpy is faster."
+)
+
+
+def block(name: str, records: Path) -> str:
+    """What a README says of a record: where it was taken, the tables, the picture. Without the record: how to make it."""
+    path = records / f"{name}.json"
+    if not path.is_file():
+        return f"Not measured yet; `dmlpy bench --save {FOLDER}/{name}.json` makes the record.\n"
+    record = Record.load(path)
+    parts = [f"{_where(record)} {EXPLAINED}", tables.markdown(record)]
+    if memory := tables.memory_markdown(record):
+        parts.append(memory)
+    if picture.points(record):
+        parts.append(f"![The time of a step against the model's floor for it, on logarithmic axes]({FOLDER}/{name}.svg)")
+    return "\n\n".join(parts) + "\n"
+
+
+def goals(name: str, records: Path) -> str:
+    """The table of goals of a record."""
+    path = records / f"{name}.json"
+    if not path.is_file():
+        return "Not measured yet.\n"
+    return tables.goals_markdown(Record.load(path)) + "\n"
+
+
+def _where(record: Record) -> str:
+    names = {"numpy": "NumPy", "cupy": "CuPy"}
+    own = " and ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
+    return f"{record.device_name}, {record.host.threads} threads, {record.date[:10]}, dmlpy with {own}."
+
+
+def rewritten(text: str, records: Path) -> str:
+    """The text with its blocks as the records have them.
+
+    Raises:
+        ValueError: A block is not ended, or none is there.
+    """
+    opened, found = text.count(START), list(BLOCK.finditer(text))
+    if not found or opened != len(found) or any(START in block["text"] for block in found):
+        raise ValueError(
+            f"there are {opened} lines {START}NAME --> and {len(found)} blocks that begin so and that a line <!-- end --> ends"
+        )
+
+    def replaced(found: re.Match[str]) -> str:
+        inside = goals(found["name"], records) if found["goals"] else block(found["name"], records)
+        return f"{found['start']}\n{inside}<!-- end -->"
+
+    return BLOCK.sub(replaced, text)
+
+
+def stale_pictures(text: str, records: Path) -> list[Path]:
+    """Records that the text shows whose picture is missing or was drawn from another one."""
+    stale = []
+    for found in BLOCK.finditer(text):
+        path = records / f"{found['name']}.json"
+        if not found["goals"] and path.is_file() and picture.points(Record.load(path)):
+            drawn = path.with_suffix(".svg")
+            if not drawn.is_file() or picture.hash_in(drawn.read_text("utf-8")) != picture.record_hash(path):
+                stale.append(path)
+    return stale
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; what it returns is the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dmlpy.bench.readme", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("files", nargs="*", type=Path, default=READMES, metavar="FILE")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if something is out of date")
+    given = parser.parse_args(arguments)
+    current = True
+    for path in given.files:
+        if not path.is_file():
+            parser.error(f"{path} is no file; an installed dmlpy has no README.md: name one, or run this in a checkout")
+        try:
+            current &= _update(path, write=not given.check)
+        except ValueError as error:
+            parser.error(f"{path}: {error}")
+    return int(given.check and not current)
+
+
+def _update(path: Path, *, write: bool) -> bool:
+    """Whether a file and its pictures are as the records have them; where they are not they are written, or it is said."""
+    text = path.read_text("utf-8")
+    wanted, stale = rewritten(text, RECORDS), stale_pictures(text, RECORDS)
+    for record in stale:
+        drawn = record.with_suffix(".svg")
+        if write:
+            drawn.write_text(picture.draw(Record.load(record), picture.record_hash(record)), "utf-8", newline="\n")
+        else:
+            print(f"{drawn} was not drawn from {record.name}")
+    if wanted != text:
+        if write:
+            path.write_text(wanted, "utf-8", newline="\n")
+        else:
+            print(f"{path} is not what the records say")
+    return wanted == text and not stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())

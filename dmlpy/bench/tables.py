@@ -1,0 +1,210 @@
+"""A record as tables: for the terminal, and as Markdown for the README.
+
+A row is a shape, a pass and a type; a column is a subject and how it was run. A cell shows the median with the 10th and 90th percentile
+of the rounds, and beside other subjects than dmlpy the ratio of the medians: theirs over dmlpy's, above 1 where dmlpy is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dmlpy.bench.records import Record, Run
+from dmlpy.bench.shapes import SHAPES, Recurrent, Shape
+from dmlpy.render import Table
+
+OWN = "dmlpy"
+GOAL_PEER = "onnxruntime"
+NAMES = {OWN: "dmlpy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch", "torch-native": "PyTorch without cuDNN", "cupy": "plain CuPy"}
+"""How subjects are called in headings; others are called as they call themselves."""
+
+Work = tuple[str, str, str]
+"""Shape, pass and type."""
+Column = tuple[str, str]
+"""Subject and mode."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The runs of one work by column. A column that the record says nothing of is missing."""
+
+    work: Work
+    runs: dict[Column, Run]
+
+    def own(self, mode: str) -> Run | None:
+        """dmlpy's run that a peer's run in this mode is compared with: in the same mode, or in the only one there is."""
+        found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.status == "ok"]
+        same = [run for run in found if run.mode == mode]
+        return same[0] if same else found[0] if len(found) == 1 else None
+
+    def ratio(self, column: Column) -> float | None:
+        """A peer's median over dmlpy's; None for dmlpy itself, and where either has no figures."""
+        run, own = self.runs.get(column), self.own(column[1])
+        if column[0] == OWN or run is None or own is None or run.median_us is None or own.median_us is None:
+            return None
+        return run.median_us / own.median_us
+
+    def over_floor(self) -> float | None:
+        """dmlpy's least median over the floor of the work."""
+        found = [run for (subject, _), run in self.runs.items() if subject == OWN]
+        medians = [run.median_us for run in found if run.median_us is not None]
+        floors = [run.floor_us for run in found if run.floor_us is not None]
+        return min(medians) / floors[0] if medians and floors else None
+
+
+def rows(record: Record) -> list[Row]:
+    """In the order of the record's runs."""
+    found: dict[Work, dict[Column, Run]] = {}
+    for run in record.runs:
+        found.setdefault((run.shape, run.pass_, run.dtype), {})[run.subject, run.mode] = run
+    return [Row(work, runs) for work, runs in found.items()]
+
+
+def columns(record: Record) -> list[Column]:
+    """dmlpy's first. A subject that is absent from every run, in the same way, is in `reasons` only."""
+    found = dict.fromkeys((run.subject, run.mode) for run in record.runs)
+    shown = [column for column in found if column[0] == OWN or not _absent(record, column[0])]
+    return sorted(shown, key=lambda column: column[0] != OWN)
+
+
+def _absent(record: Record, subject: str) -> bool:
+    runs = [run for run in record.runs if run.subject == subject]
+    return all(run.status == "absent" for run in runs) and len({run.reason for run in runs}) == 1
+
+
+def subject_name(record: Record, subject: str) -> str:
+    """With the version that was measured, as far as the record knows it."""
+    name, version = NAMES.get(subject, subject), record.versions.get(subject)
+    return f"{name} {version}" if version else name
+
+
+def headings(record: Record) -> list[str]:
+    """Of the columns. The mode is named where there are several."""
+    shown = columns(record)
+    several = len({mode for _, mode in shown}) > 1
+    return [subject_name(record, subject) + (f", {mode}" if several else "") for subject, mode in shown]
+
+
+def time_text(us: float, unit_of: float | None = None) -> str:
+    """Three digits and a unit; with `unit_of` the number alone, in the unit that this time has."""
+    scale, unit = next((scale, unit) for scale, unit in ((1e6, "s"), (1e3, "ms"), (1.0, "µs")) if (unit_of or us) >= scale or scale == 1)
+    value = us / scale
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f}" + ("" if unit_of else f" {unit}")
+
+
+def cell(row: Row, column: Column, notes: dict[str, int]) -> str:
+    """What a table shows of a run. Why one has no figures goes to `notes`, which numbers the reasons."""
+    run = row.runs.get(column)
+    if run is None:
+        return ""
+    if run.status != "ok" or run.median_us is None:
+        name = NAMES.get(run.subject, run.subject)
+        return f"{run.status} [{notes.setdefault(f'{name}: {run.reason}', len(notes) + 1)}]"
+    text = time_text(run.median_us)
+    if run.p10_us is not None and run.p90_us is not None:
+        text += f" ({time_text(run.p10_us, run.median_us)}–{time_text(run.p90_us, run.median_us)})"
+    ratio = row.ratio(column)
+    return text if ratio is None else f"{text}, {ratio:.2f}×"
+
+
+def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
+    """Headings, rows and the lines below. The type has a column of its own where the record has more than one."""
+    found, shown, notes = rows(record), columns(record), dict[str, int]()
+    typed = len({row.work[2] for row in found}) > 1
+    floors = any(row.over_floor() is not None for row in found)
+    head = ["shape", "pass", *(["type"] if typed else []), *headings(record), *(["dmlpy over floor"] if floors else [])]
+    body = []
+    for row in found:
+        shape, which, dtype = row.work
+        over = row.over_floor()
+        last = [f"{over:.1f}×" if over is not None else ""] if floors else []
+        body.append([shape, which, *([dtype] if typed else []), *(cell(row, column, notes) for column in shown), *last])
+    below = [f"[{number}] {reason}" for reason, number in notes.items()]
+    for subject in dict.fromkeys(run.subject for run in record.runs):
+        if subject not in {name for name, _ in shown}:
+            reason = next(run.reason for run in record.runs if run.subject == subject)
+            below.append(f"{NAMES.get(subject, subject)} is absent: {reason}")
+    return head, body, below
+
+
+def table(record: Record) -> Table:
+    """For a terminal; works that dmlpy computed wrongly, or not at all, are marked."""
+    head, body, _ = _cells(record)
+    broken = {
+        index
+        for index, row in enumerate(rows(record))
+        if any(run.status in ("wrong", "failed") for (subject, _), run in row.runs.items() if subject == OWN)
+    }
+    return Table("", tuple(head), tuple(map(tuple, body)), frozenset(broken))
+
+
+def reasons(record: Record) -> list[str]:
+    """Why cells have no figures and columns are missing: the lines below the table."""
+    return _cells(record)[2]
+
+
+def markdown(record: Record) -> str:
+    """The table and the lines below it."""
+    head, body, below = _cells(record)
+    lines = [_line(head), _line(["---"] * len(head)), *map(_line, body)]
+    return "\n".join([*lines, *([""] if below else []), *(f"- {_escaped(line)}" for line in below)])
+
+
+def memory_markdown(record: Record) -> str:
+    """The peak memory of training passes, of the subjects that tell; empty where none does."""
+    found = [row for row in rows(record) if row.work[1] == "training"]
+    peaks = {column: [_peak(row, column) for row in found] for column in columns(record)}
+    peaks = {column: told for column, told in peaks.items() if any(told)}
+    body = [[f"{shape}, {dtype}", *cells] for (shape, _, dtype), *cells in zip((row.work for row in found), *peaks.values(), strict=True)]
+    if not peaks:
+        return ""
+    names = dict(zip(columns(record), headings(record), strict=True))
+    head = ["peak memory in training, beyond inputs and parameters", *(names[column] for column in peaks)]
+    return "\n".join([_line(head), _line(["---"] * len(head)), *(_line(line) for line in body if any(line[1:]))])
+
+
+def _peak(row: Row, column: Column) -> str:
+    run = row.runs.get(column)
+    return f"{run.peak_bytes / 1e6:.0f} MB" if run is not None and run.peak_bytes is not None else ""
+
+
+def goals_markdown(record: Record) -> str:
+    """How dmlpy's forward passes of recurrent layers stand to their goal beside ONNX Runtime; empty where the two were not measured."""
+    body = []
+    for row in rows(record):
+        shape, which, _ = row.work
+        known = SHAPES.get(shape)
+        runs = [run for (subject, _), run in row.runs.items() if subject == GOAL_PEER]
+        ratio = row.ratio((GOAL_PEER, runs[0].mode)) if runs else None
+        if isinstance(known, Recurrent) and which == "forward" and ratio is not None:
+            goal = goal_of(known)
+            body.append([shape, f"≤ {goal:g}×", f"{1 / ratio:.2f}×", "met" if 1 / ratio <= goal else "missed"])
+    if not body:
+        return ""
+    head = ["forward", f"goal, of {NAMES[GOAL_PEER]}'s time", "measured", ""]
+    return "\n".join([_line(head), _line(["---"] * len(head)), *map(_line, body)])
+
+
+def goal_of(shape: Recurrent) -> float:
+    """The NumPy device's time over ONNX Runtime's that is aimed at: in small batches the calls cost more than the work in them."""
+    return 2.0 if shape.batch >= 16 else 6.0
+
+
+def listing(shapes: Sequence[Shape]) -> Table:
+    """Shapes with what they stand for. Operations and bytes are those of a forward pass, the bytes in the first type."""
+    rows = []
+    for shape in shapes:
+        flops = shape.flops("forward")
+        amounts = (f"{flops / 1e9:.3g}" if flops else "", f"{shape.bytes('forward', shape.dtypes[0]) / 1e6:.3g}")
+        number = str(shape.number) if shape.number else ""
+        rows.append((shape.key, number, shape.title, ", ".join(shape.dtypes), ", ".join(shape.passes), *amounts, shape.suite))
+    return Table("Shapes", ("key", "model", "title", "types", "passes", "GFLOP", "MB", "suite"), tuple(rows))
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(map(_escaped, cells))} |"
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

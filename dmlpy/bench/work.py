@@ -1,0 +1,312 @@
+"""The arrays of a piece of work, the same in every process, and the float64 results that decide whether a library did it.
+
+A batch's samples do not depend on each other, nor do batch normalization's channels: so every one has random numbers of its own, and the
+reference is computed for a few of them. Gradients of parameters are sums over the batch: where they are checked, the upstream gradient is
+zero for all other samples.
+
+Parameters are those of cuDNN and PyTorch, in their order of gates: for layer l `w<l>` [D, G H, I], `r<l>` [D, G H, S], `b<l>` [D, 2, G H]
+(the input's, then the state's) and `p<l>` [D, P, H]. Results are `y` [T, B, D S], and `h<l>` [D, B, S] and `c<l>` [D, B, H] of every
+layer; in training also `dx`, and the gradient `d<name>` of each parameter and initial state. Letters as in `shapes`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dmlpy.bench.shapes import BatchNorm, DataType, Layer, Pass, Recurrent, Shape
+from dmlpy.devices.numpy.recurrent.gradient import gradient_reference
+from dmlpy.devices.numpy.recurrent.layer import reference
+from dmlpy.gates import GateOrder, reorder
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+CHECKED = 3
+"""So many samples or channels are compared with the reference."""
+TOLERANCES: dict[DataType, float] = {"FLOAT32": 1e-4, "FLOAT16": 2e-2}
+"""The largest norm of the error of any result, relative to that of the result. TF32 and BFLOAT16 products do not pass as FLOAT32."""
+
+_SEED = 1
+_INPUT, _UPSTREAM, _PARAMETERS = range(3)
+_FIELDS = {"w": "weight", "r": "recurrence", "b": "bias", "p": "projection"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured: a shape in a type, forward or in training."""
+
+    shape: Shape
+    dtype: DataType
+    which: Pass
+
+    @property
+    def name(self) -> str:
+        return f"{self.shape.key} {self.dtype} {self.which}"
+
+    @property
+    def trains(self) -> bool:
+        return self.which == "training"
+
+    def work(self) -> Work:
+        """Its arrays.
+
+        Raises:
+            TypeError: no such kind of shape.
+        """
+        if isinstance(self.shape, Recurrent):
+            return RecurrentWork(self, self.shape)
+        if isinstance(self.shape, BatchNorm):
+            return BatchNormWork(self, self.shape)
+        raise TypeError(f"there is no work for a {type(self.shape).__name__}")
+
+    def needed_bytes(self, sets: int) -> int:
+        """What one library has to hold at least: inputs, as many as there are sets of them, and the tensors of all operators."""
+        descs = self.shape.descs(self.which, self.dtype)
+        tensors = sum(tensor.reached_bytes for desc in descs for tensor in desc.tensors().values())
+        first = next(iter(descs[0].tensors().values()))
+        return tensors + (sets - 1) * first.reached_bytes
+
+
+class Work(ABC):
+    """The arrays of a case.
+
+    Attributes:
+        chosen: which samples or channels are checked.
+        dtype: NumPy's type of x, y and what goes with them.
+    """
+
+    chosen_axes: ClassVar[Mapping[str, int]]
+    """The axis of samples or channels in results that have one, by the name without a layer's number."""
+
+    def __init__(self, case: Case, count: int) -> None:
+        self.case = case
+        self.dtype = np.dtype(case.dtype.lower())
+        self.chosen = sorted({0, count // 2, count - 1})[:CHECKED]
+
+    @abstractmethod
+    def x(self, number: int = 0) -> Array:
+        """The input of a set."""
+
+    @abstractmethod
+    def upstream(self, *, checked: bool = False) -> Array:
+        """The gradient of y; `checked`: zero for what is not checked, as far as it adds to the results."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Array]:
+        """All parameters by name."""
+
+    @abstractmethod
+    def reference(self) -> dict[str, Array]:
+        """The results in float64 of the chosen samples or channels, for set 0 and the checked upstream gradient."""
+
+    def select(self, results: Mapping[str, Array]) -> dict[str, Array]:
+        """Of a library's results, the parts that the reference has."""
+        axes = {name: self.chosen_axes.get(name.rstrip("0123456789")) for name in results}
+        return {name: array if (axis := axes[name]) is None else np.take(array, self.chosen, axis) for name, array in results.items()}
+
+    def _normal(self, role: int, number: int, index: int, sizes: Iterable[int]) -> Array:
+        return np.random.default_rng([_SEED, role, number, index]).standard_normal(tuple(sizes), np.float32)
+
+
+def relative_error(found: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[float, str]:
+    """The largest norm of an error relative to the result's own, and which result that is.
+
+    Results that are missing, of other sizes or not finite are infinitely far off.
+    """
+    errors = {}
+    for name, wanted in expected.items():
+        got = found.get(name)
+        if got is None or got.shape != wanted.shape or not np.isfinite(got).all():
+            return float("inf"), name
+        error, size = np.linalg.norm(got.astype(np.float64) - wanted), np.linalg.norm(wanted)
+        errors[name] = float(error / size) if size else float(error)
+    worst = max(errors, key=lambda name: errors[name])
+    return errors[worst], worst
+
+
+class RecurrentWork(Work):
+    """Sequences through a stack of recurrent layers."""
+
+    chosen_axes = {"y": 1, "h": 1, "c": 1, "dx": 1, "dh": 1, "dc": 1}
+
+    def __init__(self, case: Case, shape: Recurrent) -> None:
+        super().__init__(case, shape.batch)
+        self.shape = shape
+
+    def x(self, number: int = 0) -> Array:
+        return self._of_samples(_INPUT, number, self.shape.layers[0].input_size, range(self.shape.batch))
+
+    def upstream(self, *, checked: bool = False) -> Array:
+        samples = self.chosen if checked else range(self.shape.batch)
+        return self._of_samples(_UPSTREAM, 0, self.shape.layers[-1].output_size, samples)
+
+    def _of_samples(self, role: int, number: int, width: int, samples: Iterable[int]) -> Array:
+        """[T, B, width], zero for other samples."""
+        array = np.zeros((self.shape.steps, self.shape.batch, width), self.dtype)
+        for sample in samples:
+            array[:, sample] = self._normal(role, number, sample, (self.shape.steps, width))
+        return array
+
+    def parameters(self) -> dict[str, Array]:
+        """Uniform up to the root of 1 / H, as PyTorch starts: states neither die nor saturate."""
+        arrays: dict[str, Array] = {}
+        for number, layer in enumerate(self.shape.layers):
+            rng = np.random.default_rng([_SEED, _PARAMETERS, number])
+            bound, directions, rows = layer.hidden_size**-0.5, layer.directions, layer.gates * layer.hidden_size
+            sizes = {
+                "w": (directions, rows, layer.input_size),
+                "r": (directions, rows, layer.state_size),
+                "b": (directions, 2, rows),
+                "p": (directions, layer.projection, layer.hidden_size),
+            }
+            for name, size in sizes.items():
+                if 0 not in size:
+                    values = rng.random(size, np.float32)
+                    arrays[f"{name}{number}"] = ((2 * values - 1) * np.float32(bound)).astype(self.dtype)
+        return arrays
+
+    def lengths(self) -> Array:
+        """Steps of each sample that count, [B], the longest first."""
+        return np.array(self.shape.sequence_lengths(), np.int64)
+
+    def reference(self) -> dict[str, Array]:
+        shape = replace(self.shape, batch=len(self.chosen))
+        layers = shape.layers
+        descs: list[Any] = shape.descs(self.case.which, self.case.dtype)
+        parameters = self.parameters()
+        x = np.stack([self._normal(_INPUT, 0, sample, (shape.steps, layers[0].input_size)) for sample in self.chosen], axis=1)
+        given: list[dict[str, Array]] = []
+        kept: list[dict[str, Array]] = []
+        found: dict[str, Array] = {}
+        flowing = x.astype(self.dtype).astype(np.float64)
+        for number, layer in enumerate(layers):
+            inputs = {"input_tensor": flowing[None], **self.initial_fields(layer, len(self.chosen))}
+            inputs |= {name: array.astype(np.float64) for name, array in parameter_fields(layer, parameters, number).items()}
+            if shape.ragged:
+                inputs["sequence_lengths_tensor"] = self.lengths()[self.chosen].astype(np.uint32).reshape(1, 1, 1, -1)
+            outputs = reference(descs[number], inputs)
+            given.append(inputs)
+            kept.append(outputs)
+            flowing = outputs["output_sequence_tensor"].transpose(0, 2, 1, 3).reshape(shape.steps, len(self.chosen), layer.output_size)
+            found[f"h{number}"] = outputs["output_single_tensor"][0]
+            if layer.cell == "LSTM":
+                found[f"c{number}"] = outputs["output_cell_single_tensor"][0]
+        found["y"] = flowing
+        if self.case.trains:
+            flowing = self.upstream(checked=True)[:, self.chosen].astype(np.float64)
+            for number, layer in reversed(list(enumerate(layers))):
+                desc = upstream_of_y_alone(descs[2 * len(layers) - 1 - number], descs[number])
+                upstream = flowing.reshape(shape.steps, len(self.chosen), layer.directions, layer.state_size).transpose(0, 2, 1, 3)
+                arrays = given[number] | {"reserve_tensor": kept[number]["reserve_tensor"], "output_sequence_gradient_tensor": upstream}
+                fields = {field.name for field in desc.inputs()}
+                gradients = gradient_reference(desc, {name: array for name, array in arrays.items() if name in fields})
+                found |= gradients_by_name(layer, gradients, number)
+                flowing = gradients["input_gradient_tensor"][0]
+            found["dx"] = flowing
+        return found
+
+    def initial_fields(self, layer: Layer, batch: int) -> dict[str, Array]:
+        """States of zero by field of an operator."""
+        fields = {"hidden_init_tensor": np.zeros((1, layer.directions, batch, layer.state_size), self.dtype)}
+        if layer.cell == "LSTM":
+            fields["cell_mem_init_tensor"] = np.zeros((1, layer.directions, batch, layer.hidden_size), self.dtype)
+        return fields
+
+
+def upstream_of_y_alone(gradient: Any, forward: Any) -> Any:
+    """A layer's gradient for an upstream gradient of y, in memory as y is, and none of the last states."""
+    names = ("output_single_gradient_tensor", "output_cell_single_gradient_tensor")
+    members: dict[str, Any] = {name: None for name in names if name in gradient.tensors()}
+    return gradient.replace(output_sequence_gradient_tensor=forward.output_sequence_tensor, **members)
+
+
+def parameter_fields(layer: Layer, parameters: Mapping[str, Array], number: int) -> dict[str, Array]:
+    """A layer's parameters by field of an operator: [1, D, ...], in the order of gates that DirectML and ONNX have."""
+    fields = {}
+    for name, field in _FIELDS.items():
+        array = parameters.get(f"{name}{number}")
+        if array is not None:
+            if name != "p":
+                array = reorder(array, layer.cell, GateOrder.CUDNN, GateOrder.DIRECTML, axis=2 if name == "b" else 1)
+            fields[f"{field}_tensor"] = array.reshape(1, 1, layer.directions, -1) if name == "b" else array[None]
+    return fields
+
+
+def gradients_by_name(layer: Layer, fields: Mapping[str, Array], number: int) -> dict[str, Array]:
+    """The gradients of a layer's parameters and initial states by their names here, of an operator's fields."""
+    found = {}
+    for name, field in _FIELDS.items():
+        array = fields.get(f"{field}_gradient_tensor")
+        if array is not None:
+            array = array.reshape(layer.directions, 2, -1) if name == "b" else array[0]
+            if name != "p":
+                array = reorder(array, layer.cell, GateOrder.DIRECTML, GateOrder.CUDNN, axis=2 if name == "b" else 1)
+            found[f"d{name}{number}"] = array
+    for name, field in (("h", "hidden_init"), ("c", "cell_mem_init")):
+        if f"{field}_gradient_tensor" in fields:
+            found[f"d{name}{number}"] = fields[f"{field}_gradient_tensor"][0]
+    return found
+
+
+class BatchNormWork(Work):
+    """Batch normalization of [N, C, H, W], whatever the layout in memory; parameters `scale` and `offset`, results `y`, `dx` and theirs."""
+
+    chosen_axes = {"y": 1, "dx": 1, "dscale": 0, "doffset": 0}
+    EPSILON = 1e-5
+
+    def __init__(self, case: Case, shape: BatchNorm) -> None:
+        super().__init__(case, shape.sizes[1])
+        self.shape = shape
+
+    def x(self, number: int = 0) -> Array:
+        return self._of_channels(_INPUT, number)
+
+    def upstream(self, *, checked: bool = False) -> Array:
+        return self._of_channels(_UPSTREAM, 0)
+
+    def _of_channels(self, role: int, number: int) -> Array:
+        """[N, C, H, W] in the layout's memory."""
+        images, channels, height, width = self.shape.sizes
+        array = self.from_memory(np.empty(self.shape.sizes, self.dtype))
+        for channel in range(channels):
+            array[:, channel] = self._normal(role, number, channel, (images, height, width))
+        return array
+
+    def from_memory(self, memory: Array) -> Array:
+        """Packed memory of the layout as [N, C, H, W]."""
+        images, channels, height, width = self.shape.sizes
+        if self.shape.layout == "NCHW":
+            return memory.reshape(self.shape.sizes)
+        return memory.reshape(images, height, width, channels).transpose(0, 3, 1, 2)
+
+    def parameters(self) -> dict[str, Array]:
+        rng = np.random.default_rng([_SEED, _PARAMETERS])
+        return {name: rng.uniform(0.5, 1.5, self.shape.sizes[1]).astype(np.float32) for name in ("scale", "offset")}
+
+    def reference(self) -> dict[str, Array]:
+        images, _, height, width = self.shape.sizes
+
+        def chosen(role: int) -> Array:
+            parts = [self._normal(role, 0, channel, (images, height, width)) for channel in self.chosen]
+            return np.stack(parts, axis=1).astype(self.dtype).astype(np.float64)
+
+        def total(array: Array) -> Array:
+            summed: Array = array.sum((0, 2, 3), keepdims=True)
+            return summed
+
+        x, count = chosen(_INPUT), images * height * width
+        scale, offset = (array[self.chosen].astype(np.float64)[:, None, None] for array in self.parameters().values())
+        centred = x - total(x) / count
+        deviation = np.sqrt(total(centred * centred) / count + self.EPSILON)
+        normalized = centred / deviation
+        found = {"y": scale * normalized + offset}
+        if self.case.trains:
+            dy = chosen(_UPSTREAM)
+            d_offset, d_scale = total(dy), total(dy * normalized)
+            found["dx"] = scale / deviation * (dy - d_offset / count - normalized * d_scale / count)
+            found |= {"dscale": d_scale.ravel(), "doffset": d_offset.ravel()}
+        return found

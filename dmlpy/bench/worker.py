@@ -1,0 +1,141 @@
+"""The process of one library: it does what the lines of standard input ask, and answers each with a line of JSON.
+
+A request is a call of `Session`, pickled. Libraries may print: what they write goes to standard error, answers have a way of their own.
+The process ends when its standard input does, so none outlives the one that started it. What Ctrl-C means is for that one to say.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import os
+import pickle
+import signal
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
+from dmlpy.bench.work import Case, Work
+
+PACKINGS = 5
+
+
+def encode(name: str, **arguments: Any) -> str:
+    """A request as a line."""
+    return base64.b64encode(pickle.dumps((name, arguments), protocol=4)).decode("ascii")
+
+
+class Session:
+    """What a worker can be asked for. Answers are values of JSON."""
+
+    def __init__(self) -> None:
+        self._subject: Subject | None = None
+        self._work: Work | None = None
+        self._runners: dict[str, Runner] = {}
+
+    @property
+    def subject(self) -> Subject:
+        assert self._subject is not None, "start comes first"
+        return self._subject
+
+    def start(self, target: str, device: str, threads: int) -> dict[str, Any]:
+        """Imports a subject, `module:class`, and tells its versions, and whether it may be asked to open another case after the first."""
+        module, _, name = target.partition(":")
+        self._subject = getattr(import_module(module), name)(device, threads)
+        return {"versions": self.subject.versions(), "reusable": self.subject.reusable}
+
+    def open(self, case: Case) -> dict[str, Any]:
+        """Builds a case in every mode, and runs each once: plan and peak memory by mode, or why there is no such mode."""
+        self._runners.clear()
+        gc.collect()
+        self.subject.release()
+        self._work = case.work()
+        found: dict[str, Any] = {}
+        for mode in self.subject.modes():
+            try:
+                self._runners[mode] = runner = self.subject.build(self._work, mode)
+                runner.run(0)
+                peak = self.subject.peak_bytes()
+                found[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, "floor_us": runner.floor_us}
+            except UnsupportedError as error:
+                found[mode] = {"absent": str(error)}
+            except Exception as error:  # one mode's failure is told, and the other is measured all the same
+                traceback.print_exc()
+                found[mode] = {"failed": told(error)}
+        return found
+
+    def check(self, mode: Mode, file: str) -> None:
+        """Writes the results that the reference has to a file of NumPy's."""
+        assert self._work is not None, "open comes first"
+        runner = self._runners[mode]
+        if self._work.case.trains:
+            runner.load_upstream(self._work.upstream(checked=True))
+        runner.run(0)
+        results = self._work.select(runner.results())
+        with Path(file).open("wb") as opened:
+            np.savez(opened, allow_pickle=False, **results)
+        if self._work.case.trains:
+            runner.load_upstream(self._work.upstream())
+
+    def time(self, mode: Mode, repeats: int) -> float:
+        """Microseconds of one of so many passes, inputs taking turns, after one that is not timed."""
+        runner, sets, count = self._runners[mode], self.subject.sets, 0
+
+        def issue() -> None:
+            nonlocal count
+            runner.run(count % sets)
+            count += 1
+
+        self.subject.microseconds(issue, 1)
+        return self.subject.microseconds(issue, repeats)
+
+    def pack(self, mode: Mode) -> list[float]:
+        """Microseconds of each of some preparations of the parameters."""
+        runner = self._runners[mode]
+        runner.pack()
+        return [self.subject.microseconds(runner.pack, 1) for _ in range(PACKINGS)]
+
+    def rates(self, device: str, products: list[tuple[int, int, int, str]], copies: list[int]) -> dict[str, Any]:
+        """The device's rates, for which no library is started."""
+        from dmlpy.bench.machine import rates
+
+        return rates(device, products, copies)
+
+
+def told(error: BaseException) -> str:
+    """An error's kind and the first line of its text."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Answers every request: its value, or why there is none."""
+    session = Session()
+    for line in requests:
+        name, arguments = pickle.loads(base64.b64decode(line))
+        try:
+            answer = {"value": getattr(session, name)(**arguments)}
+        except (NotInstalledError, UnsupportedError) as error:
+            answer = {"not installed" if isinstance(error, NotInstalledError) else "absent": str(error)}
+        except Exception as error:  # whatever a library raises is an answer; the traceback is on standard error
+            traceback.print_exc()
+            answer = {"failed": told(error)}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def main() -> None:
+    """The process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()
