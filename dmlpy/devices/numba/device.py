@@ -1,0 +1,71 @@
+"""`NumbaDevice`: host memory like NumPy's, and compiled walks for recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.devices.numpy.device import NumpyDevice
+from dmlpy.devices.plan import Plan
+from dmlpy.enums import ExecutionFlags, HResult
+from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
+from dmlpy.problems import CompileError, Problem
+
+_RUNS = (RNNDesc, LSTMDesc, GRUDesc)
+
+
+class NumbaDevice(NumpyDevice):
+    """The processor, by kernels that Numba compiles: RNN, LSTM and GRU forward. Arrays are NumPy's; execution flags have no effect.
+
+    The first plan of a cell compiles its kernels, which takes seconds. NUMBA_NUM_THREADS bounds the threads.
+    """
+
+    name = "numba"
+
+    def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
+        """The plan for a checked desc, or None if the device does not run this operator.
+
+        Raises:
+            CompileError: it runs the operator, but not with these activations.
+        """
+        if not isinstance(desc, RecurrentDesc) or not self.runs(type(desc)):
+            return None
+        from dmlpy.devices.numba.plan import RecurrentPlan
+
+        if problems := list(_refusals(desc)):
+            raise CompileError(desc.c_name, problems, HResult.E_NOTIMPL, desc)
+        return RecurrentPlan(desc)
+
+    @classmethod
+    def runs(cls, kind: type[OperatorDesc]) -> bool:
+        return issubclass(kind, _RUNS)
+
+    def describe(self) -> dict[str, str]:
+        from dmlpy.devices.numba.plan import max_threads
+        from dmlpy.devices.numba.vectors import host_registers
+
+        registers = host_registers()
+        return {
+            **super().describe(),
+            "name": "Numba on the CPU",
+            "Numba, llvmlite": f"{version('numba')}, {version('llvmlite')}",
+            "vector registers": f"{registers.count} of {registers.lanes} floats",
+            "threads": str(max_threads()),
+        }
+
+
+def _refusals(desc: RecurrentDesc) -> Iterator[Problem]:
+    from dmlpy.devices.numba.plan import FUNCTIONS
+
+    known = ", ".join(kind.type_name for kind in FUNCTIONS)
+    for index, activation in enumerate(desc.activation_descs):
+        if type(activation) not in FUNCTIONS:
+            yield Problem("operator.not_built", f"activation_descs[{index}]", activation.type_name, f"one that runs on numba: {known}")
+
+
+@cache
+def numba_device(index: int) -> NumbaDevice | str:
+    """The Numba device, or why there is none of that index."""
+    return NumbaDevice() if index == 0 else "there is one Numba device, 'numba'"

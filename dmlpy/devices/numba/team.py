@@ -1,0 +1,96 @@
+"""Threads that share the work of a launch: started when first needed, asleep between launches."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+CACHE_LINE = 64
+"""Bytes. What one thread writes and others wait for has a line of its own."""
+
+Share = Callable[[Any, int, int, int, int], None]
+"""share(parameters, thread, threads, flags, met): a thread's part of the work, free of the interpreter's lock.
+
+Thread 0 is the caller's. It begins alone, and the others join it when all of them are awake, or never. They meet by raising their flags,
+a line each at the address `flags`, to numbers above `met`; the second number in thread 0's line tells those who wait to join whether they
+may. All parts end when the work has been done.
+"""
+
+
+class _Helper:
+    """A thread beside the callers'."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[tuple[Share, Any, int, int, int, int]] = SimpleQueue()
+        self.begin = self._work.put
+        threading.Thread(target=self._serve, name="dmlpy-numba", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            share, *arguments = self._work.get()
+            share(*arguments)
+
+
+class Team:
+    """The threads of a process. One launch at a time has them; one that comes meanwhile runs on its own thread alone.
+
+    Numbers of meetings go on from launch to launch: a thread may leave the last meeting of one launch, or wake up for it, when the next
+    one has begun, and finds from the number that its own is over.
+    """
+
+    def __init__(self) -> None:
+        self._helpers: list[_Helper] = []
+        self._flags = [np.zeros((1, CACHE_LINE // 8), np.int64)]
+        self._met = 0
+        self._busy = threading.Lock()
+
+    def run(self, share: Share, parameters: Any, threads: int, meetings: int) -> None:
+        """Does the work, and returns when all of it is done.
+
+        Args:
+            share: what each thread runs.
+            parameters: passed to it.
+            threads: at most so many.
+            meetings: numbers that one launch needs.
+        """
+        if threads == 1 or not self._busy.acquire(blocking=False):
+            share(parameters, 0, 1, 0, 0)
+            return
+        met = self._met
+        self._met += meetings
+        try:
+            if len(self._helpers) < threads - 1:
+                self._helpers += [_Helper() for _ in range(threads - 1 - len(self._helpers))]
+                # Those who wake up late still look at the flags that they were told of.
+                self._flags.append(np.full((threads, CACHE_LINE // 8), met, np.int64))
+            flags = self._flags[-1].ctypes.data
+            for thread, helper in enumerate(self._helpers[: threads - 1], 1):
+                helper.begin((share, parameters, thread, threads, flags, met))
+            share(parameters, 0, threads, flags, met)
+        except BaseException:
+            self._flags[-1][0, 1] = self._met  # Ctrl+C before this thread's share: nobody is to wait for it
+            raise
+        finally:
+            self._busy.release()
+
+
+_team = Team()
+
+
+def team() -> Team:
+    """The team of this process."""
+    return _team
+
+
+def _renew() -> None:
+    global _team
+    _team = Team()
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
+    os.register_at_fork(after_in_child=_renew)

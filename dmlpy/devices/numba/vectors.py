@@ -1,0 +1,317 @@
+"""Vectors of floats for compiled kernels: a Numba type, its operations as LLVM instructions, and the product of a matrix with columns.
+
+Memory is addressed by integers, as plans get it. Every operation is one LLVM instruction on as many lanes as the processor's registers
+have, so what a kernel does follows from its text and not from what a compiler may vectorise.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from llvmlite import binding, ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+FLOAT_BYTES = 4
+
+jit: Callable[..., Any] = njit(error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Makes a function that kernels call: without Python's checks of divisors, and only for them."""
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a processor.
+
+    Attributes:
+        lanes: floats in each.
+        count: how many there are.
+    """
+
+    lanes: int
+    count: int
+
+    def columns(self, vectors: int) -> int:
+        """Columns of a product that are summed in registers at once: beside the sums there are the matrix's vectors and one factor."""
+        return min(8, (self.count - vectors - 1) // vectors)
+
+
+def registers_of(features: Mapping[str, bool], machine: str) -> Registers:
+    """The registers of a processor with these LLVM features."""
+    if features.get("avx512f"):
+        return Registers(16, 32)
+    if features.get("avx"):
+        return Registers(8, 16)
+    return Registers(4, 16 if machine in ("x86_64", "amd64") else 32)
+
+
+@cache
+def host_registers() -> Registers:
+    """The registers of this machine."""
+    return registers_of(binding.get_host_cpu_features(), platform.machine().lower())
+
+
+class VectorType(types.Type):
+    """A register of floats."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        super().__init__(name=f"Vector({lanes})")
+
+
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: VectorType) -> None:
+        super().__init__(manager, kind, ir.VectorType(FLOAT, kind.lanes))
+
+
+@intrinsic
+def integer_at(context: Any, address: Any) -> Any:
+    """The 64-bit integer at an address, with what its writer wrote before it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load_atomic(builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def set_integer(context: Any, address: Any, value: Any) -> Any:
+    """Writes a 64-bit integer, after all that was written before it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def copy_float(context: Any, target: Any, source: Any) -> Any:
+    """Copies one float."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, of = (builder.inttoptr(address, FLOAT.as_pointer()) for address in arguments)
+        builder.store(builder.load(of, align=FLOAT_BYTES), to, align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def clear_float(context: Any, target: Any) -> Any:
+    """Writes a float of zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(FLOAT(0.0), builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic
+def pause(context: Any) -> Any:
+    """A hint that the processor waits for another one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if platform.machine().lower() in ("x86_64", "amd64"):
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+yield_thread = types.ExternalFunction("SwitchToThread" if platform.system() == "Windows" else "sched_yield", types.int32())
+"""Lets another thread have this processor."""
+
+
+class Vectors:
+    """The operations on vectors of so many lanes, each an intrinsic to be called in kernels.
+
+    Attributes:
+        kind: the Numba type.
+        size: bytes of a vector.
+    """
+
+    def __init__(self, registers: Registers) -> None:
+        self.registers = registers
+        self.lanes = registers.lanes
+        self.kind = VectorType(self.lanes)
+        self.size = FLOAT_BYTES * self.lanes
+        self.load, self.store, self.all_of = self._load(), self._store(), self._all_of()
+        self.add, self.subtract, self.multiply, self.divide = (self._binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
+        self.at_most, self.at_least = self._bound(">"), self._bound("<")
+        self.multiply_add = self._multiply_add()
+
+    def value_of(self, builder: Any, address: Any, offset: int = 0) -> Any:
+        """The vector at an address, aligned to its elements only."""
+        return builder.load(self._pointer(builder, address, offset), align=FLOAT_BYTES)
+
+    def write(self, builder: Any, value: Any, address: Any, offset: int = 0) -> None:
+        """Stores a vector."""
+        builder.store(value, self._pointer(builder, address, offset), align=FLOAT_BYTES)
+
+    def repeated(self, builder: Any, value: Any) -> Any:
+        """A float in all lanes."""
+        none = ir.Constant(self._vector, ir.Undefined)
+        first = builder.insert_element(none, value, ir.Constant(INDEX, 0))
+        return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
+
+    def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
+        """x * y + z, rounded once where the processor can."""
+        kind = ir.FunctionType(self._vector, [self._vector] * 3)
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{self.lanes}f32"), [x, y, z])
+
+    @property
+    def _vector(self) -> Any:
+        return ir.VectorType(FLOAT, self.lanes)
+
+    def _pointer(self, builder: Any, address: Any, offset: int) -> Any:
+        return builder.inttoptr(builder.add(address, ADDRESS(offset)), self._vector.as_pointer())
+
+    def _load(self) -> Any:
+        @intrinsic
+        def load(context: Any, address: Any) -> Any:
+            return self.kind(types.int64), lambda context, builder, signature, arguments: self.value_of(builder, arguments[0])
+
+        return load
+
+    def _store(self) -> Any:
+        @intrinsic
+        def store(context: Any, address: Any, value: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                self.write(builder, arguments[1], arguments[0])
+                return context.get_dummy_value()
+
+            return types.void(types.int64, self.kind), generate
+
+        return store
+
+    def _all_of(self) -> Any:
+        @intrinsic
+        def all_of(context: Any, value: Any) -> Any:
+            return self.kind(types.float32), lambda context, builder, signature, arguments: self.repeated(builder, arguments[0])
+
+        return all_of
+
+    def _binary(self, instruction: str) -> Any:
+        @intrinsic
+        def operation(context: Any, x: Any, y: Any) -> Any:
+            return self.kind(self.kind, self.kind), lambda context, builder, signature, arguments: getattr(builder, instruction)(*arguments)
+
+        return operation
+
+    def _bound(self, beyond: str) -> Any:
+        @intrinsic
+        def bound(context: Any, x: Any, limit: Any) -> Any:
+            """x, or the limit where x is beyond it. NaN is beyond nothing."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                x, limit = arguments
+                return builder.select(builder.fcmp_ordered(beyond, x, limit), limit, x)
+
+            return self.kind(self.kind, self.kind), generate
+
+        return bound
+
+    def _multiply_add(self) -> Any:
+        @intrinsic
+        def multiply_add(context: Any, x: Any, y: Any, z: Any) -> Any:
+            return self.kind(self.kind, self.kind, self.kind), lambda context, builder, signature, arguments: self.fused(
+                builder, *arguments
+            )
+
+        return multiply_add
+
+    def product(self, vectors: int) -> Any:
+        """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums)`.
+
+        sums[column][vector] = start[column][vector] + matrix[term][vector] * factors[column][term], summed over the terms in order (for one
+        column, where the sums would wait for each other, in several parts). The matrix is packed [terms][vectors][lanes]; `columns` is 1 to
+        `registers.columns(vectors)`; rows are apart by `row` and `start_row` bytes.
+        """
+
+        @intrinsic
+        def multiply(
+            context: Any, columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any
+        ) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                columns, *others = arguments
+                end = builder.append_basic_block("multiplied")
+                choice = builder.switch(columns, end)
+                for count in range(1, self.registers.columns(vectors) + 1):
+                    block = builder.append_basic_block(f"columns{count}")
+                    choice.add_case(ADDRESS(count), block)
+                    builder.position_at_end(block)
+                    self._product_of(builder, vectors, count, others)
+                    builder.branch(end)
+                builder.position_at_end(end)
+                return context.get_dummy_value()
+
+            return types.void(*[types.int64] * 8), generate
+
+        return multiply
+
+    def _product_of(self, builder: Any, vectors: int, columns: int, arguments: Sequence[Any]) -> None:
+        """The code for a number of columns."""
+        matrix, terms, factors, row, start, start_row, sums = arguments
+        count = columns * vectors
+        unrolled = 8 if count <= 4 else 4 if count <= 8 else 2
+        # A sum waits four cycles or so for the one before: that many at least are needed at a time.
+        parts = 1 if columns > 1 else max(1, 8 // vectors)
+        factor_rows = [builder.add(factors, builder.mul(row, ADDRESS(column))) for column in range(columns)]
+        totals = []
+        for column in range(columns):
+            begin = builder.add(start, builder.mul(start_row, ADDRESS(column)))
+            totals += [self.value_of(builder, begin, vector * self.size) for vector in range(vectors)]
+        totals += [ir.Constant(self._vector, [0.0] * self.lanes)] * (count * (parts - 1))
+
+        def add_term(term: Any, totals: list[Any], part: int) -> None:
+            block = builder.add(matrix, builder.mul(term, ADDRESS(vectors * self.size)))
+            values = [self.value_of(builder, block, vector * self.size) for vector in range(vectors)]
+            offset = builder.mul(term, ADDRESS(FLOAT_BYTES))
+            for column in range(columns):
+                pointer = builder.inttoptr(builder.add(factor_rows[column], offset), FLOAT.as_pointer())
+                factor = self.repeated(builder, builder.load(pointer, align=FLOAT_BYTES))
+                for vector in range(vectors):
+                    place = part * count + column * vectors + vector
+                    totals[place] = self.fused(builder, values[vector], factor, totals[place])
+
+        def loop(begin: Any, end: Any, step: int, totals: list[Any]) -> list[Any]:
+            """Adds the terms from `begin` to `end`, `step` at a time."""
+            before, head, body, after = builder.block, *(builder.append_basic_block(name) for name in ("head", "body", "after"))
+            builder.branch(head)
+            builder.position_at_end(head)
+            term, carried = builder.phi(ADDRESS), [builder.phi(self._vector) for _ in totals]
+            builder.cbranch(builder.icmp_signed("<", term, end), body, after)
+            builder.position_at_end(body)
+            summed = list(carried)
+            for offset in range(step):
+                add_term(builder.add(term, ADDRESS(offset)), summed, offset % parts)
+            following = builder.add(term, ADDRESS(step))
+            builder.branch(head)
+            for phi, first, next_value in zip([term, *carried], [begin, *totals], [following, *summed], strict=True):
+                phi.add_incoming(first, before)
+                phi.add_incoming(next_value, body)
+            builder.position_at_end(after)
+            return carried
+
+        whole = builder.and_(terms, ADDRESS(-unrolled))
+        totals = loop(whole, terms, 1, loop(ADDRESS(0), whole, unrolled, totals))
+        for place in range(count):
+            total = totals[place]
+            for part in range(1, parts):
+                total = builder.fadd(total, totals[part * count + place])
+            self.write(builder, total, sums, place * self.size)
+
+
+@cache
+def vectors_of(registers: Registers) -> Vectors:
+    """The operations for these registers; one object, so that what is compiled with them is compiled once."""
+    return Vectors(registers)

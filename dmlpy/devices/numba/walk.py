@@ -1,0 +1,226 @@
+"""The compiled walk over time: a thread's share of an RNN, LSTM or GRU layer.
+
+Units lie in blocks of as many as a vector has lanes. A block's weights are packed together, all gates of a unit block beside each other,
+so the sums of some samples' gates stay in registers over all terms, and the cell's step follows at once, from the first-level cache.
+Threads own blocks: the input product of a block and its cell state are never another thread's. What they share is h, so they meet once a
+step (twice where a GRU's reset gate comes before the product). Blocks are taken in turns from the first and from the last: what of the
+weights is left in a core's cache from one step is what the next one begins with.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import from_dtype, njit, types
+
+from dmlpy.devices.numba.team import CACHE_LINE, Share
+from dmlpy.devices.numba.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, keep_kernel, lstm_kernel, rnn_kernel
+from dmlpy.devices.numba.vectors import Registers, integer_at, jit, pause, set_integer, vectors_of, yield_thread
+from dmlpy.gates import Cell
+
+_SPINS = 4000
+"""How often a thread looks for another one before it lets others have its processor: less than a tenth of a millisecond. Threads that yield
+sooner settle on one core where the others are busy; those that yield later lose more where that has happened."""
+
+_INTEGERS = (
+    *("steps", "batch", "inputs", "hidden", "blocks", "chunk", "backward", "turn", "time"),
+    *("input", "input_row", "weights", "recurrence", "candidate", "bias", "hidden_bias", "peephole", "couple"),
+    *("parts", "state", "state_size", "state_row", "memory", "update", "reset", "sums", "sums_size", "lengths"),
+    *("output", "output_step", "output_row"),
+)
+STATES = 3
+"""Places for h that steps take in turns. With two, a step would write what the other cores have just read: measured a sixth slower."""
+
+PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("clip", np.float64)])
+"""What a walk reads: numbers, addresses (0 for none), and distances in bytes.
+
+A walk takes `steps` steps at the times from `time` on, the last one first if `backward`, in chunks of `chunk` steps that share an input
+product. `turn` is the number of the state that is read first, of STATES [batch, blocks * lanes] that are `state_size` apart; `memory`,
+`update` and `reset` lie like one. `input` is that of `time`, its rows (samples, then steps) `input_row` apart. Constants are packed by
+blocks: weights [blocks, inputs, gates, lanes], recurrence likewise, with `candidate` [blocks, hidden, 1, lanes] apart where it waits for
+the reset gate. `parts` holds a chunk's input products [blocks, chunk * batch, gates, lanes]; `sums` a part for each thread; `lengths` is
+int64 [batch]. `clip` is 0 for none.
+"""
+
+Walk = Share
+"""One thread's share of the steps that its parameters describe."""
+
+NUMBERS = 3
+"""Numbers of meetings that a step takes: after the input product, the gates, and h."""
+
+
+@jit
+def _await(address: Any, number: Any) -> None:
+    """Waits until a flag is at a number, or beyond."""
+    spins = 0
+    while integer_at(address) < number:
+        spins += 1
+        if spins < _SPINS:
+            pause()
+        else:
+            yield_thread()
+
+
+@jit
+def _meet(thread: Any, threads: Any, flags: Any, number: Any) -> None:
+    """Waits until all threads have come to a meeting."""
+    if threads > 1:
+        set_integer(flags + CACHE_LINE * thread, number)
+        for other in range(threads):
+            _await(flags + CACHE_LINE * other, number)
+
+
+@jit
+def _are_here(threads: Any, flags: Any, met: Any) -> Any:
+    """Whether all threads beside the first one wait to join it."""
+    for other in range(1, threads):
+        if integer_at(flags + CACHE_LINE * other) <= met:
+            return False
+    return threads > 1
+
+
+@jit
+def _let_join(flags: Any, met: Any, step: Any, block: Any) -> None:
+    """Lets them in at a step: its chunk's input products are there for the blocks before `block`."""
+    set_integer(flags + 16, block)
+    set_integer(flags + 8, met + 1 + step)
+
+
+def _over_samples(gates: int, part: int, unit: Any, keeps: bool, registers: Registers) -> Any:
+    """A block's step: the product of some gates with the factors' rows, then `unit` for each sample.
+
+    Args:
+        gates: how many.
+        part: bytes of a sample's input parts.
+        unit: the kernel.
+        keeps: whether the samples past their end are left as they are.
+        registers: what it is compiled for.
+    """
+    vectors, keep = vectors_of(registers), keep_kernel(registers)
+    product, most, row_size = vectors.product(gates), registers.columns(gates), gates * vectors.size
+
+    @jit
+    def step(
+        p: Any, time: Any, block: Any, parts: Any, matrix: Any, factors: Any, start: Any, start_row: Any, old: Any, new: Any, sums: Any
+    ) -> None:
+        groups = (p.batch + most - 1) // most
+        for group in range(groups):
+            first = p.batch * group // groups
+            columns = p.batch * (group + 1) // groups - first
+            product(columns, matrix, p.hidden, factors + first * p.state_row, p.state_row, start + first * start_row, start_row, sums)
+            for column in range(columns):
+                sample = first + column
+                if keeps and p.lengths != 0 and p.time + time >= integer_at(p.lengths + 8 * sample):
+                    keep(p, time, block, sample, old, new)
+                else:
+                    unit(p, time, block, sample, parts + sample * part, sums + column * row_size, old, new)
+
+    return step
+
+
+def _project(gates: int, registers: Registers) -> Any:
+    """The input products of some steps' rows, biases included, for a thread's blocks."""
+    vectors = vectors_of(registers)
+    product, most, part = vectors.product(gates), registers.columns(gates), gates * vectors.size
+
+    @jit
+    def project(p: Any, first_block: Any, last_block: Any, low: Any, count: Any) -> None:
+        rows = count * p.batch
+        groups = (rows + most - 1) // most
+        for block in range(first_block, last_block):
+            matrix, bias, target = p.weights + block * p.inputs * part, p.bias + block * part, p.parts + block * p.chunk * p.batch * part
+            for group in range(groups):
+                row = rows * group // groups
+                columns = rows * (group + 1) // groups - row
+                factors = p.input + (low * p.batch + row) * p.input_row
+                product(columns, matrix, p.inputs, factors, p.input_row, bias, 0, target + row * part)
+
+    return project
+
+
+@cache
+def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Walk:
+    """The walk of a cell, compiled for these registers; takes a second or two.
+
+    Args:
+        kind: the cell.
+        resets_first: whether a GRU's last product waits for the reset gate.
+        functions: names of its activations (see `units.activation`): f, then g, then h.
+        registers: what it is compiled for.
+    """
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    resets_last = kind == "GRU" and not resets_first
+    size = vectors_of(registers).size
+    part = gates * size  # bytes of a sample's sums in a block
+    if resets_first:
+        gate_bytes, step_gates = 2 * size, _over_samples(2, part, gru_gates_kernel(functions, registers), False, registers)
+        step_candidate = _over_samples(1, part, gru_candidate_kernel(functions, registers), True, registers)
+    else:
+        unit_of = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_kernel}[kind]
+        gate_bytes, step_gates = part, _over_samples(gates, part, unit_of(functions, registers), True, registers)
+        step_candidate = step_gates  # a name that the compiler knows; the walk does not come there
+    project = _project(gates, registers)
+
+    @njit((from_dtype(PARAMETERS)[::1], *[types.int64] * 4), error_model="numpy", nogil=True)
+    def walk(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+        p = parameters[0]
+        sums = p.sums + thread * p.sums_size
+        joins, first_step, done = thread > 0, 0, 0
+        if joins:
+            # The first thread is at work; this one takes its share from the step on at which it is let in.
+            set_integer(flags + CACHE_LINE * thread, met + 1)
+            _await(flags + 8, met + 1)
+            first_step, done = integer_at(flags + 8) - met - 1, integer_at(flags + 16)
+            if first_step >= p.steps:
+                return
+        together = threads if joins else 1
+        for begin in range(first_step - first_step % p.chunk, p.steps, p.chunk):
+            count = min(p.chunk, p.steps - begin)
+            low = p.steps - begin - count if p.backward != 0 else begin
+            # The input products: alone, until the others are here; then of what is left, or each thread of its own blocks.
+            if together == 1:
+                done = 0
+                while done < p.blocks and together == 1:
+                    if _are_here(threads, flags, met):
+                        _let_join(flags, met, begin, done)
+                        together, joins = threads, True
+                    else:
+                        project(p, done, done + 1, low, count)
+                        done += 1
+            if not joins:
+                if together > 1:
+                    project(p, p.blocks * thread // together, p.blocks * (thread + 1) // together, low, count)
+            elif done < p.blocks:
+                left = p.blocks - done  # shared anew, so not each by its owner
+                project(p, done + left * thread // together, done + left * (thread + 1) // together, low, count)
+                _meet(thread, together, flags, met + 2 + NUMBERS * begin)
+            joins = False
+            for step in range(max(begin, first_step), begin + count):
+                if together == 1 and _are_here(threads, flags, met):
+                    _let_join(flags, met, step, p.blocks)
+                    together = threads
+                first_block, last_block = p.blocks * thread // together, p.blocks * (thread + 1) // together
+                time = p.steps - 1 - step if p.backward != 0 else step
+                place, odd = p.turn + step, step & 1
+                old, new = p.state + place % STATES * p.state_size, p.state + (place + 1) % STATES * p.state_size
+                for turn in range(first_block, last_block):
+                    block = turn if odd else first_block + last_block - 1 - turn
+                    parts = p.parts + (block * p.chunk + time - low) * p.batch * part
+                    start, start_row = (p.hidden_bias + block * part, 0) if resets_last else (parts, part)
+                    matrix = p.recurrence + block * p.hidden * gate_bytes
+                    step_gates(p, time, block, parts, matrix, old, start, start_row, old, new, sums)
+                if resets_first:
+                    _meet(thread, together, flags, met + 3 + NUMBERS * step)
+                    for turn in range(first_block, last_block):
+                        block = turn if odd else first_block + last_block - 1 - turn
+                        parts = p.parts + (block * p.chunk + time - low) * p.batch * part
+                        matrix = p.candidate + block * p.hidden * size
+                        step_candidate(p, time, block, parts, matrix, p.reset, parts + 2 * size, part, old, new, sums)
+                _meet(thread, together, flags, met + 4 + NUMBERS * step)
+        if together < threads:
+            _let_join(flags, met, p.steps, 0)  # too late: there is nothing left to do
+
+    compiled: Walk = walk
+    return compiled
