@@ -344,6 +344,7 @@ class Runtime:
     cudaDevAttrMemoryClockRate = 36  # noqa: N815
     cudaDevAttrGlobalMemoryBusWidth = 37  # noqa: N815
     cudaDevAttrL2CacheSize = 38  # noqa: N815
+    cudaDevAttrCooperativeLaunch = 95  # noqa: N815
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97  # noqa: N815
     memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815
 
@@ -368,7 +369,7 @@ class Runtime:
         return {"name": b"Fake GPU", "major": 9, "minor": 0, "totalGlobalMem": self._machine.memory}
 
     def deviceGetAttribute(self, attrib: int, device: int) -> int:  # noqa: N802
-        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 97: self._machine.optin, 75: 9}[attrib]
+        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 95: 1, 97: self._machine.optin, 75: 9}[attrib]
 
     def driverGetVersion(self) -> int:  # noqa: N802
         return 13000

@@ -134,6 +134,17 @@ def test_more_blocks_than_multiprocessors_where_none_waits() -> None:
     assert grid_shape(run.desc, seam.limits(0), 4, 2, 1, tf32=False) is None
 
 
+@pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32"])
+def test_no_more_groups_of_the_batch_than_a_grid_counts(data_type: str) -> None:
+    most = 8 * (2**16 - 1)
+    for batch, found in [(most, True), (most + 1, False)]:
+        desc = described("LSTM", data_type, 32, batch)
+        assert (grid_shape(desc, H100, 32, 8, 8, tf32=False) is not None) == found
+        shapes = grid_shapes(desc, H100, tf32=False)
+        assert shapes
+        assert max(shape.batch_groups for shape in shapes) < 2**16
+
+
 def test_launches() -> None:
     """Copies of W and the biases, R arranged (once more for a gate that multiplies late), one product, flags cleared, one launch."""
     require("g++")

@@ -143,7 +143,7 @@ def test_limits(seam: CupySeam) -> None:
     limits = seam.limits(1)
     assert (limits.name, limits.compute_capability, limits.multiprocessors) == ("Fake GPU", 90, 132)
     assert limits.shared_memory_per_block == 227 << 10
-    assert (limits.clock_hz, limits.l2_bytes) == (1.98e9, 50 << 20)
+    assert (limits.clock_hz, limits.l2_bytes, limits.cooperative) == (1.98e9, 50 << 20, True)
     assert limits.memory_rate == pytest.approx(3.352e12, rel=1e-3), "two transfers of 5120 bits in each cycle of 2.619 GHz"
     assert seam.device_count() == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -190,6 +191,14 @@ def test_blocks_that_cannot_run_together() -> None:
     assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
     with pytest.raises(dml.DeviceError, match=r"family .grid. cannot take .* would have to run together"):
         dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), family="grid"))
+
+
+def test_a_device_that_refuses_cooperative_launches() -> None:
+    device = CudaDevice(NullSeam(replace(H200, cooperative=False)))
+    text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
+    assert "family step" in text
+    assert "    grid: the device refuses cooperative launches" in text
+    assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
 
 
 # gradients

@@ -220,7 +220,7 @@ class CompiledGraph:
 
 
 class GraphDispatch:
-    """A graph with all its memory: calling it launches every node. Its scratch is its own: one thread at a time."""
+    """A graph with all its memory: calling it launches every node. Its scratch is its own: see `Dispatch`."""
 
     def __init__(self, graph: CompiledGraph, dispatches: Sequence[Dispatch], keep: tuple[Any, ...]) -> None:
         self.graph = graph

@@ -82,7 +82,8 @@ class Dispatch:
     """One operator with all its memory: calling it launches, and does nothing else.
 
     It allocates nothing and does not synchronise, so it can be repeated and captured in a CUDA graph. It keeps the arrays that
-    were bound alive, not the memory behind a `Buffer`. Its scratch is its own: one thread at a time.
+    were bound alive, not the memory behind a `Buffer`. Its scratch is its own: one thread at a time, and calls into
+    different streams have to be ordered, since two that overlap would spoil each other's scratch.
 
     On a GPU each call is an NVTX range with the name of the desc's struct (`DML_LSTM_OPERATOR_DESC`) for profilers; within that of a
     stacked network each layer is one (`layer 0`), unless a CUDA graph replays them all at once.

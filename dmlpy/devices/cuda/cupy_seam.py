@@ -169,6 +169,7 @@ class CupySeam:
             clock_hz=1e3 * runtime.deviceGetAttribute(runtime.cudaDevAttrClockRate, device),
             memory_rate=2e3 * memory_khz * runtime.deviceGetAttribute(runtime.cudaDevAttrGlobalMemoryBusWidth, device) / 8,
             l2_bytes=int(runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device)),
+            cooperative=bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCooperativeLaunch, device)),
         )
 
     @_translated

@@ -32,6 +32,8 @@ class Limits:
     memory_rate: float = 0.0
     """Bytes a second that the memory moves at most."""
     l2_bytes: int = 0
+    cooperative: bool = True
+    """Whether blocks of one launch may wait for each other; some virtual GPUs refuse such launches."""
 
 
 @dataclass(frozen=True)

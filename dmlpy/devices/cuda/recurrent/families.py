@@ -220,6 +220,8 @@ def choose(
     """
     verdicts: dict[str, Option[PlanT] | str] = {}
     steps = desc.geometry.seq_length
+    if not limits.cooperative:
+        not_resident = "the device refuses cooperative launches, whose blocks wait for each other"
     for name, options_of in FAMILIES.items():
         if family is None and name != "step" and steps <= FEW_STEPS:
             found: list[Option[PlanT]] | str = f"{steps} step(s) are too few to bring R on chip"

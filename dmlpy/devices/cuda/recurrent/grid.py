@@ -44,6 +44,9 @@ MOST_PAIRS = 8
 MOST_OUTPUT_BITS = 32
 """Pairs of a thread in all passes of training: a bit of a register tells of each whether its state is an output."""
 
+MOST_BATCH_GROUPS = 2**16 - 1
+"""What the second axis of a grid can count. Only blocks alone can be so many."""
+
 RESIDENT_REGISTERS = 168
 """Of a thread's 255 for R, where it has one pair of unit and sample and no more than 8 sums on tensor cores."""
 
@@ -220,8 +223,8 @@ def grid_shape(
         shared_bytes=0,
     )
     shape = replace(shape, shared_bytes=_shared_bytes(desc, shape))
-    fits = shape.shared_bytes <= limits.shared_memory_per_block and (shape.alone or shape.blocks <= limits.multiprocessors)
-    return shape if fits else None
+    together = shape.blocks <= limits.multiprocessors or (shape.alone and shape.batch_groups <= MOST_BATCH_GROUPS)
+    return shape if together and shape.shared_bytes <= limits.shared_memory_per_block else None
 
 
 def _fma(rows: int, samples: int) -> Fma:
