@@ -14,6 +14,7 @@ from dmlpy import support
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices import Device
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.numba.device import NumbaDevice
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.enums import FeatureLevel
 from dmlpy.naming import c_member, did_you_mean, plural
@@ -192,7 +193,7 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
     if family is not None and family.lower() not in known:
         problem = Problem("field.form", "family", brief(family), f"one of {', '.join(known)}", remedy=did_you_mean(family, known))
         raise DescError("operators", [problem])
-    devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "cuda": CudaDevice}
+    devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "numba": NumbaDevice, "cuda": CudaDevice}
     return [
         Entry(kind, {name: device.runs(kind) for name, device in devices.items()}, verified_against(kind))
         for kind in sorted(OPERATORS.values(), key=lambda kind: (kind.own, kind.type_name))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
@@ -19,13 +21,42 @@ from tests.test_numpy_recurrent import FLAGS, GUARD, LENGTHS, USUAL, Run, build,
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'numba')")
 
+from numba import config
+
 from dmlpy.devices.numba import plan as plans
 from dmlpy.devices.numba.plan import RecurrentPlan
 from dmlpy.devices.numba.team import Team
 from dmlpy.devices.numba.vectors import Registers, host_registers, registers_of
+from dmlpy.devices.numba.walk import compiled_walk
+from dmlpy.registry import OPERATORS
+from dmlpy.samples import sample
 
 CELLS_AND_FLAGS: list[tuple[str, dict[str, Any]]] = [(cell, flags) for cell, table in FLAGS.items() for flags in table]
 EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
+
+
+@pytest.fixture(autouse=True)
+def _compiled_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walks are compiled without LLVM's optimisations, which take most of the time; `test_optimised_walks` has them."""
+
+    def quick_walk(*arguments: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(config, "OPT", 0)
+            return compiled_walk(*arguments)
+
+    monkeypatch.setattr(plans, "compiled_walk", quick_walk)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
+def test_optimised_walks(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for functions in (None, (ActivationReluDesc(),))[: 1 + (cell == "RNN")]:
+        monkeypatch.setattr(plans, "compiled_walk", cache(compiled_walk.__wrapped__))
+        for registers, b, h in itertools.product({host_registers(), Registers(8, 16)}, range(1, 10), (5, 40)):
+            monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
+            run = build(cell, np.random.default_rng(b), b=b, i=7, h=h, functions=functions, **flags)
+            run.launch(RecurrentPlan(run.desc))
+            run.check(plain_recurrent.run(run.desc, run.arrays))
 
 
 @pytest.mark.parametrize(("cell", "flags"), CELLS_AND_FLAGS)
@@ -38,7 +69,7 @@ def test_every_flag(cell: str, flags: dict[str, Any]) -> None:
             run.check(plain_recurrent.run(run.desc, run.arrays), f"{direction}, {batch}, {ragged}, {dtype.__name__}: ")
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(50))
 def test_random_descs(seed: int) -> None:
     run = random_run(np.random.default_rng(seed))
     run.desc = run.desc.model_copy(update={"activation_descs": USUAL[run.desc.cell_kind] * run.desc.geometry.num_directions})
@@ -77,14 +108,18 @@ def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch:
 
 
 def test_other_registers(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Narrower vectors than this machine may have, and fewer: other blocks, and other sums at a time.
-    monkeypatch.setattr(plans, "host_registers", lambda: Registers(8, 16))
+    # Narrower vectors than this machine may have, and fewer: other blocks, and other sums at a time. With the activation that is left.
+    monkeypatch.setattr(plans, "host_registers", lambda: Registers(8, 6))
     for batch, hidden in ((1, 13), (9, 24)):
-        run = build("LSTM", np.random.default_rng(5), b=batch, i=5, h=hidden)
-        plan = RecurrentPlan(run.desc)
-        assert "blocks of 8 units" in plan.describe()
-        run.launch(plan)
-        run.check(plain_recurrent.run(run.desc, run.arrays))
+        run = build("RNN", np.random.default_rng(5), b=batch, i=5, h=hidden, functions=(ActivationReluDesc(),))
+        for spoilt in (False, True):
+            if spoilt:
+                run.inputs["input_tensor"].elements[0, 1, 0] = np.nan
+            plan = RecurrentPlan(run.desc)
+            assert "blocks of 8 units" in plan.describe()
+            run.launch(plan)
+            run.check(plain_recurrent.run(run.desc, run.arrays))
+    assert np.isnan(run.outputs["output_sequence_tensor"].elements[1:, 0, 0]).all()
 
 
 @pytest.mark.parametrize(
@@ -123,22 +158,21 @@ def test_input_past_the_end_is_never_seen(cell: str, flags: dict[str, Any], dire
     lengths = [2, 4, 0, 1]
     run = build(cell, np.random.default_rng(5), t=5, b=4, direction=direction, lengths=lengths, **flags)
     expected = plain_recurrent.run(run.desc, run.arrays)
-    for sample, length in enumerate(lengths):
-        run.inputs["input_tensor"].elements[0, length:, sample] = np.nan
+    for number, length in enumerate(lengths):
+        run.inputs["input_tensor"].elements[0, length:, number] = np.nan
     run.launch(RecurrentPlan(run.desc))
     run.check(expected)
 
 
 def test_nan_passes_through() -> None:
     for cell, flags in (("LSTM", {"use_clip_threshold": True, "clip_threshold": 0.1}), ("GRU", {}), ("RNN", {})):
-        for functions in (None, (ActivationReluDesc(),))[: 1 + (cell == "RNN")]:
-            run = build(cell, np.random.default_rng(6), functions=functions, **flags)
-            run.inputs["input_tensor"].elements[0, 1, 2] = np.nan
-            run.launch(RecurrentPlan(run.desc))
-            sequence = run.outputs["output_sequence_tensor"].elements
-            assert np.isnan(sequence[1:, 0, 2]).all()
-            assert np.isfinite(sequence[:, 0, :2]).all()
-            assert np.isfinite(sequence[0]).all()
+        run = build(cell, np.random.default_rng(6), **flags)
+        run.inputs["input_tensor"].elements[0, 1, 2] = np.nan
+        run.launch(RecurrentPlan(run.desc))
+        sequence = run.outputs["output_sequence_tensor"].elements
+        assert np.isnan(sequence[1:, 0, 2]).all()
+        assert np.isfinite(sequence[:, 0, :2]).all()
+        assert np.isfinite(sequence[0]).all()
 
 
 def test_a_bound_launch_reads_its_tensors_anew() -> None:
@@ -198,6 +232,7 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "max_threads", lambda: 3)
     late: list[Any] = []
     monkeypatch.setattr("dmlpy.devices.numba.team._Helper.__init__", lambda self: setattr(self, "begin", late.append))
+    monkeypatch.setattr("dmlpy.devices.numba.team._Helper.avoid", lambda self, processor: True)
     monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
     for cell, flags in EACH_WALK:
         run = build(cell, np.random.default_rng(3), t=30, b=6, i=5, h=70, **flags)
@@ -223,12 +258,42 @@ def test_what_the_device_does_not_run_is_told() -> None:
         dml.compile(run.desc, "numba")
     (problem,) = caught.value.problems
     assert (problem.code, problem.path) == ("operator.not_built", "activation_descs[1]")
+    assert problem.remedy == "compile it for the device 'numpy'"
     assert all(f"ACTIVATION_{name}" in problem.expected for name in ("SIGMOID", "TANH", "RELU"))
-    number = dml.TensorDesc(data_type="FLOAT32", sizes=[1])
-    with pytest.raises(dml.CompileError, match="runs on numba"):
-        dml.compile(dml.ActivationTanhDesc(input_tensor=number, output_tensor=number), "numba")
     with pytest.raises(dml.DeviceError, match="one Numba device"):
         dml.device("numba:1")
+
+
+def test_only_the_three_layers_run() -> None:
+    place = dml.device("numba")
+    assert {kind.short_name() for kind in OPERATORS.values() if place.runs(kind)} == {"RNN", "LSTM", "GRU"}
+    for kind in OPERATORS.values():
+        if not place.runs(kind):
+            with pytest.raises(dml.CompileError, match="expected an operator that runs on numba: ") as caught:
+                place.plan(sample(kind))
+            assert [problem.code for problem in caught.value.problems] == ["operator.not_built"]
+
+
+def test_it_is_never_chosen_silently() -> None:
+    assert dml.device(None).name != "numba"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not let a thread choose its processors")
+def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_SHARE", 1)
+    monkeypatch.setattr(plans, "max_threads", lambda: 2)
+    monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
+    started: list[int] = []
+    monkeypatch.setattr("dmlpy.devices.numba.team._Helper._serve", lambda self: started.append(self._work.get()[2]))
+    run = build("LSTM", np.random.default_rng(3), t=30, b=2, i=5, h=40)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        run.launch(RecurrentPlan(run.desc))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    run.check(plain_recurrent.run(run.desc, run.arrays))
+    assert not started
 
 
 def test_through_the_compiler() -> None:

@@ -15,7 +15,14 @@ from dmlpy.render import Table
 
 OWN = "dmlpy"
 GOAL_PEER = "onnxruntime"
-NAMES = {OWN: "dmlpy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch", "torch-native": "PyTorch without cuDNN", "cupy": "plain CuPy"}
+NAMES = {
+    OWN: "dmlpy",
+    "dmlpy-numba": "dmlpy on Numba",
+    "onnxruntime": "ONNX Runtime",
+    "torch": "PyTorch",
+    "torch-native": "PyTorch without cuDNN",
+    "cupy": "plain CuPy",
+}
 """How subjects are called in headings; others are called as they call themselves."""
 
 Work = tuple[str, str, str]

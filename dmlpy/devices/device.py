@@ -154,6 +154,8 @@ DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
 def device(name: Device | str | None = None) -> Device:
     """The device of a name: `numpy`, `numba`, `cuda` (the first GPU), `cuda:1`; None is the first GPU that answers, else NumPy.
 
+    Numba is taken by its name only.
+
     Raises:
         DeviceError: no such device; the text says why, and what would help.
     """
@@ -176,7 +178,7 @@ def device(name: Device | str | None = None) -> Device:
 
 
 def list_devices() -> list[Device]:
-    """All devices of this machine: NumPy first, then each GPU."""
+    """All devices of this machine: NumPy first, then Numba if it is installed and each GPU."""
     found: list[Device] = []
     for kind in sorted(DEVICE_KINDS, key=lambda kind: kind != "numpy"):
         items = (DEVICE_KINDS[kind](index) for index in count())

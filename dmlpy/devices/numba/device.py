@@ -14,6 +14,7 @@ from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RN
 from dmlpy.problems import CompileError, Problem
 
 _RUNS = (RNNDesc, LSTMDesc, GRUDesc)
+"""These alone: the training forms derive from them, but keep a reserve, may mask steps and project."""
 
 
 class NumbaDevice(NumpyDevice):
@@ -25,22 +26,21 @@ class NumbaDevice(NumpyDevice):
     name = "numba"
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
-        """The plan for a checked desc, or None if the device does not run this operator.
+        """The plan for a checked desc.
 
         Raises:
-            CompileError: it runs the operator, but not with these activations.
+            CompileError: the device does not run this operator, or not with these activations.
         """
-        if not isinstance(desc, RecurrentDesc) or not self.runs(type(desc)):
-            return None
+        problems = list(_refusals(desc))
+        if problems or not isinstance(desc, RecurrentDesc):
+            raise CompileError(desc.c_name, problems, HResult.E_NOTIMPL, desc)
         from dmlpy.devices.numba.plan import RecurrentPlan
 
-        if problems := list(_refusals(desc)):
-            raise CompileError(desc.c_name, problems, HResult.E_NOTIMPL, desc)
         return RecurrentPlan(desc)
 
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:
-        return issubclass(kind, _RUNS)
+        return kind in _RUNS
 
     def describe(self) -> dict[str, str]:
         from dmlpy.devices.numba.plan import max_threads
@@ -56,13 +56,18 @@ class NumbaDevice(NumpyDevice):
         }
 
 
-def _refusals(desc: RecurrentDesc) -> Iterator[Problem]:
+def _refusals(desc: OperatorDesc) -> Iterator[Problem]:
+    remedy = "compile it for the device 'numpy'" if NumpyDevice.runs(type(desc)) else None
+    if not isinstance(desc, RecurrentDesc) or type(desc) not in _RUNS:
+        names = ", ".join(kind.type_name for kind in _RUNS)
+        yield Problem("operator.not_built", "", desc.type_name, f"an operator that runs on numba: {names}", remedy=remedy)
+        return
     from dmlpy.devices.numba.plan import FUNCTIONS
 
-    known = ", ".join(kind.type_name for kind in FUNCTIONS)
+    expected = f"one that runs on numba: {', '.join(kind.type_name for kind in FUNCTIONS)}"
     for index, activation in enumerate(desc.activation_descs):
         if type(activation) not in FUNCTIONS:
-            yield Problem("operator.not_built", f"activation_descs[{index}]", activation.type_name, f"one that runs on numba: {known}")
+            yield Problem("operator.not_built", f"activation_descs[{index}]", activation.type_name, expected, remedy=remedy)
 
 
 @cache

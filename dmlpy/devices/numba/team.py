@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -12,14 +15,38 @@ import numpy as np
 
 CACHE_LINE = 64
 """Bytes. What one thread writes and others wait for has a line of its own."""
+PROCESSOR = 24
+"""Where in its line a thread writes which processor it runs on, in bytes."""
 
 Share = Callable[[Any, int, int, int, int], None]
 """share(parameters, thread, threads, flags, met): a thread's part of the work, free of the interpreter's lock.
 
 Thread 0 is the caller's. It begins alone, and the others join it when all of them are awake, or never. They meet by raising their flags,
 a line each at the address `flags`, to numbers above `met`; the second number in thread 0's line tells those who wait to join whether they
-may. All parts end when the work has been done.
+may, the third with what. The fourth in each line is the thread's processor. All parts end when the work has been done.
 """
+
+
+if sys.platform == "linux":
+    _current: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
+
+    def _processors() -> set[int]:
+        return os.sched_getaffinity(0)
+
+    def _move(thread: int, processors: set[int]) -> None:
+        with suppress(OSError):  # they have been taken from this process meanwhile; the thread stays where it is
+            os.sched_setaffinity(thread, processors)
+
+else:
+
+    def _current() -> int:
+        return -1
+
+    def _processors() -> set[int]:
+        return {0}
+
+    def _move(thread: int, processors: set[int]) -> None:
+        pass
 
 
 class _Helper:
@@ -28,7 +55,19 @@ class _Helper:
     def __init__(self) -> None:
         self._work: SimpleQueue[tuple[Share, Any, int, int, int, int]] = SimpleQueue()
         self.begin = self._work.put
-        threading.Thread(target=self._serve, name="dmlpy-numba", daemon=True).start()
+        self._avoided = -1
+        self._thread = threading.Thread(target=self._serve, name="dmlpy-numba", daemon=True)
+        self._thread.start()
+
+    def avoid(self, processor: int) -> bool:
+        """Keeps this thread off a processor; False if there is no other one that it may have."""
+        if processor != self._avoided:
+            others = _processors() - {processor}
+            if not others:
+                return False
+            _move(self._thread.native_id or 0, others)
+            self._avoided = processor
+        return True
 
     def _serve(self) -> None:
         while True:
@@ -68,7 +107,10 @@ class Team:
                 self._helpers += [_Helper() for _ in range(threads - 1 - len(self._helpers))]
                 # Those who wake up late still look at the flags that they were told of.
                 self._flags.append(np.full((threads, CACHE_LINE // 8), met, np.int64))
-            flags = self._flags[-1].ctypes.data
+            flags, here = self._flags[-1].ctypes.data, _current()
+            # Where other programs run, the system may put all threads on one processor, for much longer than a launch takes.
+            if not all(helper.avoid(here) for helper in self._helpers[: threads - 1]):
+                threads = 1
             for thread, helper in enumerate(self._helpers[: threads - 1], 1):
                 helper.begin((share, parameters, thread, threads, flags, met))
             share(parameters, 0, threads, flags, met)

@@ -130,6 +130,18 @@ def pause(context: Any) -> Any:
 yield_thread = types.ExternalFunction("SwitchToThread" if platform.system() == "Windows" else "sched_yield", types.int32())
 """Lets another thread have this processor."""
 
+_PROCESSOR = {"Linux": "sched_getcpu", "Windows": "GetCurrentProcessorNumber"}.get(platform.system())
+
+if _PROCESSOR is None:
+
+    @jit
+    def processor() -> Any:
+        """The number of the processor that this thread runs on; -1 where the system does not tell."""
+        return -1
+
+else:
+    processor = types.ExternalFunction(_PROCESSOR, types.int32())
+
 
 class Vectors:
     """The operations on vectors of so many lanes, each an intrinsic to be called in kernels.

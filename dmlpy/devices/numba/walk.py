@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, njit, types
 
-from dmlpy.devices.numba.team import CACHE_LINE, Share
+from dmlpy.devices.numba.team import CACHE_LINE, PROCESSOR, Share
 from dmlpy.devices.numba.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, keep_kernel, lstm_kernel, rnn_kernel
-from dmlpy.devices.numba.vectors import Registers, integer_at, jit, pause, set_integer, vectors_of, yield_thread
+from dmlpy.devices.numba.vectors import Registers, integer_at, jit, pause, processor, set_integer, vectors_of, yield_thread
 from dmlpy.gates import Cell
 
 _SPINS = 4000
 """How often a thread looks for another one before it lets others have its processor: less than a tenth of a millisecond. Threads that yield
-sooner settle on one core where the others are busy; those that yield later lose more where that has happened."""
+sooner settle on one core where the others are busy."""
+_LOOKS = 32
+"""A thread that has looked so often asks whether the other one waits for its own processor, and yields at once if so."""
 
 _INTEGERS = (
     *("steps", "batch", "inputs", "hidden", "blocks", "chunk", "backward", "turn", "time"),
@@ -52,14 +54,35 @@ NUMBERS = 3
 
 
 @jit
-def _await(address: Any, number: Any) -> None:
-    """Waits until a flag is at a number, or beyond."""
-    spins = 0
+def _tell_processor(line: Any) -> Any:
+    """Writes the processor that this thread runs on into its line."""
+    here = processor()
+    set_integer(line + PROCESSOR, here)
+    return here
+
+
+@jit
+def _are_together(line: Any, here: Any) -> Any:
+    """Whether a thread was last seen on this processor, so that it cannot go on before this one yields."""
+    return here >= 0 and integer_at(line + PROCESSOR) == here
+
+
+@jit
+def _await(line: Any, address: Any, other: Any, number: Any) -> None:
+    """Waits until a flag is at a number, or beyond.
+
+    Args:
+        line: the line of this thread.
+        address: of the flag.
+        other: the line of the thread that raises it.
+        number: to wait for.
+    """
+    looks = 0
     while integer_at(address) < number:
-        spins += 1
-        if spins < _SPINS:
+        looks += 1
+        if looks < _SPINS and looks % _LOOKS != 0:
             pause()
-        else:
+        elif _are_together(other, _tell_processor(line)) or looks >= _SPINS:
             yield_thread()
 
 
@@ -67,17 +90,22 @@ def _await(address: Any, number: Any) -> None:
 def _meet(thread: Any, threads: Any, flags: Any, number: Any) -> None:
     """Waits until all threads have come to a meeting."""
     if threads > 1:
-        set_integer(flags + CACHE_LINE * thread, number)
+        line = flags + CACHE_LINE * thread
+        _tell_processor(line)
+        set_integer(line, number)
         for other in range(threads):
-            _await(flags + CACHE_LINE * other, number)
+            _await(line, flags + CACHE_LINE * other, flags + CACHE_LINE * other, number)
 
 
 @jit
 def _are_here(threads: Any, flags: Any, met: Any) -> Any:
-    """Whether all threads beside the first one wait to join it."""
-    for other in range(1, threads):
-        if integer_at(flags + CACHE_LINE * other) <= met:
-            return False
+    """Whether all threads beside the first one wait to join it, and none of them for its processor."""
+    if threads > 1:
+        here = _tell_processor(flags)
+        for other in range(1, threads):
+            line = flags + CACHE_LINE * other
+            if integer_at(line) <= met or _are_together(line, here):
+                return False
     return threads > 1
 
 
@@ -125,7 +153,7 @@ def _project(gates: int, registers: Registers) -> Any:
     vectors = vectors_of(registers)
     product, most, part = vectors.product(gates), registers.columns(gates), gates * vectors.size
 
-    @jit
+    @njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)  # called in several places: not inlined
     def project(p: Any, first_block: Any, last_block: Any, low: Any, count: Any) -> None:
         rows = count * p.batch
         groups = (rows + most - 1) // most
@@ -170,8 +198,10 @@ def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], re
         joins, first_step, done = thread > 0, 0, 0
         if joins:
             # The first thread is at work; this one takes its share from the step on at which it is let in.
-            set_integer(flags + CACHE_LINE * thread, met + 1)
-            _await(flags + 8, met + 1)
+            line = flags + CACHE_LINE * thread
+            _tell_processor(line)
+            set_integer(line, met + 1)
+            _await(line, flags + 8, flags, met + 1)
             first_step, done = integer_at(flags + 8) - met - 1, integer_at(flags + 16)
             if first_step >= p.steps:
                 return
