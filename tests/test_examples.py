@@ -361,19 +361,3 @@ def test_readme_code_for_gpus_runs() -> None:
     names: dict[str, Any] = {}
     for block in (first, *(block for block in blocks if block.language == "py")):
         exec(block.text, names)
-
-
-@pytest.mark.parametrize(("name", "count"), [("against_torch", 4), ("batch_norm_against_torch", 5)])
-def test_the_readmes_figures_are_the_records(name: str, count: int) -> None:
-    record = json.loads((ROOT / "tests" / "benchmarks" / "records" / f"{name}.json").read_text())
-    rows = [f"| | dmlpy, NumPy {record['numpy']} | PyTorch {record['torch']} |"]
-    for what, found in record.items():
-        if what.startswith("memory, "):
-            rows.append(f"| {what} | {found['dmlpy'] / 1e6:.0f} MB | {found['torch'] / 1e6:.0f} MB |")
-        elif isinstance(found, dict):
-            own, theirs = (1e3 * found["alone"][library]["median_s"] for library in ("dmlpy", "torch"))
-            rows.append(f"| {what} | {own:.1f} ms | {theirs:.1f} ms |")
-    assert len(rows) == count
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [row for row in rows if row not in readme] == []
-    assert record["processor"].removesuffix(" Processor") in readme

@@ -25,8 +25,9 @@ from dmlpy.bench.work import TOLERANCES, Array, Case, relative_error
 from dmlpy.devices.device import show_bytes
 from dmlpy.problems import DmlError
 
-REST_S = 0.05
-"""On the processor: a library's threads spin for a while after their work; so long until the next one's turn."""
+REST_S = 0.2
+"""On the processor: a library's threads spin for a while after their work, OpenBLAS's for about a tenth of a second; so long until the
+next one's turn."""
 TURN_S = {"cpu": 0.02, "cuda": 0.05}
 """A turn is at least so long, if that takes no more than `MOST_REPEATS` passes."""
 LEAST_REPEATS = {"cpu": 1, "cuda": 20}
@@ -149,6 +150,8 @@ class Benchmark:
         copies = [size for size in machine.copies_of(case, self._kind) if str(size) not in copied]
         if not products and not copies:
             return
+        if self._kind == "cpu":
+            time.sleep(REST_S)
         try:
             found = worker.ask("rates", device=self._device.name, products=products, copies=copies)
         except (AbsentError, FailedError) as error:
