@@ -191,6 +191,9 @@ def test_blocks_that_cannot_run_together() -> None:
     assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
     with pytest.raises(dml.DeviceError, match=r"family .grid. cannot take .* would have to run together"):
         dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), family="grid"))
+    gradient = gradient_plan(gradient_desc("LSTM", "FLOAT16", 16, 768, 100), KernelLibrary(NothingFits(H200), 0)).describe()
+    assert "family step" in gradient
+    assert " blocks would have to run together, the device holds 0" in gradient
 
 
 def test_a_device_that_refuses_cooperative_launches() -> None:

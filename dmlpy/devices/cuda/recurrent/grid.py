@@ -311,6 +311,15 @@ def arrange_kernel(data_type: np.dtype[Any], product: Product) -> Kernel:
     )
 
 
+def check_resident(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> None:
+    """Raises NotResidentError if blocks wait for each other that cannot run at the same time, which only a loaded kernel tells."""
+    if shape.alone:
+        return
+    resident = library.seam.occupancy(library.function(kernel), PRODUCT_THREADS, shape.shared_bytes) * library.limits.multiprocessors
+    if shape.blocks > resident:
+        raise NotResidentError(f"{shape.blocks} blocks would have to run together, the device holds {resident}")
+
+
 class GridPlan(RecurrentPlan):
     """One launch of `grid` for the whole sequence, of this shape.
 
@@ -328,11 +337,7 @@ class GridPlan(RecurrentPlan):
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, shape: GridShape, reason: str, tf32: bool = False) -> None:
         self._shape = shape
         super().__init__(desc, library, reason, tf32)
-        if not shape.alone:
-            function = library.function(self._kernel)
-            resident = library.seam.occupancy(function, PRODUCT_THREADS, shape.shared_bytes) * library.limits.multiprocessors
-            if shape.blocks > resident:
-                raise NotResidentError(f"{shape.blocks} blocks would have to run together, the device holds {resident}")
+        check_resident(library, self._kernel, shape)
 
     @property
     def _kernel(self) -> Kernel:

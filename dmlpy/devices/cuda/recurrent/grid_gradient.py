@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.recurrent.common import FLOAT, NotResidentError, storage_type
+from dmlpy.devices.cuda.recurrent.common import FLOAT, storage_type
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
 from dmlpy.devices.cuda.recurrent.gradient_results import Places, RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import MOST_POLLS, GridShape, why_not
+from dmlpy.devices.cuda.recurrent.grid import MOST_POLLS, GridShape, check_resident, why_not
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, PRODUCT_WARPS, Fma, Product, TensorCores, divide_up, whole_pieces
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.plan import Launch, Layout
@@ -246,11 +246,7 @@ class GridGradientPlan(RecurrentGradientPlan):
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, shape: GridShape, reason: str, tf32: bool = False) -> None:
         self._shape = shape
         super().__init__(desc, library, reason, tf32)
-        if not shape.alone:
-            function = library.function(self._kernel)
-            resident = library.seam.occupancy(function, PRODUCT_THREADS, shape.shared_bytes) * library.limits.multiprocessors
-            if shape.blocks > resident:
-                raise NotResidentError(f"{shape.blocks} blocks would have to run together, the device holds {resident}")
+        check_resident(library, self._kernel, shape)
 
     @property
     def _kernel(self) -> Kernel:
