@@ -37,7 +37,7 @@ EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU"
 
 @pytest.fixture(autouse=True)
 def _compiled_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Walks are compiled without LLVM's optimisations, which take most of the time; `test_optimised_walks` has them."""
+    """Walks are compiled without LLVM's optimisations, which take most of the time; `test_an_optimised_walk` has them."""
 
     def quick_walk(*arguments: Any) -> Any:
         with monkeypatch.context() as patch:
@@ -45,6 +45,14 @@ def _compiled_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
             return compiled_walk(*arguments)
 
     monkeypatch.setattr(plans, "compiled_walk", quick_walk)
+
+
+def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "compiled_walk", cache(compiled_walk.__wrapped__))
+    for b, h in itertools.product((1, 3, 8), (5, 40)):
+        run = build("LSTM", np.random.default_rng(b), b=b, i=7, h=h)
+        run.launch(RecurrentPlan(run.desc))
+        run.check(plain_recurrent.run(run.desc, run.arrays))
 
 
 @pytest.mark.slow
