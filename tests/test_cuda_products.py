@@ -13,7 +13,7 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import scalar_type, struct
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores
 from dmlpy.problems import DeviceError
-from tests.cpu_seam import H100, CpuSeam
+from tests.cpu_seam import H100, CpuSeam, rounded_to_tf32
 from tests.tools import require
 
 Array = np.ndarray[Any, Any]
@@ -34,8 +34,7 @@ def rounded(values: Array, product: Product) -> Array:
         return values.astype(np.float32).astype(np.float64)
     if product.data_type == HALF:
         return values.astype(np.float16).astype(np.float64)
-    bits = values.astype(np.float32).view(np.uint32)
-    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+    return rounded_to_tf32(values.astype(np.float32)).astype(np.float64)
 
 
 def iterate(

@@ -17,7 +17,7 @@ import dmlpy as dml
 from dmlpy.arrays import array_at
 from dmlpy.operators.activation import ActivationReluDesc, ActivationSoftsignDesc
 from tests import onnx_cases, plain_recurrent
-from tests.test_numpy_recurrent import FLAGS, GUARD, LENGTHS, USUAL, Run, build, place, random_run, scratch
+from tests.test_numpy_recurrent import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'numba')")
 
@@ -201,18 +201,7 @@ def test_launches_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
     monkeypatch.setattr(plans, "max_threads", lambda: 2)
     run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=40, direction="BIDIRECTIONAL")
-    plan = RecurrentPlan(run.desc)
-    expected = plain_recurrent.run(run.desc, run.arrays)
-
-    def one(seed: int) -> Run:
-        outputs = {name: place(np.full_like(p.elements, np.nan), "packed", np.random.default_rng(seed)) for name, p in run.outputs.items()}
-        mine = Run(run.desc, run.inputs, outputs)
-        mine.launch(plan, prepared=bool(seed % 2))
-        return mine
-
-    with ThreadPoolExecutor(4) as pool:
-        for done in pool.map(one, range(16)):
-            done.check(expected)
+    check_threads_share(run, RecurrentPlan(run.desc), plain_recurrent.run(run.desc, run.arrays))
 
 
 def test_helpers_do_not_wait_for_a_thread_that_was_interrupted() -> None:

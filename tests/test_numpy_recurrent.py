@@ -536,23 +536,23 @@ def test_long_sequences_do_not_grow_the_scratch() -> None:
     assert RecurrentPlan(long.desc).temporary_size == RecurrentPlan(short.desc).temporary_size
 
 
-def test_threads_share_a_plan() -> None:
-    run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=16, direction="BIDIRECTIONAL")
-    plan = RecurrentPlan(run.desc)
-    expected = reference(run.desc, run.arrays)
+def check_threads_share(run: Run, plan: Any, expected: dict[str, np.ndarray[Any, Any]]) -> None:
+    """Launches a plan many times at once, on the run's inputs and outputs of each launch's own."""
 
     def one(seed: int) -> Run:
-        mine = Run(
-            run.desc,
-            run.inputs,
-            {name: place(np.full_like(p.elements, np.nan), "packed", np.random.default_rng(seed)) for name, p in run.outputs.items()},
-        )
+        outputs = {name: place(np.full_like(p.elements, np.nan), "packed", np.random.default_rng(seed)) for name, p in run.outputs.items()}
+        mine = Run(run.desc, run.inputs, outputs)
         mine.launch(plan, prepared=bool(seed % 2))
         return mine
 
     with ThreadPoolExecutor(4) as pool:
         for done in pool.map(one, range(16)):
             done.check(expected)
+
+
+def test_threads_share_a_plan() -> None:
+    run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=16, direction="BIDIRECTIONAL")
+    check_threads_share(run, RecurrentPlan(run.desc), reference(run.desc, run.arrays))
 
 
 def test_the_reference_is_not_rounded() -> None:
