@@ -4,8 +4,11 @@
 // parts: every thread of a block puts its values, `publish` raises the block's flag to the number of the exchange, and `wait` lets a
 // warp pass once the flags of the blocks whose values it needs are up. Exchanges are counted from 1.
 //
-// Values may go into two buffers that take turns, as long as each warp's next publication comes after a barrier that follows its wait,
-// and the warps of a block together wait for all blocks: who publishes number n + 1 then knows that all have read number n - 1.
+// Values may go into two buffers that take turns, as long as the warps of a block together wait for all blocks, and a barrier of the block
+// lies between these waits and what its threads put next: who puts number n + 1 then knows that all have read number n - 1. One buffer is
+// enough where another exchange comes between reading from it and putting into it again.
+//
+// tests/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
 #pragma once
 
 /// A block's part in its group. Without others (`alone`) the values stay in shared memory, and a barrier is all there is.
