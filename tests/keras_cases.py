@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
 
 FOLDER = Path(__file__).parent / "data" / "cases"
-DEVICES = ["numpy", pytest.param("cuda", marks=pytest.mark.gpu)]
+DEVICES = ["numpy", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.cupy])]
 
 
 class Case(NamedTuple):

@@ -459,6 +459,7 @@ def test_weight_gradients(dtype: Any) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.cupy
 @DATA_TYPES
 def test_weight_gradients_of_a_gpus_arrays(dtype: Any) -> None:
     """They stay there."""

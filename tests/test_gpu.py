@@ -63,6 +63,7 @@ def check(desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, An
 
 
 @pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.cupy
 @EACH_FAMILY
 def test_a_dispatch_repeats(device: Any, prepared: bool) -> None:
     import cupy
@@ -79,6 +80,7 @@ def test_a_dispatch_repeats(device: Any, prepared: bool) -> None:
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.cupy
 @EACH_FAMILY
 def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
     import cupy
@@ -99,6 +101,7 @@ def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
         check(desc, arrays, outputs)
 
 
+@pytest.mark.cupy
 @EACH_FAMILY
 def test_scratch_that_is_freed_early_is_not_used_by_others(device: Any) -> None:
     """Calls one after the other into two streams, their scratch freed while they run."""
@@ -115,6 +118,7 @@ def test_scratch_that_is_freed_early_is_not_used_by_others(device: Any) -> None:
         check(desc, arrays_of(desc, number), result.as_dict())
 
 
+@pytest.mark.cupy
 @EACH_FAMILY
 def test_threads_share_an_operator(device: Any) -> None:
     desc = described(device)
@@ -148,6 +152,7 @@ def test_kernels_use_no_local_memory(device: Any) -> None:
         assert device.seam.occupancy(device.library.function(kernel), 128, 0) >= 1
 
 
+@pytest.mark.cupy
 def test_torch_tensors(device: Any) -> None:
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():

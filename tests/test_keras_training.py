@@ -234,7 +234,7 @@ def seeded_run(seed: int, device: str = "numpy") -> tuple[dict[str, list[float]]
     return history.history, m.get_weights()
 
 
-@pytest.mark.parametrize("device", ["numpy", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("device", ["numpy", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.cupy])])
 def test_the_same_seed_gives_the_same_run(device: str) -> None:
     (first, weights), (second, same), (other, different) = (seeded_run(seed, device) for seed in (7, 7, 8))
     assert first == second
@@ -244,6 +244,7 @@ def test_the_same_seed_gives_the_same_run(device: str) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.cupy
 def test_a_seed_means_the_same_on_each_device() -> None:
     (first, weights), (second, same) = (seeded_run(7, device) for device in ("numpy", "cuda"))
     for name, figures in first.items():

@@ -40,7 +40,7 @@ CELLS: dict[str, Callable[..., Any]] = {
     "projected LSTM": lambda **more: dt.LSTM(INPUT, HIDDEN, proj_size=HIDDEN - 1, **more),
 }
 FORMS = ("time first", "batch first", "one sample", "packed", "packed unsorted", "packed batch first")
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.cupy])]
 
 
 @pytest.fixture(params=DEVICES)

@@ -5,6 +5,7 @@ raw_kernels/recurrent/grid.cu says what the kernel does; `families` chooses amon
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,9 @@ from dmlpy.devices.cuda.recurrent.layer import SEQUENCE, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores, divide_up, whole_pieces
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.plan import Launch, Layout, Pointers, in_order
+from dmlpy.enums import HResult
 from dmlpy.operators.recurrent.layer import RecurrentDesc
+from dmlpy.problems import DeviceError
 
 GRID = struct(
     ("sequence", SEQUENCE),
@@ -33,7 +36,7 @@ ARRANGE = struct(
 )
 
 MOST_POLLS = 1 << 28
-"""Looks at a flag before a block gives up: minutes, which no step takes."""
+"""Looks at a flag before a block gives up: minutes, which no step takes. `DMLPY_MOST_POLLS` names another number."""
 
 UNITS = (4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 """Hidden units that a block may own where it has others beside it."""
@@ -119,6 +122,20 @@ class GridShape:
             f"{blocks} {together}, {self.units} units and {self.samples} sample(s) each, {self.pass_samples} at a time; "
             f"{self.register_bytes} bytes of R in registers, {self.shared_bytes} bytes of shared memory"
         )
+
+
+def most_polls() -> int:
+    """`DMLPY_MOST_POLLS`, else `MOST_POLLS`. A launch that gives up takes the process's CUDA context with it.
+
+    Raises:
+        DeviceError: the variable is no number of looks.
+    """
+    text = os.environ.get("DMLPY_MOST_POLLS", "")
+    if not text:
+        return MOST_POLLS
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 1 << 32:
+        raise DeviceError(f"DMLPY_MOST_POLLS is {text!r}, expected a number from 1 to {(1 << 32) - 1}", hresult=HResult.E_INVALIDARG)
+    return int(text)
 
 
 # the shapes that fit
@@ -402,7 +419,7 @@ class GridPlan(RecurrentPlan):
             argument[name] = places.packed.get(name, 0)
         for name in ("flags", "hidden", "reset_hidden"):
             argument[name] = parts.get(name, 0)
-        argument["units"], argument["samples"], argument["most_polls"] = shape.units, shape.samples, MOST_POLLS
+        argument["units"], argument["samples"], argument["most_polls"] = shape.units, shape.samples, most_polls()
         grid = (shape.unit_groups, shape.batch_groups, shape.directions)
         walk = self._library.launch(self._kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=not shape.alone)
         work = [*places.prologue, *self._input_product(tensors, places)]

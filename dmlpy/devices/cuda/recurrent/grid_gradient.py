@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import FLOAT, storage_type
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
 from dmlpy.devices.cuda.recurrent.gradient_results import Places, RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import MOST_POLLS, GridShape, check_resident, why_not
+from dmlpy.devices.cuda.recurrent.grid import GridShape, check_resident, most_polls, why_not
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, PRODUCT_WARPS, Fma, Product, TensorCores, divide_up, whole_pieces
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.plan import Launch, Layout
@@ -316,7 +316,7 @@ class GridGradientPlan(RecurrentGradientPlan):
                 argument[name][part] = addresses.get(f"{name} {part}", 0)
         for name in ("hidden_init_gradient", "cell_mem_init_gradient"):
             argument[name] = self._field(name, places)
-        argument["flags"], argument["most_polls"] = addresses.get("flags", 0), MOST_POLLS
+        argument["flags"], argument["most_polls"] = addresses.get("flags", 0), most_polls()
         argument["samples"], argument["passes"] = shape.samples, shape.passes
         grid = (shape.unit_groups, shape.batch_groups, shape.directions)
         cooperative = not shape.alone
