@@ -377,6 +377,7 @@ def bench(
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often it is each library's turn.")] = 15,
     threads: Annotated[int, typer.Option("--threads", min=0, help="Of each library on the processor; 0, all cores.")] = 0,
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds that a library's answer is waited for.")] = 300,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="No case is begun after so many seconds.")] = None,
     slope: Annotated[bool, typer.Option("--slope", help="Also what a step more takes, from twice as many steps.")] = False,
     save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Where the record is written.", show_default=False)] = None,
     add: Annotated[bool, typer.Option("--add", help="Keep the other runs of the record that is there.")] = False,
@@ -406,6 +407,7 @@ def bench(
         limit_s=limit,
         slope=slope,
         add=add,
+        seconds=seconds,
     )
     with _reported():
         if list_shapes:

@@ -24,6 +24,15 @@ class Exact(Subject):
         return LoopRunner(np, lambda function: function, work, self.sets, self.mark)
 
 
+class Modelled(Exact):
+    """Predicts its own times."""
+
+    def build(self, work: Work, mode: Mode) -> Runner:
+        runner = super().build(work, mode)
+        runner.estimate_us, runner.estimate_step_us = 50.0, 10.0
+        return runner
+
+
 class Reusable(Exact):
     """Stays for the next case."""
 

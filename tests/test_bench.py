@@ -6,9 +6,11 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,8 @@ def error_of(subject: Subject, case: Case, mode: Any = "eager") -> float:
     assert sorted(found) == sorted(expected)
     error, name = relative_error(found, expected)
     assert error < TOLERANCES[case.dtype], f"{name} of {case.name}"
-    assert (runner.floor_us is not None and runner.floor_us > 0) == subject.on_gpu
+    for found in (runner.floor_us, runner.estimate_us, runner.estimate_step_us):
+        assert (found is not None and found > 0) == subject.on_gpu
     return error
 
 
@@ -268,6 +271,46 @@ def test_a_benchmark_measures_what_is_right_and_tells_the_rest(monkeypatch: pyte
     assert not psutil.Process().children()
 
 
+@pytest.mark.parametrize("which", ["forward", "training"])
+def test_a_run_holds_what_the_model_predicts_for_its_operators(which: Any) -> None:
+    device, case = cuda_on_cpu(), Case(stack(Layer("RNN", 5, 8), Layer("RNN", 8, 8)), "FLOAT32", which)
+    reports = [dml.compile(desc, device).explain_plan() for desc in case.shape.descs(which, "FLOAT32")]
+    runner = Dmlpy(device, 1).build(case.work(), "eager")
+    assert runner.estimate_us == pytest.approx(sum(report.estimate_us or 0 for report in reports))
+    assert runner.estimate_step_us == pytest.approx(sum(report.estimate_step_us or 0 for report in reports))
+
+
+def test_what_a_library_s_model_predicts_is_in_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    options = Options(peers=[peer(bench_peers.Exact)], own=peer(bench_peers.Modelled), rounds=1, threads=1)
+    runs = Benchmark(dml.device("numpy"), options).run([Case(SMALL, "FLOAT32", "forward")]).runs
+    assert [(run.subject, run.estimate_us, run.estimate_step_us) for run in runs] == [("modelled", 50.0, 10.0), ("exact", None, None)]
+
+
+def test_when_its_time_is_over_a_benchmark_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured by then is in the record, a library that is slow is told, and no other case is begun."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    class Late(Worker):
+        """Comes to the slow library just before the end."""
+
+        def send(self, request: str, **arguments: Any) -> None:
+            if request == "time" and "slow" in self._printed.name:
+                self.until = benchmark._until = time.monotonic() + 0.5
+            super().send(request, **arguments)
+
+    monkeypatch.setattr(measure, "Worker", Late)
+    lines: list[str] = []
+    cases = [Case(SMALL, dtype, "forward") for dtype in ("FLOAT32", "FLOAT16")]
+    options = Options(peers=[peer(bench_peers.Slow)], own=peer(bench_peers.Exact), rounds=1, threads=1, seconds=300)
+    benchmark = Benchmark(dml.device("numpy"), options, lines.append)
+    record = benchmark.run(cases)
+    assert [(run.subject, run.dtype, run.status) for run in record.runs] == [("exact", "FLOAT32", "ok"), ("slow", "FLOAT32", "failed")]
+    assert re.fullmatch(r"no answer within 0\.\d+ s, which were left", str(record.runs[1].reason))
+    assert lines[-1] == f"300 s are over; not measured: {SMALL.key} FLOAT16 forward"
+    assert not psutil.Process().children()
+
+
 def test_a_process_stays_for_the_next_case_and_runs_are_added_to_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     device, options = dml.device("numpy"), Options(peers=(), own=peer(bench_peers.Reusable), rounds=1, threads=1)
@@ -355,6 +398,8 @@ def test_a_run_as_a_line() -> None:
     assert line_of(run) == "a FLOAT32 forward: x eager: absent: it is not there"
     run = run.model_copy(update={"status": "ok", "median_us": 1234.0, "relative_error": 2e-7, "slope_us": 12.0})
     assert line_of(run) == "a FLOAT32 forward: x eager: 1.23 ms, 12.0 µs a step more, error 2.0e-07"
+    run = run.model_copy(update={"estimate_us": 987.0, "slope_us": None})
+    assert line_of(run) == "a FLOAT32 forward: x eager: 1.23 ms, 987 µs by the model, error 2.0e-07"
 
 
 # --- the command ----------------------------------------------------------------------------------------------------------
@@ -412,6 +457,12 @@ def test_the_command_measures_and_writes_a_record(tmp_path: Path) -> None:
     assert all(run[name] > 0 for name in ("median_us", "p10_us", "p90_us", "least_us", "repeats", "packing_us", "floor_us"))
     assert run["slope_us"] is not None
     assert run["plan"]
+
+
+def test_the_command_begins_no_case_when_its_time_is_over() -> None:
+    status, _, err = bench("--device", "numpy", "--shape", SMALLEST, "--dtype", "float32", "--seconds", 0)
+    assert status == 1
+    assert f"0 s are over; not measured: {SMALLEST} FLOAT32 forward" in err
 
 
 def test_the_command_lists_shapes_and_peers() -> None:

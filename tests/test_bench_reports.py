@@ -164,6 +164,18 @@ def test_markdown_shows_medians_spread_ratios_and_reasons(record: Record) -> Non
     ]
 
 
+def test_what_the_model_predicted_stands_beside_what_was_measured(record: Record) -> None:
+    """The least of the ratios of dmlpy's modes; other libraries have no model."""
+    own, peer = (record.runs[place].model_copy(update={"estimate_us": 1000.0}) for place in (0, 2))
+    graph = own.model_copy(update={"mode": "graph", "median_us": 800.0})
+    other = record.runs[4]
+    head, _, first, second, *_ = tables.markdown(record.model_copy(update={"runs": [own, graph, peer, other]})).splitlines()
+    assert head.endswith("| dmlpy over floor | dmlpy over its model's estimate |")
+    assert first.endswith(" | 0.8× |"), first
+    assert second.endswith(" |  |"), second
+    assert "model" not in tables.markdown(record)
+
+
 def test_goals_are_beside_onnxruntime(record: Record) -> None:
     assert tables.goals_markdown(record).splitlines() == [
         "| forward | goal, of ONNX Runtime's time | measured |  |",

@@ -28,6 +28,7 @@ class Asked:
         pythons: `NAME=PATH` of interpreters.
         threads: for each library on the processor; 0, the cores that there are.
         add: whether the runs of a record that is there already are kept.
+        seconds: after which no other case is begun; None for no such end.
     """
 
     device: str | None = None
@@ -41,6 +42,7 @@ class Asked:
     limit_s: float = 300.0
     slope: bool = False
     add: bool = False
+    seconds: float | None = None
 
 
 def listed(asked: Asked) -> list[Table]:
@@ -81,6 +83,7 @@ def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Recor
         limit_s=asked.limit_s,
         slope=asked.slope,
         pythons=_pythons(asked.pythons),
+        seconds=asked.seconds,
     )
     inform(f"{len(cases)} cases on '{device.describe()['name']}', {options.rounds} rounds")
     before = Record.load(save) if asked.add and save is not None and save.exists() else None
@@ -88,8 +91,9 @@ def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Recor
 
 
 def is_complete(record: Record) -> bool:
-    """Whether dmlpy itself did everything, and did it right."""
-    return all(run.status == "ok" for run in record.runs if run.subject == OWN.name)
+    """Whether dmlpy itself did all that was begun, if anything was, and did it right."""
+    found = [run.status for run in record.runs if run.subject == OWN.name]
+    return bool(found) and set(found) == {"ok"}
 
 
 def write_picture(record: Path, picture: Path) -> None:

@@ -50,6 +50,7 @@ class Options:
         limit_s: seconds after which an answer is not waited for any longer.
         slope: whether each recurrent shape is measured with twice the steps too.
         pythons: interpreters of libraries that are installed elsewhere, by name.
+        seconds: after so many no other case is begun, and no answer waited for any longer; None for no such end.
     """
 
     peers: Sequence[Peer] = PEERS
@@ -59,6 +60,7 @@ class Options:
     limit_s: float = 300.0
     slope: bool = False
     pythons: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
 
 
 @dataclass
@@ -72,6 +74,8 @@ class _Entry:
     packs: bool
     peak_bytes: int | None
     floor_us: float | None
+    estimate_us: float | None
+    estimate_step_us: float | None
     error: float = float("nan")
     repeats: int = 1
     times: list[float] = field(default_factory=list)
@@ -120,13 +124,20 @@ class Benchmark:
         self._reusable: set[str] = set()
         self._started: set[str] = set()
         self._idle: dict[str, Worker] = {}
+        self._until: float | None = None
 
     def run(self, cases: Sequence[Case], save: Path | None = None) -> Record:
-        """Measures all cases. With `save` the record so far is written after each of them."""
+        """Measures all cases, as far as there is time. With `save` the record so far is written after each of them."""
+        seconds = self._options.seconds
+        self._until = None if seconds is None else time.monotonic() + seconds
         with tempfile.TemporaryDirectory(prefix="dmlpy-bench-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             try:
-                for case in cases:
+                for number, case in enumerate(cases):
+                    if self._until is not None and time.monotonic() >= self._until:
+                        left = ", ".join(case.name for case in cases[number:])
+                        self._inform(f"{seconds:g} s are over; not measured: {left}")
+                        break
                     runs = self._measure(case, folder)
                     if self._options.slope and isinstance(case.shape, Recurrent):
                         runs = self._with_slopes(case, runs, folder)
@@ -205,7 +216,7 @@ class Benchmark:
         if worker is None:
             options = self._options
             python = options.pythons.get(peer.name, sys.executable)
-            worker = Worker(peer.name, folder, python=python, threads=options.threads, limit_s=options.limit_s)
+            worker = Worker(peer.name, folder, python=python, threads=options.threads, limit_s=options.limit_s, until=self._until)
             worker.send("start", target=peer.target, device=self._device.name, threads=options.threads)
             self._started.discard(peer.name)
         return worker
@@ -343,6 +354,8 @@ class Benchmark:
             peak_bytes=entry.peak_bytes,
             plan=entry.plan,
             floor_us=floor_us,
+            estimate_us=entry.estimate_us,
+            estimate_step_us=entry.estimate_step_us,
         )
 
 
@@ -352,6 +365,8 @@ def line_of(run: Run) -> str:
     if run.median_us is None:
         return f"{name}: {run.status}: {run.reason}"
     more = f", {time_text(run.slope_us)} a step more" if run.slope_us is not None else ""
+    if run.estimate_us is not None:
+        more += f", {time_text(run.estimate_us)} by the model"
     return f"{name}: {time_text(run.median_us)}{more}, error {run.relative_error:.1e}"
 
 

@@ -8,6 +8,7 @@ import queue
 import signal
 import subprocess
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ class Worker:
 
     Attributes:
         limit_s: seconds after which an answer is not waited for any longer.
+        until: the moment, by the monotonic clock, after which none is; None for no such moment.
 
     Args:
         name: of the library, for the file of what it prints.
@@ -52,10 +54,11 @@ class Worker:
         python: the interpreter.
         threads: how many the libraries below may use.
         limit_s: the limit.
+        until: the moment.
     """
 
-    def __init__(self, name: str, folder: Path, *, python: str, threads: int, limit_s: float) -> None:
-        self.limit_s = limit_s
+    def __init__(self, name: str, folder: Path, *, python: str, threads: int, limit_s: float, until: float | None = None) -> None:
+        self.limit_s, self.until = limit_s, until
         self._printed = folder / f"{name}.txt"
         command = [python, "-P", "-c", _BOOT, str(Path(dml.__file__).resolve())]
         variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
@@ -97,11 +100,12 @@ class Worker:
             FailedError: it failed, the process died, or it took too long: then it is killed.
         """
         if self._over is None:
+            left = self.limit_s if self.until is None else max(0.0, min(self.limit_s, self.until - time.monotonic()))
             try:
-                line = self._answers.get(timeout=self.limit_s)
+                line = self._answers.get(timeout=left)
             except queue.Empty:
                 self.close()
-                self._over = f"no answer within {self.limit_s:g} s"
+                self._over = f"no answer within {left:.3g} s" + ("" if left == self.limit_s else ", which were left")
             else:
                 self._over = None if line else self._ending()
         if self._over is not None:

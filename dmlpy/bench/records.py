@@ -68,6 +68,8 @@ class Run(_Part):
         peak_bytes: of one pass, beyond inputs and parameters.
         plan: what the library says that it runs.
         floor_us: the least time of a pass by the device's model.
+        estimate_us: what the model predicts for the kernels that ran, where the library has one; not measured.
+        estimate_step_us: the same of a step, which `slope_us` measures.
     """
 
     shape: str
@@ -90,6 +92,8 @@ class Run(_Part):
     peak_bytes: int | None = None
     plan: list[str] = []
     floor_us: float | None = None
+    estimate_us: float | None = None
+    estimate_step_us: float | None = None
 
 
 class Record(_Part):

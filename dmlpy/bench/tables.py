@@ -58,6 +58,12 @@ class Row:
         floors = [run.floor_us for run in found if run.floor_us is not None]
         return min(medians) / floors[0] if medians and floors else None
 
+    def over_estimate(self) -> float | None:
+        """dmlpy's least median over what its model predicted for it."""
+        found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.estimate_us is not None]
+        ratios = [run.median_us / run.estimate_us for run in found if run.median_us is not None and run.estimate_us]
+        return min(ratios, default=None)
+
 
 def rows(record: Record) -> list[Row]:
     """In the order of the record's runs."""
@@ -119,13 +125,16 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
     """Headings, rows and the lines below. The type has a column of its own where the record has more than one."""
     found, shown, notes = rows(record), columns(record), dict[str, int]()
     typed = len({row.work[2] for row in found}) > 1
-    floors = any(row.over_floor() is not None for row in found)
-    head = ["shape", "pass", *(["type"] if typed else []), *headings(record), *(["dmlpy over floor"] if floors else [])]
+    judged = {
+        heading: judge
+        for heading, judge in {"dmlpy over floor": Row.over_floor, "dmlpy over its model's estimate": Row.over_estimate}.items()
+        if any(judge(row) is not None for row in found)
+    }
+    head = ["shape", "pass", *(["type"] if typed else []), *headings(record), *judged]
     body = []
     for row in found:
         shape, which, dtype = row.work
-        over = row.over_floor()
-        last = [f"{over:.1f}×" if over is not None else ""] if floors else []
+        last = [f"{over:.1f}×" if (over := judge(row)) is not None else "" for judge in judged.values()]
         body.append([shape, which, *([dtype] if typed else []), *(cell(row, column, notes) for column in shown), *last])
     below = [f"[{number}] {reason}" for reason, number in notes.items()]
     for subject in dict.fromkeys(run.subject for run in record.runs):

@@ -24,6 +24,8 @@ from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, Unsup
 from dmlpy.bench.work import Case, Work
 
 PACKINGS = 5
+MODELLED = ("floor_us", "estimate_us", "estimate_step_us")
+"""What a library's own model says of a pass, by its name in runners and runs."""
 
 
 def encode(name: str, **arguments: Any) -> str:
@@ -62,7 +64,8 @@ class Session:
                 self._runners[mode] = runner = self.subject.build(self._work, mode)
                 runner.run(0)
                 peak = self.subject.peak_bytes()
-                found[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, "floor_us": runner.floor_us}
+                model = {name: getattr(runner, name) for name in MODELLED}
+                found[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, **model}
             except UnsupportedError as error:
                 found[mode] = {"absent": str(error)}
             except Exception as error:  # one mode's failure is told, and the other is measured all the same

@@ -33,11 +33,14 @@ class Runner(ABC):
     Attributes:
         plan: what the library says that it runs.
         floor_us: the least microseconds of a pass by a model of the device, if the library has one.
+        estimate_us: what the model says of the library's own kernels; `estimate_step_us` of one step more.
         packs: whether parameters are prepared before the passes.
     """
 
     plan: tuple[str, ...] = ()
     floor_us: float | None = None
+    estimate_us: float | None = None
+    estimate_step_us: float | None = None
     packs: bool = False
 
     @abstractmethod

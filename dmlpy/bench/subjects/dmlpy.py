@@ -12,6 +12,7 @@ import dmlpy as dml
 from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
 from dmlpy.bench.work import Array, BatchNormWork, RecurrentWork, Work, gradients_by_name, parameter_fields, upstream_of_y_alone
 from dmlpy.devices.device import Memory
+from dmlpy.devices.report import total
 
 Dispatches = Sequence[dml.Dispatch]
 
@@ -98,8 +99,8 @@ class _Runner(Runner):
         # Kept, since a graph does not keep the scratch that belongs to its dispatches.
         self._dispatches, operators = self._bind(subject.sets)
         self.plan = tuple(line for number, one in enumerate(operators) for line in _numbered(number, one.plan, len(operators)))
-        floors = [one.explain_plan().floor_us for one in operators]
-        self.floor_us = sum(floor for floor in floors if floor is not None) if None not in floors else None
+        report = total("a pass", self._device.name, [one.explain_plan() for one in operators])
+        self.floor_us, self.estimate_us, self.estimate_step_us = report.floor_us, report.estimate_us, report.estimate_step_us
         self._launches = [self._launch(dispatches, mode) for dispatches in self._dispatches]
 
     @abstractmethod
