@@ -63,6 +63,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def _context_problem() -> str | None:
+    """What the GPU's context says where a kernel has killed it."""
+    try:
+        dml.device("cuda").synchronize(0)
+    except dml.DeviceError as error:
+        return str(error)
+    return None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """A kernel that traps takes the process's CUDA context with it: the test that did so fails, and those after it are not run."""
@@ -70,11 +79,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         yield
     finally:
         if item.get_closest_marker("gpu") and _gpu_answers() and CONTEXT_DIED not in item.session.stash:
-            try:
-                dml.device("cuda").synchronize(0)
-            except dml.DeviceError as error:
+            problem = _context_problem()
+            if problem is not None:
                 item.session.stash[CONTEXT_DIED] = item.nodeid
-                pytest.fail(f"after this test the CUDA context answers nothing any more: {error}", pytrace=False)
+                pytest.fail(f"after this test the CUDA context answers nothing any more: {problem}", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,8 +34,12 @@ class Dmlpy(Subject):
         if self.on_gpu:
             from importlib.metadata import packages_distributions, version
 
+            from dmlpy.devices.cuda.device import CudaDevice
+
+            assert isinstance(self.place, CudaDevice)
             for name in packages_distributions().get("cupy", [])[:1]:
                 found |= {"cupy": version(name), "CuPy's package": name}  # which names the CUDA version
+            found["compiler"] = self.place.seam.compiler_version()
         return found
 
     def build(self, work: Work, mode: Mode) -> Runner:

@@ -1,0 +1,68 @@
+"""What the calls need of a machine's Python: all that is missing at once, and the commands that bring it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+DMLPY = ("numpy", "pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")
+TESTS = ("pytest", "pytest_benchmark", "xdist")
+NEEDED: dict[str, tuple[str, ...]] = {
+    "first": (*DMLPY, *TESTS),
+    "rest": (*DMLPY, *TESTS, "hypothesis", "matplotlib", "psutil", "rich", "typer"),
+    "bench": (*DMLPY, "psutil"),
+    "profile": (*DMLPY, *TESTS, "psutil"),
+}
+"""The modules that each call imports, beside CuPy: those of dmlpy, pytest's plugins, and what the tests marked `gpu` use."""
+
+DISTRIBUTIONS = {
+    "cupy": "cupy-cuda13x",
+    "pydantic_core": "pydantic",
+    "annotated_types": "pydantic",
+    "typing_extensions": "pydantic",
+    "typing_inspection": "pydantic",
+    "pytest_benchmark": "pytest-benchmark",
+    "xdist": "pytest-xdist",
+}
+"""What brings a module, where that has another name."""
+GLIBC = (17, 24, 27, 28, 31, 34)
+"""Of version 2, as wheels' names have it: pip takes only the platforms that it is told, word for word."""
+
+
+def missing(modules: Iterable[str]) -> list[str]:
+    """Those that cannot be found; nothing is imported."""
+    importlib.invalidate_caches()
+    return [name for name in modules if importlib.util.find_spec(name) is None]
+
+
+def help_with(modules: Iterable[str], folder: str = ".whl") -> list[str]:
+    """Lines that say how to get modules here, with a network and without one."""
+    names = " ".join(dict.fromkeys(DISTRIBUTIONS.get(name, name) for name in modules))
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    machine = platform.machine()
+    platforms = " ".join(f"--platform manylinux_2_{minor}_{machine}" for minor in GLIBC)
+    return [
+        f"with a network: {Path(sys.executable).name} -m pip install {names}",
+        "without one, where there is one: python3 -m pip download --only-binary=:all: --implementation cp "
+        f"--python-version {version} {platforms} --platform manylinux2014_{machine} -d {folder} {names}",
+        f"then bring the folder here, and add: --wheels {folder}",
+    ]
+
+
+def install(wheels: Path, target: Path) -> str | None:
+    """Unpacks the wheels of a folder into another one, which becomes importable here; why that failed, or None."""
+    found = sorted(map(str, wheels.glob("*.whl")))
+    if not found:
+        return f"there are no wheels in {shlex.quote(str(wheels))}"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
+    done = subprocess.run([*pip, "--target", str(target), *found], capture_output=True, text=True)
+    if done.returncode:
+        return (done.stderr or done.stdout).strip()
+    sys.path.insert(0, str(target))
+    return None
