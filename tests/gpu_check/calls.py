@@ -19,7 +19,7 @@ SECONDS = 525.0
 RESERVED_S = 30.0
 """At the end of a call, for programs that are asked to end, and for packing kernels."""
 INFO_S, PROFILE_S, PAGE_S = 60.0, 60.0, 15.0
-SOAK_S = 90.0
+SOAK_S = STEPS_S = 90.0
 TEST_S = 100.0
 WORKERS = 8
 MOST_POLLS = 1 << 21
@@ -110,8 +110,11 @@ class Call:
             self._run([self._tests("soak", [SOAK], 1, "--gpu-test-seconds", str(self._asked.seconds))])
 
     def _bench(self) -> None:
-        arguments = (str(self._asked.folder / "bench.json"), f"{max(0.0, self._left()):.0f}", *self._asked.cases)
-        self._run([Program("bench", python("-m", "tests.gpu_check.bench", *arguments))])
+        reserved = 0.0 if self._asked.cases else STEPS_S
+        record, seconds = str(self._asked.folder / "bench.json"), f"{max(0.0, self._left() - reserved):.0f}"
+        self._run([Program("bench", python("-m", "tests.gpu_check.bench", record, seconds, *self._asked.cases))], reserved_s=reserved)
+        if not self._asked.cases:
+            self._run([Program("steps", python("-m", "tests.gpu_check.steps", str(self._asked.folder / "bench-steps.json")))])
 
     def _profile(self) -> None:
         if (ncu := shutil.which("ncu")) is None:
