@@ -1,4 +1,4 @@
-"""The parts of `.ci/gpu`: time that programs have, what is told of them, what is kept, what is missing, what stands beside the benchmark."""
+"""The parts of `.ci/gpu`: time that programs have, what is told of them, what is kept, what is missing, what is measured."""
 
 from __future__ import annotations
 
@@ -229,6 +229,15 @@ def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     assert " -d .whl cupy-cuda13x numpy " in none
     assert then.endswith("--wheels .whl")
     assert (tmp_path / "rest.txt").read_text() == done.stdout
+
+
+def test_measuring_needs_no_other_packages() -> None:
+    """Than those that a call says; for the calls that run tests the dry runs show it."""
+    text = "import tests.only_needed, tests.gpu_check.bench, tests.gpu_check.steps, tests.gpu_check.info, dmlpy.bench.worker as worker;"
+    text += "worker.Session().start('tests.gpu_check.bench:StandIn', 'cuda:0', 1); from dmlpy.bench import machine; machine.host(1)"
+    variables = os.environ | {"DMLPY_TEST_ONLY": "bench", stand_in.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_wheels_bring_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 DMLPY = ("numpy", "pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")
-TESTS = ("pytest", "pytest_benchmark", "xdist")
+TESTS = ("pytest", "pytest_benchmark", "xdist", "hypothesis")
 NEEDED: dict[str, tuple[str, ...]] = {
     "first": (*DMLPY, *TESTS),
-    "rest": (*DMLPY, *TESTS, "hypothesis", "matplotlib", "psutil", "rich", "typer"),
+    "rest": (*DMLPY, *TESTS, "matplotlib", "psutil", "rich", "typer"),
     "bench": (*DMLPY, "psutil"),
-    "profile": (*DMLPY, *TESTS, "psutil"),
+    "profile": (*DMLPY, *TESTS),
 }
 """The modules that each call imports, beside CuPy: those of dmlpy, pytest's plugins, and what the tests marked `gpu` use."""
 
