@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from types import ModuleType
 from typing import Any
@@ -19,17 +19,22 @@ from tests.gpu_check.packages import DISTRIBUTIONS, NEEDED
 VARIABLE = "DMLPY_TEST_ONLY"
 
 
-class OnlyNeeded(MetaPathFinder):
-    """Finds no module of a package that is not needed."""
+class OnlyNeeded(PathFinder):
+    """Python's own finder, which does not find the packages that are not needed."""
 
-    def __init__(self, modules: Iterable[str]) -> None:
-        needed = with_requirements({DISTRIBUTIONS.get(name, name) for name in modules})
-        self._hidden = {name for name, owners in packages_distributions().items() if not needed & {normal(owner) for owner in owners}}
+    hidden: frozenset[str] = frozenset()
 
-    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> None:
-        name = fullname.partition(".")[0]
-        if name in self._hidden and name not in ("dmlpy", "tests", *sys.stdlib_module_names):
-            raise ModuleNotFoundError(f"No module named {fullname!r}: it is not among what is needed", name=fullname)
+    @classmethod
+    def find_spec(cls, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return None if fullname.partition(".")[0] in cls.hidden else super().find_spec(fullname, path, target)
+
+
+def hide_all_but(modules: Iterable[str]) -> None:
+    """Whatever is not a requirement of these is not found any more."""
+    needed = with_requirements({DISTRIBUTIONS.get(name, name) for name in modules})
+    hidden = {name for name, owners in packages_distributions().items() if not needed & set(map(normal, owners))}
+    OnlyNeeded.hidden = frozenset(hidden - {"dmlpy", "tests", *sys.stdlib_module_names})
+    sys.meta_path[:] = [OnlyNeeded if finder is PathFinder else finder for finder in sys.meta_path]
 
 
 def normal(distribution: str) -> str:
@@ -52,4 +57,4 @@ def with_requirements(distributions: Iterable[str]) -> set[str]:
     return found
 
 
-sys.meta_path.insert(0, OnlyNeeded(NEEDED[os.environ[VARIABLE]]))
+hide_all_but(NEEDED[os.environ[VARIABLE]])

@@ -23,7 +23,7 @@ SOAK_S = STEPS_S = 90.0
 TEST_S = 100.0
 WORKERS = 8
 MOST_POLLS = 1 << 21
-"""Looks at a flag before a block gives up, in tests: it takes 128 times less than the product's own number."""
+"""Looks at a flag before a block gives up: the 128th part of the product's own number."""
 NO_TESTS = 5
 """pytest's exit status where none was chosen."""
 MOST_BYTES = 16 << 20
@@ -112,9 +112,11 @@ class Call:
     def _bench(self) -> None:
         reserved = 0.0 if self._asked.cases else STEPS_S
         record, seconds = str(self._asked.folder / "bench.json"), f"{max(0.0, self._left() - reserved):.0f}"
-        self._run([Program("bench", python("-m", "tests.gpu_check.bench", record, seconds, *self._asked.cases))], reserved_s=reserved)
+        cases = python("-m", "tests.gpu_check.bench", record, seconds, *self._asked.cases)
+        self._run([Program("bench", cases, environment=self._environment)], reserved_s=reserved)
         if not self._asked.cases:
-            self._run([Program("steps", python("-m", "tests.gpu_check.steps", str(self._asked.folder / "bench-steps.json")))])
+            steps = python("-m", "tests.gpu_check.steps", str(self._asked.folder / "bench-steps.json"))
+            self._run([Program("steps", steps, environment=self._environment)])
 
     def _profile(self) -> None:
         if (ncu := shutil.which("ncu")) is None:
@@ -172,11 +174,14 @@ class Call:
         processes = ("-n", str(workers), "--dist", "load", "--max-worker-restart", "10000")
         results = (f"--junitxml={self._file(f'{name}.xml')}", "--durations=15")
         limit = ("--gpu-test-seconds", str(self._asked.test_seconds))
-        # On a CPU a block may wait for long, for others that the system lets run later.
-        environment = {} if os.environ.get("DMLPY_TEST_GPU") == "cpu" else {"DMLPY_MOST_POLLS": str(MOST_POLLS)}
-        is_narrowed = self._asked.tests or self._asked.keyword
+        right = (0, NO_TESTS) if self._asked.tests or self._asked.keyword else (0,)
         command = self._pytest(tests, *processes, *results, *limit, *more)
-        return Program(name, command, self._file(f"{name}.log"), environment, (0, NO_TESTS) if is_narrowed else (0,))
+        return Program(name, command, self._file(f"{name}.log"), self._environment, right)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        """Where blocks wait in vain this ends soon; under a sanitizer, and on a CPU, they may have to wait for long."""
+        return {} if os.environ.get("DMLPY_TEST_GPU") == "cpu" else {"DMLPY_MOST_POLLS": str(MOST_POLLS)}
 
     # kernels
 
