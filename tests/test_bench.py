@@ -302,7 +302,7 @@ def test_when_its_time_is_over_a_benchmark_ends(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(measure, "Worker", Late)
     lines: list[str] = []
     cases = [Case(SMALL, dtype, "forward") for dtype in ("FLOAT32", "FLOAT16")]
-    options = Options(peers=[peer(bench_peers.Slow)], own=peer(bench_peers.Exact), rounds=1, threads=1, seconds=300)
+    options = Options(peers=[peer(bench_peers.Slow)], own=peer(bench_peers.Exact), rounds=1, threads=1, limit_s=30, seconds=300)
     benchmark = Benchmark(dml.device("numpy"), options, lines.append)
     record = benchmark.run(cases)
     assert [(run.subject, run.dtype, run.status) for run in record.runs] == [("exact", "FLOAT32", "ok"), ("slow", "FLOAT32", "failed")]
