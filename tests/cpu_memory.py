@@ -44,6 +44,9 @@ class CpuMemory:
         self.pointer = pointer
         self.size = size
 
+    def used_in(self, stream: int) -> None:
+        """Work is done when it is enqueued: there is nothing to wait for."""
+
 
 class DeviceArray:
     """An array in device memory: it has `__cuda_array_interface__`, and nothing by which NumPy would take it for a host array."""

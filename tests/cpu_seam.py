@@ -34,7 +34,7 @@ from tests.cpu_compiler import (
     compiler_version,
     run_program,
 )
-from tests.cpu_memory import AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
+from tests.cpu_memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
 
 Array = np.ndarray[Any, Any]
 
@@ -267,9 +267,27 @@ class CpuSeam:
         for allocation, data in zip(reached, after, strict=True):
             ctypes.memmove(allocation.pointer, data, allocation.size)
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
+    def workspace_size(self, device: int) -> int:
+        self._check_device(device)
+        return 512
+
+    def gemm(
+        self,
+        device: int,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        stream: int,
+        accumulate: bool = False,
+        tf32: bool = False,
+        workspace: int = 0,
+    ) -> None:
         self.counts["gemm"] += 1
         self._check_device(device)
+        if workspace % 256:
+            raise DeviceError(f"a workspace at {workspace:#x} is not aligned")
+        if not workspace and stream in self._recordings:
+            self.counts["allocation in a graph"] += 1  # by cuBLAS
         if (a.rows, b.rows, a.columns) != (c.rows, c.columns, b.columns):
             raise DeviceError(f"the sizes of {a}, {b} and {c} do not fit")
         if a.data_type != b.data_type or a.data_type not in (np.float32, np.float16) or c.data_type != np.float32:
@@ -278,6 +296,9 @@ class CpuSeam:
             raise DeviceError(f"a product is written row by row, not into {c}")
 
         def multiply() -> None:
+            if workspace:  # whatever was there is spoilt
+                self._memory.check_range(workspace, self.workspace_size(device))
+                ctypes.memset(workspace, POISON, self.workspace_size(device))
             left, right, result = (self._matrix(matrix) for matrix in (a, b, c))
             left, right = left.astype(np.float32), right.astype(np.float32)
             if tf32:
@@ -289,9 +310,9 @@ class CpuSeam:
         self._issue(stream, multiply)
 
     def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0
     ) -> Callable[[int], None]:
-        return lambda stream: self.gemm(device, a, b, c, stream, accumulate, tf32)
+        return lambda stream: self.gemm(device, a, b, c, stream, accumulate, tf32, workspace)
 
     def _matrix(self, matrix: Matrix) -> Array:
         item = matrix.data_type.itemsize
@@ -501,7 +522,17 @@ class NullSeam(CpuSeam):
     ) -> None:
         pass
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
+    def gemm(
+        self,
+        device: int,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        stream: int,
+        accumulate: bool = False,
+        tf32: bool = False,
+        workspace: int = 0,
+    ) -> None:
         pass
 
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:

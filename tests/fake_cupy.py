@@ -57,6 +57,7 @@ class Machine:
         broken: raised by every call from now on, as after a kernel's illegal access.
         parameter_bytes: the size of every kernel's parameters.
         ranges: names of NVTX ranges as they are pushed, None as they are popped.
+        busy: streams whose work is not done, however little of that shows otherwise: events in them wait.
     """
 
     def __init__(self, devices: int = 2, optin: int = 227 << 10, static_shared: int = 0, memory: int = 1 << 30) -> None:
@@ -67,6 +68,7 @@ class Machine:
         self.broken: CUDARuntimeError | None = None
         self.parameter_bytes = 16
         self.ranges: list[str | None] = []
+        self.busy: set[int] = set()
         self.local = threading.local()
         self.blocks: dict[int, tuple[int, Array]] = {}  # address: device, storage
         self.arenas: dict[tuple[int, int, int], list[int]] = defaultdict(list)  # device, stream, size: free blocks
@@ -207,12 +209,19 @@ def fake_cupy(machine: Machine) -> Any:
 
     class Event:
         def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
-            self.ptr, self.device, self.recorded = id(self), machine.device(), False
+            self.ptr, self.device, self.recorded, self.stream = id(self), machine.device(), False, 0
             runtime.events[self.ptr] = self
+
+        @property
+        def done(self) -> bool:
+            if machine.recordings:  # as while another thread captures in the global mode
+                raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported: cudaEventQuery")
+            return self.stream not in machine.busy
 
         def synchronize(self) -> None:
             if not self.recorded:
                 raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
+            machine.busy.discard(self.stream)
 
     def get_elapsed_time(start_event: Any, end_event: Any) -> float:
         return 1.5 if start_event.recorded and end_event.recorded else float("nan")
@@ -410,6 +419,7 @@ class Runtime:
         found = self.events[event]
         if found.device != self._machine.device():
             raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
+        found.stream = stream
         self._machine.issue(stream, lambda: setattr(found, "recorded", True))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.numpy.recurrent.layer import reference
 from tests.tolerance import assert_close
 
 RNG = np.random.default_rng(7)
@@ -91,6 +92,34 @@ def test_a_recurrent_network_with_an_owned_statistic(any_device: dml.Device) -> 
     hidden = run(dml.compile(lstm, "numpy"), dml.device("numpy"), **given)["output_single_tensor"].astype(np.float64)
     scaled = arrays["scale"] * (hidden - arrays["mean"]) / np.sqrt(arrays["variance"].astype(np.float64) + 1e-5)
     assert_close(found, scaled + arrays["bias"], np.float32)
+
+
+def test_nodes_share_their_scratch(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    g, layers = dml.GraphBuilder(), {}
+    x = g.input("x", tensor(1, 3, 2, 4))
+    for name, units in (("narrow", 3), ("wide", 5)):
+        given = {"input_tensor": x, "weight_tensor": g.input(f"w {name}", tensor(1, 1, units, 4))}
+        given["recurrence_tensor"] = g.input(f"r {name}", tensor(1, 1, units, units))
+        members: dict[str, Any] = {"activation_descs": [dml.ActivationTanhDesc()], "direction": "FORWARD"}
+        g.output(name, g.add(dml.RNNDesc, name, outputs=["output_single_tensor"], **given, **members))
+        sizes = {place: value.tensor for place, value in given.items()}
+        layers[name] = dml.RNNDesc(**sizes, **members).with_outputs("output_single_tensor")
+    allocated: dict[str, int] = {}
+    allocate = type(any_device).allocate
+
+    def noted(device: dml.Device, size: int, stream: int, purpose: str) -> Any:
+        assert purpose not in allocated
+        allocated[purpose] = size
+        return allocate(device, size, stream, purpose)
+
+    monkeypatch.setattr(type(any_device), "allocate", noted)
+    arrays = {name: values(*desc.sizes) for name, desc in dml.compile(g.build(), any_device).inputs.items()}
+    found = run(dml.compile(g.build(), any_device), any_device, **arrays)
+    needed = [dml.compile(layer, any_device).binding_properties.temporary_resource_size for layer in layers.values()]
+    assert allocated == {"scratch of a graph": max(needed)}
+    for name, layer in layers.items():
+        wanted = {"input_tensor": arrays["x"], "weight_tensor": arrays[f"w {name}"], "recurrence_tensor": arrays[f"r {name}"]}
+        assert_close(found[name], reference(layer, wanted)["output_single_tensor"], np.float32, terms=9)
 
 
 def test_a_dispatch_is_repeated_and_writes_only_its_outputs(any_device: dml.Device) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -100,20 +101,21 @@ def test_product(library: ctypes.CDLL, m: int, n: int, k: int, transposed: tuple
     assert library.seen_stream() == 5
 
 
-def test_a_workspace_belongs_to_its_stream(library: ctypes.CDLL) -> None:
+def test_a_product_works_in_the_memory_that_it_is_given(library: ctypes.CDLL) -> None:
+    """In whatever stream; one without any works in cuBLAS's own, also after another in the same stream."""
     blas = Cublas(library)
     one = matrix(np.ones((1, 1), np.float32), 1)
+    given = [blas.bind(one, one, one, False, False, memory) for memory in ((4096, 256), (8192, 512))]
+    without = blas.bind(one, one, one, False, False)
 
-    def workspace_of(stream: int) -> tuple[int | None, int]:
-        blas.bind(one, one, one, False, False)(stream)
+    def used(product: Callable[[int], None], stream: int) -> tuple[int | None, int]:
+        product(stream)
         return library.seen_workspace(), library.seen_workspace_size()
 
-    blas.use_workspace(16, 4096, 256)
-    assert workspace_of(16) == (4096, 256)
-    assert workspace_of(32) == (None, 0)
-    assert workspace_of(16) == (4096, 256)
-    blas.use_workspace(16, 0, 0)
-    assert workspace_of(16) == (None, 0)
+    for stream in (16, 32):
+        assert used(given[0], stream) == (4096, 256)
+        assert used(given[1], stream) == (8192, 512)
+        assert used(without, stream) == (None, 0)
 
 
 def test_sums_are_never_of_reduced_precision(library: ctypes.CDLL) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import re
 import sys
@@ -30,26 +31,20 @@ BLOCK = (128, 1, 1)
 
 
 class FakeCublas:
-    """Notes the stream, the workspace and the current device of each product."""
+    """Notes the stream and the workspace of each product, and that its device is the current one."""
 
     machine: Machine
 
     def __init__(self) -> None:
         self.device = self.machine.device()
-        self.workspaces: dict[int, tuple[int, int]] = {}
         self.products: list[tuple[int, tuple[int, int] | None, bool, bool]] = []
 
-    def use_workspace(self, stream: int, pointer: int, size: int) -> None:
-        assert pointer % 256 == 0
-        if size:
-            self.workspaces[stream] = pointer, size
-        else:
-            del self.workspaces[stream]
-
-    def bind(self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool) -> Callable[[int], None]:
+    def bind(
+        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None
+    ) -> Callable[[int], None]:
         def multiply(stream: int) -> None:
             assert self.machine.device() == self.device, "a handle works on its own device only"
-            used = (stream, self.workspaces.get(stream), accumulate, tf32)
+            used = (stream, workspace, accumulate, tf32)
             self.machine.issue(stream, lambda: self.products.append(used))
 
         return multiply
@@ -254,6 +249,48 @@ def test_freed_memory_goes_back_to_the_stream_that_asked_for_it(seam: CupySeam) 
 
 
 @pytest.mark.parametrize("device", [0, 1])
+def test_freed_memory_waits_for_every_stream_that_used_it(device: int, seam: CupySeam, machine: Machine) -> None:
+    """And nothing is asked of CUDA where it is freed: the thread may be capturing just then."""
+    cuda = sys.modules["cupy"].cuda
+    with seam.use(device):
+        streams = [cuda.Stream(non_blocking=True) for _ in range(2)]
+    memory = seam.allocate(device, 4096, 0)
+    pointer = memory.pointer
+    for stream in (*streams, streams[0]):
+        memory.used_in(stream.ptr)
+    machine.busy.update(stream.ptr for stream in streams)
+    streams[0].begin_capture()
+    del memory
+    streams[0].end_capture()
+    for stream in streams:
+        assert seam.allocate(device, 4096, 0).pointer != pointer
+        machine.busy.discard(stream.ptr)
+    found = [seam.allocate(device, 4096, 0) for _ in range(3)]
+    assert pointer in {block.pointer for block in found}
+    assert machine.device() == 0
+
+
+def test_memory_that_waits_is_waited_for_rather_than_missing(seam: CupySeam, machine: Machine) -> None:
+    size = machine.memory - 4096
+    stream = sys.modules["cupy"].cuda.Stream()
+    memory = seam.allocate(0, size, 0)
+    memory.used_in(stream.ptr)
+    machine.busy.add(stream.ptr)
+    del memory
+    assert seam.allocate(0, size, 0).size == size
+    assert not machine.busy, "it waited"
+
+
+def test_memory_used_in_a_capture_is_for_the_caller_to_keep(seam: CupySeam, machine: Machine) -> None:
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    memory = seam.allocate(0, 4096, 0)
+    stream.begin_capture()
+    memory.used_in(stream.ptr)
+    assert machine.recordings[stream.ptr] == [], "an event of a capture cannot be waited for outside"
+    stream.end_capture()
+
+
+@pytest.mark.parametrize("device", [0, 1])
 def test_host_arrays_come_and_go(device: int, seam: CupySeam, machine: Machine) -> None:
     source = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
     wanted = source.copy()
@@ -317,13 +354,14 @@ def test_the_default_stream_is_not_asked_whether_it_captures(seam: CupySeam) -> 
 
 
 @pytest.mark.parametrize("device", [0, 1])
-def test_a_graph_has_the_memory_of_its_products(device: int, seam: CupySeam, machine: Machine) -> None:
+def test_a_graph_repeats_what_was_captured(device: int, seam: CupySeam, machine: Machine) -> None:
     function = seam.load(device, b"image", "symbol", 0)
 
     def issue(stream: int) -> None:
         seam.launch(function, (1, 1, 1), 128, 0, ARGUMENT, stream)
-        seam.gemm(device, matrix(), matrix(), matrix(), stream)
+        seam.gemm(device, matrix(), matrix(), matrix(), stream, workspace=4096)
 
+    blocks = dict(machine.blocks)
     graph = seam.capture(device, issue)
     blas: Any = seam._cublas[device]
     assert not machine.launches
@@ -331,9 +369,15 @@ def test_a_graph_has_the_memory_of_its_products(device: int, seam: CupySeam, mac
     for turn in (1, 2):
         seam.launch_graph(graph, 0)
         assert len(machine.launches) == len(blas.products) == turn
-    assert blas.products[0][1] == (graph.workspace.pointer, 32 << 20)
-    assert not blas.workspaces
+    assert blas.products[0][1] == (4096, seam.workspace_size(device))
+    assert machine.blocks == blocks, "a capture allocates nothing"
     assert machine.device() == 0
+
+
+@pytest.mark.parametrize(("major", "expected"), [(7, 4 << 20), (8, 4 << 20), (9, 32 << 20), (12, 32 << 20)])
+def test_the_memory_that_cublas_wants(major: int, expected: int, seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "deviceGetAttribute", lambda attrib, device: {75: major}[attrib])
+    assert seam.workspace_size(0) == expected
 
 
 def test_a_capture_that_fails_is_ended(seam: CupySeam, machine: Machine) -> None:
@@ -344,7 +388,6 @@ def test_a_capture_that_fails_is_ended(seam: CupySeam, machine: Machine) -> None
     with pytest.raises(DeviceError, match="StreamCaptureUnsupported"):
         seam.capture(0, issue)
     assert not machine.recordings
-    assert not seam._cublas[0].workspaces  # type: ignore[attr-defined]
 
 
 def test_events(seam: CupySeam) -> None:
@@ -420,13 +463,25 @@ def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam
     dispatch = CASES[name].bound(seam, "FLOAT32")
     stream = cuda.Stream(non_blocking=True)
     calls.clear()
+    assert cuda.get_current_stream().ptr == 0, "where its memory was allocated"
+    for _ in range(2):
+        calls.clear()
+        dispatch(0)
+        assert (calls.pop("getDevice"), calls.pop("setDevice")) == (1, 1)
+        if dispatch.operator._plan.capturable:
+            assert calls == {"graphLaunch": 1}
+        else:
+            assert calls.keys() <= {"launchKernel", "launchCooperativeKernel", "memsetAsync"}
+            assert 1 <= calls.total() <= 8
+        in_own_stream = calls.copy()
+    calls.clear()
     dispatch(stream)
-    assert (calls.pop("getDevice"), calls.pop("setDevice")) == (1, 1)
-    if dispatch.operator._plan.capturable:
-        assert calls == {"streamIsCapturing": 1, "graphLaunch": 1}
-    else:
-        assert calls.keys() <= {"launchKernel", "launchCooperativeKernel", "memsetAsync"}
-        assert 1 <= calls.total() <= 8
+    # Another stream leaves an event behind for each block of dmlpy's memory: scratch, packed constants.
+    held = calls["eventRecord"]
+    assert held <= 2
+    assert calls - in_own_stream == Counter(
+        {"getDevice": 1 + held, "setDevice": 1 + held, "eventRecord": held, "streamIsCapturing": held + dispatch.operator._plan.capturable}
+    )
 
 
 # failures
@@ -504,3 +559,64 @@ def test_whole_plans_keep_cudas_rules(device: int, family: str, seam: CupySeam, 
     graph.launch(other)
     assert len(machine.launches) == 2 * once
     assert machine.device() == 0
+
+
+def call_prepared(gpu: CudaDevice, stream: int) -> None:
+    given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
+    op = dml.compile(rnn(), gpu)
+    prepared = op.prepare(**{name: given.pop(name) for name in op._plan.constants})
+    prepared(**given, stream=stream)
+
+
+def call_bound(gpu: CudaDevice, stream: int) -> None:
+    CASES["step, LSTM, prepared"].bound(gpu.seam, "FLOAT32")(stream)
+
+
+def call_graph(gpu: CudaDevice, stream: int) -> None:
+    """Of two nodes that need scratch, with something between them."""
+    layer = rnn()
+    sizes = {name: tensor for name, tensor in layer.tensors().items() if name in ("input_tensor", "weight_tensor", "recurrence_tensor")}
+    builder = dml.GraphBuilder()
+    members: dict[str, Any] = {name: builder.input(name, tensor) for name, tensor in sizes.items()}
+    members |= {"activation_descs": [dml.ActivationTanhDesc()], "direction": "FORWARD"}
+    hidden = builder.add(dml.RNNDesc, "layer", outputs=["output_sequence_tensor"], **members)
+    builder.output("y", builder.add(dml.ActivationReluDesc, "relu", input_tensor=hidden))
+    arrays = {name: gpu.empty(tensor, 0) for name, tensor in sizes.items()}
+    dml.compile(builder.build(), gpu)(**arrays, stream=stream)
+
+
+@pytest.mark.parametrize(
+    ("run", "blocks"),
+    [
+        pytest.param(call_prepared, 1, id="constants"),
+        pytest.param(call_bound, 2, id="constants and scratch"),
+        pytest.param(call_graph, 2, id="scratch, and what flows between nodes"),
+    ],
+)
+def test_what_is_dropped_while_it_runs_keeps_its_memory(
+    run: Callable[[CudaDevice, int], None], blocks: int, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work in another stream than the one that `blocks` blocks of memory were allocated for."""
+    given: list[tuple[int, int]] = []
+    allocate = CudaDevice._allocate
+
+    def noted(device: CudaDevice, size: int, stream: int) -> Any:
+        memory = allocate(device, size, stream)
+        if stream == 0:
+            given.append((memory.pointer, memory.size))
+        return memory
+
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    machine.busy.add(stream.ptr)
+    monkeypatch.setattr(CudaDevice, "_allocate", noted)
+    run(CudaDevice(seam), stream.ptr)
+    gc.collect()
+    assert len(given) == blocks
+
+    def given_again() -> int:
+        held = [seam.allocate(0, size, 0) for _, size in given for _ in range(3)]
+        return len({memory.pointer for memory in held} & {pointer for pointer, _ in given})
+
+    assert given_again() == 0
+    machine.busy.clear()
+    assert given_again() == blocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count, takewhile
 from typing import Any
@@ -22,11 +22,20 @@ from dmlpy.tensors import TensorDesc
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory that a device gave out; it lives as long as this object or its owner does."""
+    """Memory that a device gave out; it lives as long as this object or its owner does.
+
+    Attributes:
+        pointer: its address.
+        size: in bytes.
+        owner: what keeps it alive.
+        used_in: tells that work in a stream uses it, so that the device gives it to nobody else before that is done; None where the device
+            has no streams or somebody else owns the memory.
+    """
 
     pointer: int
     size: int
     owner: Any
+    used_in: Callable[[int], None] | None = None
 
     @property
     def area(self) -> tuple[int, int]:
@@ -104,8 +113,11 @@ class Device(ABC):
         """Starts the device's own clock on a stream; the result stops it and gives milliseconds. None where there is no such clock."""
 
     @abstractmethod
-    def dispatched(self, launch: Launch, name: str) -> Launch:
-        """A launch as a dispatch issues it: on this device, whichever the calling thread uses otherwise, and by its name for profilers."""
+    def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
+        """A launch as a dispatch issues it: on this device, whichever the calling thread uses otherwise, and by its name for profilers.
+
+        It uses `memory`, which may be let go of as soon as it is launched.
+        """
 
     @abstractmethod
     def repeatable(self, plan: Plan, launch: Launch) -> Launch:

@@ -166,7 +166,7 @@ class CompiledGraph:
         return Outputs(results)
 
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> GraphDispatch:
-        """Binds memory for many dispatches; what flows between nodes gets memory of its own.
+        """Binds memory for many dispatches; what flows between nodes gets memory of its own, and all nodes work in the same scratch.
 
         Args:
             inputs: arrays or `Buffer`s by name.
@@ -190,7 +190,12 @@ class CompiledGraph:
             if source not in memory:
                 kept.append(self.device.allocate(tensor.size_in_bytes, stream, f"what {self.graph.label(source[0] or 0)} writes"))
                 memory[source] = Buffer(kept[-1].pointer, tensor.size_in_bytes)
-        dispatches = [self._dispatch(index, memory) for index in self._wiring.order]
+        sizes = [self._operators[index].binding_properties.temporary_resource_size for index in self._wiring.order]
+        scratch = self.device.allocate(max(sizes, default=0), stream, f"scratch of {self.graph.name or 'a graph'}")
+        last = len(sizes) - 1
+        dispatches = [
+            self._dispatch(index, memory, scratch, kept if number == last else ()) for number, index in enumerate(self._wiring.order)
+        ]
         return GraphDispatch(self, dispatches, (bound, written, kept))
 
     def _place(self, values: Mapping[str, Any], wanted: Mapping[str, TensorDesc], kind: str) -> tuple[list[Bound], list[Problem]]:
@@ -209,11 +214,11 @@ class CompiledGraph:
             found += [place] if place else []
         return found, problems
 
-    def _dispatch(self, index: int, memory: Mapping[Source, Buffer]) -> Dispatch:
+    def _dispatch(self, index: int, memory: Mapping[Source, Buffer], scratch: Memory, also_used: Iterable[Memory]) -> Dispatch:
         node, sources = self.graph.nodes[index], self._wiring.sources
         given = {slot.place: memory[sources[index, at]] for at, slot in enumerate(node.input_slots()) if slot.tensor is not None}
         written = {slot.place: memory[index, at] for at, slot in enumerate(node.output_slots()) if slot.tensor is not None}
-        return self._operators[index].bind(given, written)
+        return self._operators[index]._bind(given, written, scratch, None, also_used)
 
     def __repr__(self) -> str:
         return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"

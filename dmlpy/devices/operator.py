@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -82,8 +82,8 @@ class Dispatch:
     """One operator with all its memory: calling it launches, and does nothing else.
 
     It allocates nothing and does not synchronise, so it can be repeated and captured in a CUDA graph. It keeps the arrays that
-    were bound alive, not the memory behind a `Buffer`. Its scratch is its own: one thread at a time, and calls into
-    different streams have to be ordered, since two that overlap would spoil each other's scratch.
+    were bound alive, not the memory behind a `Buffer`; whoever captures it keeps it as long as the graph. Its scratch is its own: one
+    thread at a time, and calls into different streams have to be ordered, since two that overlap would spoil each other's scratch.
 
     On a GPU each call is an NVTX range with the name of the desc's struct (`DML_LSTM_OPERATOR_DESC`) for profilers; within that of a
     stacked network each layer is one (`layer 0`), unless a CUDA graph replays them all at once.
@@ -242,7 +242,15 @@ class CompiledOperator:
         """
         return self._bind(inputs, outputs, temporary, persistent)
 
-    def _bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], temporary: Any, persistent: Any) -> Dispatch:
+    def _bind(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        temporary: Any,
+        persistent: Any,
+        also_used: Iterable[Memory] = (),
+    ) -> Dispatch:
+        """`bind`, where scratch too may be `Memory`; `also_used` is more memory of the device's that the work uses."""
         handle = self.device.current_stream()
         ready: tuple[int, int] | None = None
         problems: list[Problem] = []
@@ -263,8 +271,9 @@ class CompiledOperator:
             raise BindError(f"{self.name}.bind", problems)
         memory = memory or self.device.allocate(needed, handle, f"scratch of {self.name}")
         launch = self._plan.bind(_pointers(bound), memory.pointer, None if ready is None else ready[0])
-        repeated = self.device.dispatched(self.device.repeatable(self._plan, launch), self.name)
-        return Dispatch(self, bound, repeated, (memory, persistent, temporary))
+        used = [memory, *([persistent] if isinstance(persistent, Memory) else []), *also_used]
+        repeated = self.device.dispatched(self.device.repeatable(self._plan, launch), self.name, used)
+        return Dispatch(self, bound, repeated, (used, persistent, temporary))
 
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
         handle = self.device.stream_handle(stream)
@@ -296,7 +305,7 @@ class CompiledOperator:
             bound.append(Bound(field.name, self._descs[field.name], True, view.pointer, view.owner))
         memory = self.device.allocate(needed, handle, f"scratch of {self.name}")
         launch = self._plan.bind(_pointers(bound), memory.pointer, None if persistent is None else persistent.pointer)
-        self.device.dispatched(launch, self.name)(handle)
+        self.device.dispatched(launch, self.name, [memory, *([] if persistent is None else [persistent])])(handle)
         for host, item in copied_back:
             data = np.frombuffer(self.device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
             host[...] = binding.strided(data, item.desc)
@@ -355,6 +364,8 @@ class CompiledOperator:
     def _area(self, name: str, value: Any, needed: int, problems: list[Problem]) -> tuple[tuple[int, int] | None, Memory | None]:
         if value is None:
             return None, None
+        if isinstance(value, Memory):
+            return value.area, value
         area, wrong = binding.resource(self.device, name, value, needed)
         problems += wrong
         return area, None if area is None else Memory(area[0], needed, value)

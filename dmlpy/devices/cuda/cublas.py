@@ -37,8 +37,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 class Cublas:
     """A cuBLAS handle of one device, which must be current in every call. Threads may share it.
 
-    Products into an ordinary stream use cuBLAS's own workspaces, which keep streams apart. Those into a stream that `use_workspace` named
-    use the one given there, so that a captured product holds no allocation.
+    A product works in the memory that it is given. Without any it works in memory of cuBLAS's own, one block for each stream; while a
+    stream is being captured cuBLAS allocates that anew, which becomes a part of the graph.
 
     Args:
         library: the loaded cuBLAS; None finds the one that CuPy uses.
@@ -56,19 +56,21 @@ class Cublas:
         # Sums in float32 throughout, also where a product is split along k; TF32 only where a product asks for it.
         self._call("cublasSetMathMode", self._handle, _DISALLOW_REDUCED_PRECISION_REDUCTION)
         self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
-        self._workspaces: dict[int, tuple[int, int]] = {}
         self._lock = threading.Lock()
 
-    def use_workspace(self, stream: int, pointer: int, size: int) -> None:
-        """From now on products into the stream use this memory, aligned to 256 bytes; with size 0 again cuBLAS's own."""
-        with self._lock:
-            if size:
-                self._workspaces[stream] = pointer, size
-            else:
-                self._workspaces.pop(stream, None)
+    def bind(
+        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None = None
+    ) -> Callable[[int], None]:
+        """C = A @ transpose(B), or C += ..., into a stream; C row-major.
 
-    def bind(self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool) -> Callable[[int], None]:
-        """C = A @ transpose(B), or C += ..., into a stream; C row-major. `tf32` allows TF32 for factors of float32."""
+        Args:
+            a: the left factor.
+            b: the transpose of the right one.
+            c: the result.
+            accumulate: whether the product is added to what is there.
+            tf32: whether factors of float32 may be rounded to TF32.
+            workspace: address, a multiple of 256, and bytes of the memory to work in.
+        """
         # cuBLAS is column-major: a row-major matrix is its transpose there, and transpose(C) = B @ transpose(A).
         of_b, of_a = _OP_N if b.transposed else _OP_T, _OP_T if a.transposed else _OP_N
         operand = _REAL_TYPES[a.data_type.name]
@@ -85,9 +87,8 @@ class Cublas:
         def multiply(stream: int) -> None:
             with self._lock:
                 self._call("cublasSetStream_v2", self._handle, stream)
-                workspace = self._workspaces.get(stream)
                 if workspace is not None:
-                    self._call("cublasSetWorkspace_v2", self._handle, *workspace)  # cublasSetStream has just forgotten it
+                    self._call("cublasSetWorkspace_v2", self._handle, *workspace)  # each cublasSetStream forgets it
                 self._call("cublasGemmEx", *arguments)
 
         return multiply

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -87,13 +88,33 @@ class _Use:
             self._runtime.setDevice(self._before)
 
 
-@dataclass(frozen=True)
 class CupyMemory:
-    """A block of CuPy's memory pool; it goes back there with this object."""
+    """A block of CuPy's memory pool; it goes back there with this object.
 
-    pointer: int
-    size: int
-    owner: Any
+    The pool gives a block that came back to the stream that asked for it, at once. If other streams have used it, it has to wait for them
+    first: `CupySeam.allocate` looks whether they are done, since whoever drops the object may be in the middle of a capture, where CUDA
+    must not be asked.
+
+    Attributes:
+        pointer: its address.
+        size: in bytes.
+        owner: CuPy's `MemoryPointer`.
+    """
+
+    def __init__(self, seam: CupySeam, device: int, size: int, stream: int, owner: Any) -> None:
+        self.pointer = int(owner.ptr)
+        self.size = size
+        self.owner = owner
+        self._seam, self._device, self._stream = seam, device, stream
+        self._last_uses: dict[int, Any] = {}  # by stream: an event behind the last work that uses the memory
+
+    def used_in(self, stream: int) -> None:
+        if stream != self._stream and not self._seam.is_capturing(stream):
+            self._last_uses[stream] = self._seam.record(self._device, stream, self._last_uses.get(stream))
+
+    def __del__(self) -> None:
+        if self._last_uses:
+            self._seam.returning.append((self.owner, tuple(self._last_uses.values())))
 
 
 @dataclass(frozen=True)
@@ -105,23 +126,19 @@ class CupyFunction:
     max_threads: int
 
 
-@dataclass(frozen=True)
-class CupyGraph:
-    """An instantiated CUDA graph and the memory that its matrix products work in."""
-
-    graph: Any
-    device: int
-    workspace: CupyMemory
-
-
 class CupySeam:
-    """The CUDA seam over CuPy 14 or newer. Threads may share it; see `Seam` for the methods."""
+    """The CUDA seam over CuPy 14 or newer. Threads may share it; see `Seam` for the methods.
+
+    Attributes:
+        returning: blocks of memory on their way back to the pool, each with the events that it waits for.
+    """
 
     name = "CuPy"
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cublas: dict[int, Cublas] = {}
+        self.returning: deque[tuple[Any, tuple[Any, ...]]] = deque()
 
     @functools.cached_property
     def _cupy(self) -> Any:
@@ -286,14 +303,31 @@ class CupySeam:
                 self._cublas[device] = Cublas()
             return self._cublas[device]
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
-        self.bind_gemm(device, a, b, c, accumulate, tf32)(stream)
+    @_translated
+    def workspace_size(self, device: int) -> int:
+        """What cuBLAS asks for to be free in its choice of kernels: 32 MiB from Hopper on, 4 MiB before."""
+        major = self._runtime.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
+        return (32 if major >= 9 else 4) << 20
+
+    def gemm(
+        self,
+        device: int,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        stream: int,
+        accumulate: bool = False,
+        tf32: bool = False,
+        workspace: int = 0,
+    ) -> None:
+        self.bind_gemm(device, a, b, c, accumulate, tf32, workspace)(stream)
 
     @_translated
     def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0
     ) -> Callable[[int], None]:
-        product = self._blas(device).bind(a, b, c, accumulate, tf32)
+        memory = (workspace, self.workspace_size(device)) if workspace else None
+        product = self._blas(device).bind(a, b, c, accumulate, tf32, memory)
 
         def multiply(stream: int) -> None:
             try:
@@ -321,9 +355,40 @@ class CupySeam:
 
     @_translated
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:
+        self._take_back()
         with self._on(device, stream):
-            memory = self._cupy.cuda.alloc(size)
-        return CupyMemory(int(memory.ptr), size, memory)
+            try:
+                memory = self._cupy.cuda.alloc(size)
+            except MemoryError:
+                if not self._take_back(wait=True):
+                    raise
+                memory = self._cupy.cuda.alloc(size)
+        return CupyMemory(self, device, size, stream, memory)
+
+    def _take_back(self, *, wait: bool = False) -> int:
+        """Lets go of the returning memory whose work is done, or with `wait` of all; how many blocks that is."""
+        taken = 0
+        for _ in range(len(self.returning)):
+            try:
+                block, events = self.returning.popleft()
+            except IndexError:  # another thread took it
+                break
+            if wait:
+                for event in events:
+                    event.synchronize()
+            if all(event.done for event in events):
+                taken += 1
+            else:
+                self.returning.append((block, events))
+        return taken
+
+    def record(self, device: int, stream: int, event: Any = None) -> Any:
+        """An event behind all work that the stream has now: the given one, or a new one."""
+        with self.use(device):
+            if event is None:
+                event = self._cupy.cuda.Event(disable_timing=True)
+            self._runtime.eventRecord(event.ptr, stream)
+        return event
 
     @_translated
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
@@ -385,32 +450,21 @@ class CupySeam:
         return stream not in _LEGACY_STREAMS and bool(self._runtime.streamIsCapturing(stream))
 
     @_translated
-    def capture(self, device: int, issue: Callable[[int], None]) -> CupyGraph:
+    def capture(self, device: int, issue: Callable[[int], None]) -> Any:
         with self.use(device):
-            blas = self._blas(device)
             stream = self._cupy.cuda.Stream(non_blocking=True)
-            workspace = self.allocate(device, self._workspace_size(device), self.current_stream(device))
-            blas.use_workspace(stream.ptr, workspace.pointer, workspace.size)
+            stream.begin_capture()
             try:
-                stream.begin_capture()
-                try:
-                    issue(stream.ptr)
-                except BaseException:
-                    with suppress(Exception):  # what ending it reports follows from the first failure
-                        stream.end_capture()
-                    raise
-                return CupyGraph(stream.end_capture(), device, workspace)
-            finally:
-                blas.use_workspace(stream.ptr, 0, 0)
-
-    def _workspace_size(self, device: int) -> int:
-        """What cuBLAS asks for to be free in its choice of kernels: 32 MiB from Hopper on, 4 MiB before."""
-        major = self._runtime.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
-        return (32 if major >= 9 else 4) << 20
+                issue(stream.ptr)
+            except BaseException:
+                with suppress(Exception):  # what ending it reports follows from the first failure
+                    stream.end_capture()
+                raise
+            return stream.end_capture()
 
     @_translated
-    def launch_graph(self, graph: CupyGraph, stream: int) -> None:
-        self._runtime.graphLaunch(graph.graph.graphExec, stream)
+    def launch_graph(self, graph: Any, stream: int) -> None:
+        self._runtime.graphLaunch(graph.graphExec, stream)
 
     @_translated
     def record_event(self, stream: int) -> Any:

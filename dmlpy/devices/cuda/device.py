@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -92,7 +92,7 @@ class CudaDevice(Device):
 
     def _allocate(self, size: int, stream: int) -> Memory:
         memory = self.seam.allocate(self.ordinal, size, stream)
-        return Memory(memory.pointer, size, memory)
+        return Memory(memory.pointer, size, memory, memory.used_in)
 
     def empty(self, desc: TensorDesc, stream: int) -> Any:
         return self.seam.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)
@@ -141,12 +141,15 @@ class CudaDevice(Device):
 
         return stop
 
-    def dispatched(self, launch: Launch, name: str) -> Launch:
+    def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
         seam, ordinal = self.seam, self.ordinal
+        uses = [item.used_in for item in memory if item.used_in is not None]
 
         def dispatch(stream: int) -> None:
             with seam.use(ordinal):
                 launch(stream)
+                for used_in in uses:
+                    used_in(stream)
 
         return in_range(seam, name, dispatch)
 

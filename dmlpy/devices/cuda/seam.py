@@ -71,6 +71,12 @@ class Memory(Protocol):
     def pointer(self) -> int: ...
     @property
     def size(self) -> int: ...
+    def used_in(self, stream: int) -> None:
+        """Tells that work in this stream uses the memory, if it is not the one that it was allocated for.
+
+        Nobody else is given the memory before that work is done, even if this object is gone by then. In a stream that is being captured
+        this does nothing: who captures keeps the object as long as the graph.
+        """
 
 
 class Seam(Protocol):
@@ -133,15 +139,31 @@ class Seam(Protocol):
             DeviceError: of a cooperative grid not all blocks fit the device at a time.
         """
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
+    def workspace_size(self, device: int) -> int:
+        """Bytes of device memory that a matrix product wants to work in."""
+
+    def gemm(
+        self,
+        device: int,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        stream: int,
+        accumulate: bool = False,
+        tf32: bool = False,
+        workspace: int = 0,
+    ) -> None:
         """C = A @ transpose(B), or C += ... with `accumulate`; a and b of one type (float32 or float16), c float32.
 
         a is [m, k], b is [n, k], c is [m, n]; a and b may be transposed in memory, c may not. Sums are kept in float32. Only with `tf32`
         may factors of float32 be rounded to TF32, which has 10 bits of mantissa; float16 has no more, and is never rounded.
+
+        `workspace` is the address of `workspace_size` bytes, a multiple of 256, which nothing else uses while the product runs. With 0 the
+        library finds memory by itself; in a stream that is being captured it then adds an allocation to the graph.
         """
 
     def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0
     ) -> Callable[[int], None]:
         """`gemm` with everything but the stream."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -112,7 +112,7 @@ class NumpyDevice(Device):
     def start_timer(self, stream: int) -> Callable[[], float] | None:
         return None
 
-    def dispatched(self, launch: Launch, name: str) -> Launch:
+    def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
         return launch
 
     def repeatable(self, plan: Plan, launch: Launch) -> Launch:

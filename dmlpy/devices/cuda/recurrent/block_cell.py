@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import FLOAT, MOST_ROWS, arithmetic, copy, copy_kernel, gemm, heeded_flags, row_stride
+from dmlpy.devices.cuda.recurrent.common import (
+    FLOAT,
+    MOST_ROWS,
+    arithmetic,
+    copy,
+    copy_kernel,
+    gemm,
+    heeded_flags,
+    row_stride,
+    workspace,
+)
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockDesc
@@ -107,7 +117,7 @@ class GRUBlockPlan(PlanWithoutConstants):
                 self._copied.append(name)
             self._strides[name] = self._tensors[name].sizes[-1] if stride is None else stride
         copies = [(name, self._tensors[name].sizes, self._operand_type) for name in self._copied]
-        self._scratch = Layout([*copies, *self._scratch_arrays()], ALIGNMENT)
+        self._scratch = Layout([*copies, *self._scratch_arrays(), *([workspace(library)] if self._products() else [])], ALIGNMENT)
         self.temporary_size = self._scratch.size
         for kernel in self.kernels():
             library.function(kernel)
@@ -232,8 +242,8 @@ class GRUBlockCellPlan(GRUBlockPlan):
         gate_sums = Matrix(scratch["gate_sums"] + gates.start * FLOAT.itemsize, batch, width, 2 * units, FLOAT)
         kept = {name: scratch.get(name, 0) for name in ("reset_state", "update")}
         work = [
-            gemm(self._library, x, weight("w_ru", of_x, gates), gate_sums, tf32=self._tf32),
-            gemm(self._library, h_prev, weight("w_ru", of_h, gates), gate_sums, accumulate=True, tf32=self._tf32),
+            gemm(self._library, scratch, x, weight("w_ru", of_x, gates), gate_sums, tf32=self._tf32),
+            gemm(self._library, scratch, h_prev, weight("w_ru", of_h, gates), gate_sums, accumulate=True, tf32=self._tf32),
             self._kernel("gates", units, tensors, sums=scratch["gate_sums"], **kept),
         ]
         if not self._needs("c", "h"):
@@ -243,8 +253,8 @@ class GRUBlockCellPlan(GRUBlockPlan):
         sums = Matrix(scratch["candidate_sums"], batch, units, units, FLOAT)
         return [
             *work,
-            gemm(self._library, x, weight("w_c", of_x, columns), sums, tf32=self._tf32),
-            gemm(self._library, reset_state, weight("w_c", of_h, columns), sums, accumulate=True, tf32=self._tf32),
+            gemm(self._library, scratch, x, weight("w_c", of_x, columns), sums, tf32=self._tf32),
+            gemm(self._library, scratch, reset_state, weight("w_c", of_h, columns), sums, accumulate=True, tf32=self._tf32),
             self._kernel("candidate", units, tensors, sums=sums.pointer, update=kept["update"]),
         ]
 
@@ -301,7 +311,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
             left = Matrix(sums, self._batch, count, count, FLOAT)
             right = self._operand(name, tensors, scratch, columns, slice(0, count))
             result = Matrix(product + columns.start * FLOAT.itemsize, self._batch, columns.stop - columns.start, width, FLOAT)
-            return gemm(self._library, left, right, result, accumulate, tf32=self._tf32)
+            return gemm(self._library, scratch, left, right, result, accumulate, tf32=self._tf32)
 
         work = [self._kernel("candidate_gradient", units, tensors, candidate_sums=candidate_sums, gate_sums=gate_sums)]
         if self._needs_gates:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -198,6 +198,21 @@ def scale(
     return library.launch_elements(scale_kernel(data_type), prod(sizes), argument)
 
 
-def gemm(library: KernelLibrary, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, *, tf32: bool) -> Launch:
-    """A matrix product: see `Seam.gemm`."""
-    return library.seam.bind_gemm(library.device, a, b, c, accumulate, tf32)
+_WORKSPACE_ALIGNMENT = 256
+"""Of the memory that a matrix product works in: more than a caller's scratch has."""
+
+
+def workspace(library: KernelLibrary) -> tuple[str, Sequence[int], np.dtype[Any]]:
+    """The scratch array "workspace", in which all matrix products of a plan work one after the other.
+
+    It is the plan's own, so that a caller may capture a dispatch: what the library took by itself would become a part of the graph.
+    """
+    return "workspace", (library.seam.workspace_size(library.device) + _WORKSPACE_ALIGNMENT,), np.dtype(np.uint8)
+
+
+def gemm(
+    library: KernelLibrary, scratch: Mapping[str, int], a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, *, tf32: bool
+) -> Launch:
+    """A matrix product that works in the scratch array "workspace": see `Seam.gemm`."""
+    place = scratch["workspace"]
+    return library.seam.bind_gemm(library.device, a, b, c, accumulate, tf32, place + -place % _WORKSPACE_ALIGNMENT)

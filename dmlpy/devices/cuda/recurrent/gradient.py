@@ -181,7 +181,7 @@ class StepGradientPlan(RecurrentGradientPlan):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, gates * hidden)
             right = recurrence.transposed(run.row * hidden, gates * hidden, 0, entries)
             product = result.block((run.direction * count + run.gate // gates) * batch, batch, 0, entries)
-            found.append(gemm(self._library, left, right, product, tf32=self._tf32))
+            found.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
         return found
 
     def _reset_products(self, places: Places, index: int) -> list[Launch]:
@@ -195,7 +195,7 @@ class StepGradientPlan(RecurrentGradientPlan):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, hidden)
             right = recurrence.transposed(run.row * hidden, hidden, 0, hidden)
             product = result.block(run.direction * batch, batch, 0, hidden)
-            found.append(gemm(self._library, left, right, product, tf32=self._tf32))
+            found.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
         return found
 
     def _projections(self, places: Places, index: int) -> list[Launch]:
@@ -207,6 +207,7 @@ class StepGradientPlan(RecurrentGradientPlan):
         return [
             gemm(
                 self._library,
+                places.scratch,
                 gradients.block(self._time_rows(index, direction), batch, direction * entries, entries),
                 projection.transposed(direction * entries, entries, 0, hidden),
                 result.block(direction * batch, batch, 0, hidden),

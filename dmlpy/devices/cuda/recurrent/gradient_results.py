@@ -32,6 +32,7 @@ from dmlpy.devices.cuda.recurrent.common import (
     row_stride,
     storage_type,
     work_of,
+    workspace,
 )
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     FIND_UNMASKED,
@@ -277,7 +278,7 @@ class RecurrentGradientPlan(PlanWithoutConstants):
         widest = max((count for name, count in columns.items() if name in wanted), default=0)
         if widest:
             arrays.append(("partial", (self._chunks, walks * widest * hidden), FLOAT))
-        return arrays
+        return [*arrays, workspace(self._library)]
 
     def _table(self, name: str, places: Places) -> Table:
         """A tensor as the rows of its last axis, where it lies or in its float32 scratch."""
@@ -364,7 +365,7 @@ class RecurrentGradientPlan(PlanWithoutConstants):
             left = gradients.block(0, rows, run.column * hidden, run.gates * hidden)
             right = weights.transposed(run.row * hidden, run.gates * hidden, 0, columns)
             accumulate = number > 0 and not drops
-            work.append(gemm(self._library, left, right, product.block(0, rows, 0, columns), accumulate, tf32=self._tf32))
+            work.append(gemm(self._library, places.scratch, left, right, product.block(0, rows, 0, columns), accumulate, tf32=self._tf32))
             if drops:
                 argument = np.zeros(1, SUM_PRODUCTS)
                 argument["product"], argument["sum"] = product.pointer, result.pointer
@@ -388,7 +389,7 @@ class RecurrentGradientPlan(PlanWithoutConstants):
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             right = values.transposed(0, rows, 0, columns)
             product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
-            work.append(gemm(self._library, left, right, product, tf32=self._tf32))
+            work.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
         return [*work, *self._unpack(name, places)]
 
     def _recurrence_gradient(self, places: Places) -> list[Launch]:
@@ -414,7 +415,7 @@ class RecurrentGradientPlan(PlanWithoutConstants):
                 states = slots
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
-            work.append(gemm(self._library, left, states.transposed(0, rows, 0, columns), product, tf32=self._tf32))
+            work.append(gemm(self._library, places.scratch, left, states.transposed(0, rows, 0, columns), product, tf32=self._tf32))
         return [*work, *self._unpack(name, places)]
 
     def _projection_gradient(self, places: Places) -> list[Launch]:
@@ -429,7 +430,7 @@ class RecurrentGradientPlan(PlanWithoutConstants):
             work.append(self._rebuild(direction, strided(None, None), places))
             left = gradients.transposed(0, rows, direction * entries, entries)
             product = result.block(direction * entries, entries, 0, hidden)
-            work.append(gemm(self._library, left, cells.transposed(0, rows, 0, hidden), product, tf32=self._tf32))
+            work.append(gemm(self._library, places.scratch, left, cells.transposed(0, rows, 0, hidden), product, tf32=self._tf32))
         return [*work, *self._unpack(name, places)]
 
     def _states_before(self, places: Places, direction: int) -> Table:

@@ -34,6 +34,7 @@ from dmlpy.devices.cuda.recurrent.common import (
     scale_kernel,
     storage_type,
     work_of,
+    workspace,
 )
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
@@ -244,7 +245,7 @@ class RecurrentPlan(Plan):
             arrays.append(("input_product", (rows, sizes.num_directions * sizes.gates * sizes.hidden_size), FLOAT))
         if self._input_stride is None:
             arrays.append(("input", (rows, sizes.input_size), self._type))
-        return arrays
+        return [*arrays, workspace(self._library)]
 
     # work
 
@@ -305,7 +306,7 @@ class RecurrentPlan(Plan):
                 work.append(self._copy("input_tensor", tensors, pointer, self._type))
             left = Matrix(pointer, rows, sizes.input_size, stride, self._type)
             right = Matrix(weight, columns, sizes.input_size, sizes.input_size, self._type)
-            return [*work, gemm(library, left, right, Matrix(place, rows, columns, columns, FLOAT), tf32=self._tf32)]
+            return [*work, gemm(library, places.scratch, left, right, Matrix(place, rows, columns, columns, FLOAT), tf32=self._tf32)]
         work = []
         left = Matrix(places.scratch["input"], rows, sizes.input_size, sizes.input_size, self._type)
         for gate in range(sizes.num_directions * sizes.gates):
@@ -315,7 +316,7 @@ class RecurrentPlan(Plan):
                 weight + first * sizes.input_size * self._type.itemsize, sizes.hidden_size, sizes.input_size, sizes.input_size, self._type
             )
             product = Matrix(place + first * FLOAT.itemsize, rows, sizes.hidden_size, columns, FLOAT)
-            work.append(gemm(library, left, right, product, tf32=self._tf32))
+            work.append(gemm(library, places.scratch, left, right, product, tf32=self._tf32))
         return work
 
     def _scaled_input(self, tensors: Pointers, direction: int, gate: int, destination: int) -> Launch:
@@ -521,6 +522,7 @@ class StepPlan(RecurrentPlan):
                 work.append(
                     gemm(
                         self._library,
+                        places.scratch,
                         Matrix(left, sizes.batch_size, sizes.hidden_size, sizes.hidden_size, self._type),
                         Matrix(right, sizes.state_size, sizes.hidden_size, sizes.hidden_size, self._type),
                         Matrix(projected, sizes.batch_size, sizes.state_size, sizes.state_size, FLOAT),
@@ -537,6 +539,7 @@ class StepPlan(RecurrentPlan):
         product = places.scratch["product"] + (direction * batch * gate_rows + first * hidden) * FLOAT.itemsize
         return gemm(
             self._library,
+            places.scratch,
             Matrix(operand, batch, state, state, self._type),
             Matrix(right, count * hidden, state, state, self._type),
             Matrix(product, batch, count * hidden, gate_rows, FLOAT),
