@@ -12,6 +12,7 @@ from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, project_kernel, step_kernel, walk_kernel
+from dmlpy.devices.cuda.recurrent.walk import quads_kernel
 from tests.activation_kernel_instances import activation_instances
 from tests.block_cell_kernel_instances import block_cell_instances
 from tests.cudnn_kernel_instances import cudnn_instances
@@ -45,11 +46,12 @@ def instances() -> Iterator[Kernel]:
 
 
 def pack_instances() -> Iterator[Kernel]:
-    """`copy`, `scale` and `pack_bias`, from both element types."""
+    """`copy`, `scale`, `pack_bias` and `quads`, from both element types."""
     for data_type in (FLOAT, HALF):
         yield copy_kernel(data_type, FLOAT)
         yield scale_kernel(data_type)
         yield pack_bias_kernel(data_type)
+        yield quads_kernel(data_type)
     yield copy_kernel(HALF, HALF)
 
 

@@ -31,6 +31,7 @@
 #include "common/cell_gradients.cuh"
 #include "common/layer.cuh"
 #include "common/gradient_sequence.cuh"
+#include "common/words.cuh"
 
 /// steps.unmasked, for a mask; T and -1 for a sample that takes no step.
 ///
@@ -56,7 +57,7 @@ __global__ void find_unmasked(Steps steps) {
 template <class T>
 struct WalkParameters {
     Sequence<T> sequence;
-    Strided<T const> recurrence;            // [1][D][G H][H]
+    Quad<unsigned> const* recurrence;       // [D], each in whole words: T [G][ceil(H / 4)][H][4], rows past H of a gate zero
     Strided<T> hidden_init_gradient;        // [1][D][B][H]
     Strided<T> cell_mem_init_gradient;      // [1][D][B][H]
 };
@@ -107,19 +108,10 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
 
     // Shared memory. The gradients of a step and of the next one take turns in two buffers.
     float* const buffers = machine::dynamic_shared<float>();                           // [2][slice][gates][padded]
-    T* const recurrence = reinterpret_cast<T*>(buffers + 2 * slice * gates * padded);  // [gates][padded / 4][H][4]
+    Quad<T>* const recurrence = reinterpret_cast<Quad<T>*>(buffers + 2 * slice * gates * padded);  // [gates][padded / 4][H]
 
-    // Four rows of R side by side, so that neighbouring threads read neighbouring quads; rows past H are zero.
-    for (int index = threadIdx.x; index < gates * padded * hidden_size; index += blockDim.x) {
-        int const row = index / hidden_size;
-        int const column = index % hidden_size;
-        int const row_in_gate = row % padded;
-        T value = machine::from_float<T>(0.0f);
-        if (row_in_gate < hidden_size) {
-            value = parameters.recurrence.at(0, direction, static_cast<long long>(row / padded) * hidden_size + row_in_gate, column);
-        }
-        recurrence[(row / 4 * hidden_size + column) * 4 + row % 4] = value;
-    }
+    int const words = words_of<T>(gates * padded * hidden_size);
+    copy_words(parameters.recurrence + static_cast<long long>(direction) * words, reinterpret_cast<Quad<unsigned>*>(recurrence), words);
     for (int index = threadIdx.x; index < 2 * slice * gates * padded; index += blockDim.x) {
         buffers[index] = 0.0f;
     }
@@ -181,7 +173,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
         }
         if (some_take) {
             __syncthreads();
-            Quad<T> const* const weights = reinterpret_cast<Quad<T> const*>(recurrence);
+            Quad<T> const* const weights = recurrence;
             Quad<float> const* const operand = reinterpret_cast<Quad<float> const*>(buffer);
             float product[slice] = {};
             if constexpr (Cell::resets_before_product) {
@@ -227,7 +219,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
 ///
 /// Grid: x is the slice of the batch, `slice` samples; y is the direction. Block: one thread for each hidden unit, rounded up to
 /// whole warps; a thread owns its unit in all samples of the slice. Dynamic shared memory, with P = H rounded up to a multiple of 4:
-/// float [2][slice][G][P] and T [G][P][H].
+/// float [2][slice][G][P] and T [G][P][H] in whole words of 16 bytes.
 template <class T, int slice, class Cell, class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(most_walk_threads, 1) walk(WalkParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {

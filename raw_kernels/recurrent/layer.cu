@@ -30,13 +30,14 @@
 #include "common/cells.cuh"
 #include "common/layer.cuh"
 #include "common/sequence.cuh"
+#include "common/words.cuh"
 
 // ---------------------------------------------------------------------------------------------------------------- walk
 
 template <class T>
 struct WalkParameters {
     Sequence<T> sequence;
-    Strided<T const> recurrence;  // [1][D][G H][H]
+    Quad<unsigned> const* recurrence;  // [D], each in whole words: T [ceil(H / 4)][G H][4], columns past H zero
 };
 
 /// Adds rows [first, first + count) of the product of R with `operand` for one unit, to all samples of the slice.
@@ -81,16 +82,10 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
     float* const hidden_buffers = machine::dynamic_shared<float>();              // [2][slice][padded]
     float* const reset_hidden = hidden_buffers + 2 * slice * padded;             // [slice][padded], if the cell resets first
     float* const after_states = reset_hidden + (Cell::resets_before_product ? slice * padded : 0);
-    T* const recurrence = reinterpret_cast<T*>(after_states);                    // [quads][gates][H][4]
+    Quad<T>* const recurrence = reinterpret_cast<Quad<T>*>(after_states);        // [quads][gates][H]: a quad for each thread
 
-    // R transposed, so that neighbouring threads read neighbouring quads; columns past H are zero.
-    int const rows = gates * hidden_size;
-    for (int index = threadIdx.x; index < rows * padded; index += blockDim.x) {
-        int const row = index / padded;
-        int const column = index % padded;
-        recurrence[((column / 4) * rows + row) * 4 + column % 4] =
-            column < hidden_size ? parameters.recurrence.at(0, direction, row, column) : machine::from_float<T>(0.0f);
-    }
+    int const words = words_of<T>(gates * hidden_size * padded);
+    copy_words(parameters.recurrence + static_cast<long long>(direction) * words, reinterpret_cast<Quad<unsigned>*>(recurrence), words);
     for (int index = threadIdx.x; index < (Cell::resets_before_product ? 3 : 2) * slice * padded; index += blockDim.x) {
         hidden_buffers[index] = 0.0f;
     }
@@ -139,9 +134,8 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
                     }
                 }
             }
-            multiply<0, Cell::resets_before_product ? gates - 1 : gates>(
-                reinterpret_cast<Quad<T> const*>(recurrence), reinterpret_cast<Quad<float> const*>(previous), hidden_size, unit,
-                product);
+            multiply<0, Cell::resets_before_product ? gates - 1 : gates>(recurrence, reinterpret_cast<Quad<float> const*>(previous),
+                                                                         hidden_size, unit, product);
         }
         if constexpr (Cell::resets_before_product) {
             if (owns_unit) {
@@ -154,8 +148,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
             }
             __syncthreads();
             if (owns_unit) {
-                multiply<gates - 1, 1>(reinterpret_cast<Quad<T> const*>(recurrence),
-                                       reinterpret_cast<Quad<float> const*>(reset_hidden), hidden_size, unit, product);
+                multiply<gates - 1, 1>(recurrence, reinterpret_cast<Quad<float> const*>(reset_hidden), hidden_size, unit, product);
             }
         }
         if (owns_unit) {
@@ -200,7 +193,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
 /// Grid: x is the slice of the batch, `slice` samples; y is the direction. Block: one thread for each hidden unit, rounded up to
 /// whole warps; a thread owns its unit in all samples of the slice, with all gates, H[t] and C[t] in registers. Dynamic shared
 /// memory, with P = H rounded up to a multiple of 4: float [2][slice][P] (3 in place of 2 if the cell resets before the product)
-/// and T [G H][P].
+/// and T [G H][P] in whole words of 16 bytes.
 template <class T, int slice, class Pass, class Cell, class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(most_walk_threads, 1) walk(WalkParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
-from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm, storage_type
+from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm
 from dmlpy.devices.cuda.recurrent.gradient_kernels import STEP, WALK, gradient_kernel, walk_kernel
 from dmlpy.devices.cuda.recurrent.gradient_results import Places, RecurrentGradientPlan, Table
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
-from dmlpy.devices.cuda.recurrent.walk import WalkShape
+from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
 from dmlpy.devices.plan import Launch
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
@@ -37,17 +37,27 @@ class WalkGradientPlan(RecurrentGradientPlan):
         return walk_kernel(self._type, self._shape.samples, *self._types)
 
     def kernels(self) -> list[Kernel]:
-        return [*super().kernels(), self._kernel]
+        return [*super().kernels(), quads_kernel(self._type), self._kernel]
 
     def _describe_walk(self) -> list[str]:
-        return [self._shape.describe(self._kernel)]
+        return [f"{quads_kernel(self._type).entry}: R in the order of shared memory, once", self._shape.describe(self._kernel)]
+
+    def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        packed = (self._sizes.num_directions, recurrence_bytes(self._desc))
+        return [*super()._scratch_arrays(), ("packed_recurrence", packed, np.dtype(np.uint8))]
 
     def _walk(self, places: Places) -> list[Launch]:
+        sizes, packed = self._sizes, places.scratch["packed_recurrence"]
+        # A thread has a column, and its sums run over the rows of each gate.
+        _, along_direction, along_row, along_column = self._tensors["recurrence_tensor"].element_strides
+        strides = (along_direction, sizes.hidden_size * along_row, along_column, along_row)
+        counts = (sizes.num_directions, sizes.gates, sizes.hidden_size, sizes.hidden_size)
+        pack = pack_recurrence(self._library, self._desc, places.tensors["recurrence_tensor"], strides, counts, packed)
         argument = np.zeros(1, WALK)
-        argument["sequence"] = self._sequence(places)
-        for name in ("recurrence", "hidden_init_gradient", "cell_mem_init_gradient"):
+        argument["sequence"], argument["recurrence"] = self._sequence(places), packed
+        for name in ("hidden_init_gradient", "cell_mem_init_gradient"):
             argument[name] = self._field(name, places)
-        return [self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)]
+        return [pack, self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)]
 
 
 class StepGradientPlan(RecurrentGradientPlan):
@@ -224,5 +234,4 @@ def walk_shared_bytes(desc: RecurrentGradDesc, samples: int) -> int:
     """Dynamic shared memory of one block of `walk`: R in the storage type and two steps' gradients of its samples in float32."""
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
-    recurrence = sizes.gates * padded * sizes.hidden_size * storage_type(desc).itemsize
-    return 2 * samples * sizes.gates * padded * FLOAT.itemsize + recurrence
+    return 2 * samples * sizes.gates * padded * FLOAT.itemsize + recurrence_bytes(desc)

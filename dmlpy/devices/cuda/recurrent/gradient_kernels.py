@@ -31,7 +31,7 @@ SEQUENCE = struct(
 )
 WALK = struct(
     ("sequence", SEQUENCE),
-    ("recurrence", STRIDED),
+    ("recurrence", np.uint64),
     ("hidden_init_gradient", STRIDED),
     ("cell_mem_init_gradient", STRIDED),
 )

@@ -38,12 +38,11 @@ from dmlpy.devices.cuda.recurrent.common import (
 )
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
-from dmlpy.devices.cuda.recurrent.walk import WalkShape
+from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from dmlpy.tensors import packed_strides
 
 RESERVE = struct(("kept", np.uint64), ("hidden", np.uint64), ("memory", np.uint64))
 SEQUENCE = struct(
@@ -60,7 +59,7 @@ SEQUENCE = struct(
     ("step_mask", STRIDED),
     ("reserve", RESERVE),
 )
-WALK = struct(("sequence", SEQUENCE), ("recurrence", STRIDED))
+WALK = struct(("sequence", SEQUENCE), ("recurrence", np.uint64))
 STEP = struct(
     ("sequence", SEQUENCE),
     ("state_dropout", STRIDED),
@@ -354,16 +353,27 @@ class WalkPlan(RecurrentPlan):
         return walk_kernel(self._type, self._shape.samples, *self._types)
 
     def kernels(self) -> list[Kernel]:
-        return [*super().kernels(), self._kernel]
+        return [*super().kernels(), quads_kernel(self._type), self._kernel]
 
     def _describe_recurrence(self) -> list[str]:
         return [self._shape.describe(self._kernel)]
+
+    def _recurrence_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        return [("recurrence", (self._sizes.num_directions, recurrence_bytes(self._desc)), np.dtype(np.uint8))]
+
+    def _pack_recurrence(self, constants: Pointers, packed: Mapping[str, int]) -> list[Launch]:
+        """A thread has a row of each gate, and its sums run over the columns."""
+        sizes, name = self._sizes, "recurrence_tensor"
+        _, along_direction, along_row, along_column = self._tensors[name].element_strides
+        strides = (along_direction, 0, along_row, along_column)
+        counts = (sizes.num_directions, 1, sizes.gates * sizes.hidden_size, sizes.hidden_size)
+        return [pack_recurrence(self._library, self._desc, constants[name], strides, counts, packed["recurrence"])]
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places = self._places(tensors, temporary, persistent)
         argument = np.zeros(1, WALK)
         argument["sequence"] = self._sequence(tensors, places)
-        argument["recurrence"] = (places.packed["recurrence"], packed_strides(self._tensors["recurrence_tensor"].sizes))
+        argument["recurrence"] = places.packed["recurrence"]
         walk = self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)
         return in_order([*places.prologue, *self._input_product(tensors, places), walk])
 
@@ -555,5 +565,4 @@ def walk_shared_bytes(desc: RecurrentDesc, samples: int) -> int:
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
     states = 3 if desc.cell.resets_first else 2
-    recurrence = sizes.gates * sizes.hidden_size * padded * storage_type(desc).itemsize
-    return states * samples * padded * FLOAT.itemsize + recurrence
+    return states * samples * padded * FLOAT.itemsize + recurrence_bytes(desc)

@@ -1,16 +1,64 @@
-"""What the kernels named `walk` share, of a layer and of its gradient: all steps in one launch, with R in shared memory."""
+"""What the kernels named `walk` share, of a layer and of its gradient: all steps in one launch, with R in shared memory.
+
+R is packed before in the order that it has there, so that a block copies it in words of 16 bytes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dmlpy.devices.cuda.kernels import Kernel
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.recurrent.common import storage_type
 from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.plan import Launch
 from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+QUADS = struct(("source", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)), ("count", np.int64))
 
 MOST_WALK_THREADS = 384
 """`most_walk_threads` of raw_kernels/common/layer.cuh."""
+
+
+# R as a block has it in shared memory
+
+
+def quads_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """`quads` of elements of this type."""
+    scalar = scalar_type(data_type)
+    return Kernel("pack.cu", f"quads<{scalar}>", QUADS, f"QuadsParameters<{scalar}>")
+
+
+def recurrence_bytes(desc: RecurrentDesc) -> int:
+    """Of R of one direction, in quads and in whole words of 16 bytes."""
+    sizes = desc.geometry
+    padded = -(-sizes.hidden_size // 4) * 4
+    return -(-sizes.gates * sizes.hidden_size * padded * storage_type(desc).itemsize // 16) * 16
+
+
+def pack_recurrence(
+    library: KernelLibrary, desc: RecurrentDesc, pointer: int, strides: Sequence[int], sizes: Sequence[int], destination: int
+) -> Launch:
+    """R of all directions from an address in quads.
+
+    Args:
+        library: the device's kernels.
+        desc: a checked desc.
+        pointer: of the tensor.
+        strides: in elements, of the axes that `sizes` counts.
+        sizes: directions, gates, threads of a block, and what a thread's sums run over.
+        destination: where it goes, `recurrence_bytes` for each direction.
+    """
+    data_type = storage_type(desc)
+    argument = np.zeros(1, QUADS)
+    argument["source"], argument["destination"], argument["sizes"] = (pointer, tuple(strides)), destination, sizes
+    argument["count"] = recurrence_bytes(desc) // (4 * data_type.itemsize)
+    return library.launch_elements(quads_kernel(data_type), sizes[0] * int(argument["count"][0]), argument)
+
+
+# the shapes of a launch
 
 
 class WalkShape(NamedTuple):
