@@ -61,6 +61,20 @@ def compile_instance(source: str, entry: str, architecture: int) -> Compiled:
         nvrtc.nvrtcDestroyProgram(program)
 
 
+def compile_ptx(source: str, entry: str) -> tuple[str, str]:
+    """The PTX of one kernel instance of an expanded source, for the oldest architecture, and the instance's name in it."""
+    program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, None, None))
+    try:
+        _checked(nvrtc.nvrtcAddNameExpression(program, entry.encode()))
+        _checked(nvrtc.nvrtcCompileProgram(program, 2, [b"--gpu-architecture=compute_75", b"--std=c++17"]))
+        text = bytearray(_checked(nvrtc.nvrtcGetPTXSize(program)))
+        _checked(nvrtc.nvrtcGetPTX(program, text))
+        symbol: bytes = _checked(nvrtc.nvrtcGetLoweredName(program, entry.encode()))
+        return text.rstrip(b"\0").decode(), symbol.decode()
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
 def _checked(answer: tuple[Any, ...]) -> Any:
     """The value of an NVRTC call, which must have succeeded."""
     code, *values = answer

@@ -403,6 +403,7 @@ def test_walk_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any,
         (1 << 16, 1 << 15, 1, 1, "2147483648 = T \\* B rows"),
         (1, 1, 1 << 31, 1, "2147483648 = I columns"),
         (1, 1, 1, 1 << 29, "2147483648 = D \\* G \\* H columns"),
+        (1, 1, 1, 1 << 24, "16777216 = H and 16777216 = S entries: at most 16776960"),
     ],
 )
 def test_sizes_beyond_32_bits_are_refused(steps: int, batch: int, inputs: int, hidden: int, said: str) -> None:

@@ -15,16 +15,21 @@ struct Steps {
         return length_of(sequence_lengths, seq_length, sample);
     }
 
+    // No load waits for what another finds: a time of the sequence has its place in memory, taken or not.
+
     __device__ bool takes(int time, int sample) const {
-        return time < length(sample) && (step_mask.data == nullptr || step_mask.at(0, 0, time, sample) != 0);
+        bool const masked = step_mask.data != nullptr && step_mask.at(0, 0, time, sample) == 0;
+        return (time < length(sample)) & !masked;
     }
 
     /// Whether the output of a step is a state of the walk: not past the end, nor before the walk's first unmasked step.
     __device__ bool shows(int time, int sample, bool backward) const {
-        if (time >= length(sample)) {
-            return false;
+        bool shown = true;
+        if (unmasked != nullptr) {
+            int const first = unmasked[backward ? batch_size + sample : sample];
+            shown = backward ? time <= first : time >= first;
         }
-        return unmasked == nullptr || (backward ? time <= unmasked[batch_size + sample] : time >= unmasked[sample]);
+        return shown & (time < length(sample));
     }
 };
 
@@ -44,8 +49,11 @@ struct Sequence : Layer {
 
     /// The upstream gradient of a step's output.
     __device__ float upstream(int time, int direction, int sample, int entry) const {
-        bool const shown = output_sequence_gradient.data != nullptr && steps.shows(time, sample, backward[direction] != 0);
-        return shown ? machine::to_float(output_sequence_gradient.at(time, direction, sample, entry)) : 0.0f;
+        if (output_sequence_gradient.data == nullptr) {
+            return 0.0f;
+        }
+        float const value = machine::to_float(output_sequence_gradient.at(time, direction, sample, entry));
+        return steps.shows(time, sample, backward[direction] != 0) ? value : 0.0f;
     }
 
     __device__ UnitConstants constants(int direction, int unit) const {

@@ -27,10 +27,22 @@ struct Layer {
         return (direction * (seq_length + 1LL) + slot) * batch_size + sample;
     }
 
-    /// The number of elements of an array [D][B][width].
-    __device__ long long state_elements(int width) const {
-        return static_cast<long long>(num_directions) * batch_size * width;
+    /// The row of a sample in an array [D][B].
+    __device__ long long state_row(int direction, int sample) const {
+        return static_cast<long long>(direction) * batch_size + sample;
     }
+};
+
+/// What a thread owns of an array [D][B][size] where the grid says it: x is the sample, y the block of entries, z the direction.
+struct StateEntry {
+    int direction;
+    int sample;
+    int entry;  // maybe beyond the size
+
+    __device__ StateEntry()
+        : direction(static_cast<int>(blockIdx.z)),
+          sample(static_cast<int>(blockIdx.x)),
+          entry(static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x)) {}
 };
 
 /// The slot of the state after a step at `time`; that before it is the other one of `time` and `time + 1`.

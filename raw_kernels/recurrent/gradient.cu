@@ -259,116 +259,107 @@ struct StepParameters {
         if (step == 0) {
             return value_or_zero(sequence.output_single_gradient, 0, direction, sample, entry);
         }
-        long long const batch_size = sequence.batch_size;
-        float sum = hidden_gradient[(direction * batch_size + sample) * sequence.state_size + entry];
-        int const time_before = time(direction) + (sequence.backward[direction] != 0 ? -1 : 1);
-        if (sequence.steps.takes(time_before, sample)) {
-            for (int p = 0; p < num_products; ++p) {
-                float const product = products[((direction * num_products + p) * batch_size + sample) * sequence.state_size + entry];
-                sum += state_dropout.data == nullptr ? product : product * value_or_zero(state_dropout, direction, p, sample, entry);
-            }
+        float const beside = hidden_gradient[sequence.state_row(direction, sample) * sequence.state_size + entry];
+        float sum = beside;
+        for (int p = 0; p < num_products; ++p) {
+            long long const row = (direction * num_products + p) * sequence.batch_size + sample;
+            float const product = products[row * sequence.state_size + entry];
+            sum += state_dropout.data == nullptr ? product : product * value_or_zero(state_dropout, direction, p, sample, entry);
         }
-        return sum;
+        int const time_before = time(direction) + (sequence.backward[direction] != 0 ? -1 : 1);
+        return sequence.steps.takes(time_before, sample) ? sum : beside;
     }
 
     __device__ float carried_memory(int direction, int sample, int unit) const {
         if (step == 0) {
             return value_or_zero(sequence.output_cell_single_gradient, 0, direction, sample, unit);
         }
-        return memory_gradient[(static_cast<long long>(direction) * sequence.batch_size + sample) * sequence.hidden_size + unit];
+        return memory_gradient[sequence.state_row(direction, sample) * sequence.hidden_size + unit];
     }
-};
-
-/// What one thread owns: one entry of a state of one sample in one direction, of [D][B][width].
-struct Element {
-    int direction;
-    int sample;
-    int entry;
-
-    __device__ Element(long long index, int batch_size, int width)
-        : direction(static_cast<int>(index / width / batch_size)),
-          sample(static_cast<int>(index / width % batch_size)),
-          entry(static_cast<int>(index % width)) {}
 };
 
 /// With a projection: d_H[t] of all directions, zero for samples that do not take the step.
 ///
-/// Grid and block: one-dimensional, of any size; a thread owns elements of [D][B][S], which do not depend on each other.
+/// Grid: x is the sample, y the block of entries, z the direction. Block: of any size; a thread owns one of S entries.
 template <class T>
 __global__ void collect(StepParameters<T> parameters) {
     Sequence<T> const& sequence = parameters.sequence;
-    for (long long index = first_element(); index < sequence.state_elements(sequence.state_size); index += element_stride()) {
-        Element const at(index, sequence.batch_size, sequence.state_size);
-        int const time = parameters.time(at.direction);
-        float const d_hidden = parameters.carried_hidden(at.direction, at.sample, at.entry) +
-                               sequence.upstream(time, at.direction, at.sample, at.entry);
-        bool const takes = sequence.steps.takes(time, at.sample);
-        long long const row = sequence.step_row(time, at.sample, at.direction);
-        parameters.state_gradients[row * sequence.state_size + at.entry] = takes ? d_hidden : 0.0f;
-        parameters.hidden_gradient[index] = takes ? 0.0f : d_hidden;
+    StateEntry const at;
+    if (at.entry >= sequence.state_size) {
+        return;
     }
+    int const time = parameters.time(at.direction);
+    float const d_hidden = parameters.carried_hidden(at.direction, at.sample, at.entry) +
+                           sequence.upstream(time, at.direction, at.sample, at.entry);
+    bool const takes = sequence.steps.takes(time, at.sample);
+    long long const row = sequence.step_row(time, at.sample, at.direction);
+    parameters.state_gradients[row * sequence.state_size + at.entry] = takes ? d_hidden : 0.0f;
+    parameters.hidden_gradient[sequence.state_row(at.direction, at.sample) * sequence.state_size + at.entry] = takes ? 0.0f : d_hidden;
 }
 
-/// One element of `step`: see there.
+/// One element of `step`: see there. What a step needs is loaded, and computed, whether the sample takes it or not.
 template <class T, class Cell, class Activations>
-__device__ void step_element(StepParameters<T> const& parameters, long long index, Element const& at) {
+__device__ void step_element(StepParameters<T> const& parameters, StateEntry const& at) {
     using Gradient = CellGradient<Cell>;
     Sequence<T> const& sequence = parameters.sequence;
     int const time = parameters.time(at.direction);
-    bool const takes = sequence.steps.takes(time, at.sample);
+    long long const state = sequence.state_row(at.direction, at.sample) * sequence.hidden_size + at.entry;
     bool const projects = parameters.projected_gradient != nullptr;
-    float d_hidden = projects ? parameters.projected_gradient[index]
+    float d_hidden = projects ? parameters.projected_gradient[state]
                               : parameters.carried_hidden(at.direction, at.sample, at.entry) +
                                     sequence.upstream(time, at.direction, at.sample, at.entry);
     float d_memory = Cell::has_memory ? parameters.carried_memory(at.direction, at.sample, at.entry) : 0.0f;
+    float const d_hidden_after = d_hidden;
+    float const d_memory_after = d_memory;
     float d_sums[Gradient::rows] = {};
-    if (takes) {
-        Gradient::step(Activations(sequence.activations[at.direction]), sequence.constants(at.direction, at.entry),
-                       sequence.template kept_of<Gradient>(time, at.direction, at.sample, at.entry), d_hidden, d_memory, d_sums);
-    }
+    Gradient::step(Activations(sequence.activations[at.direction]), sequence.constants(at.direction, at.entry),
+                   sequence.template kept_of<Gradient>(time, at.direction, at.sample, at.entry), d_hidden, d_memory, d_sums);
+    bool const takes = sequence.steps.takes(time, at.sample);
     float* const stored = sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry);
     for (int q = 0; q < Gradient::rows; ++q) {
-        stored[q * static_cast<long long>(sequence.hidden_size)] = d_sums[q];
+        stored[q * static_cast<long long>(sequence.hidden_size)] = takes ? d_sums[q] : 0.0f;
     }
     if (!projects) {
-        parameters.hidden_gradient[index] = d_hidden;
+        parameters.hidden_gradient[state] = takes ? d_hidden : d_hidden_after;
     }
     if constexpr (Cell::has_memory) {
-        parameters.memory_gradient[index] = d_memory;
+        parameters.memory_gradient[state] = takes ? d_memory : d_memory_after;
     }
 }
 
 /// One step of all directions: the gradients of its sums, and what reaches the states before it beside the products.
 ///
-/// Grid and block: one-dimensional, of any size; a thread owns elements of [D][B][H], which do not depend on each other.
+/// Grid: x is the sample, y the block of hidden units, z the direction. Block: of any size; a thread owns a unit.
 template <class T, class Cell, class ForwardActivations, class BackwardActivations>
 __global__ void step(StepParameters<T> parameters) {
-    Sequence<T> const& sequence = parameters.sequence;
-    for (long long index = first_element(); index < sequence.state_elements(sequence.hidden_size); index += element_stride()) {
-        Element const at(index, sequence.batch_size, sequence.hidden_size);
-        if (is_same<ForwardActivations, BackwardActivations> || at.direction == 0) {
-            step_element<T, Cell, ForwardActivations>(parameters, index, at);
-        } else {
-            step_element<T, Cell, BackwardActivations>(parameters, index, at);
-        }
+    StateEntry const at;
+    if (at.entry >= parameters.sequence.hidden_size) {
+        return;
+    }
+    if (is_same<ForwardActivations, BackwardActivations> || at.direction == 0) {
+        step_element<T, Cell, ForwardActivations>(parameters, at);
+    } else {
+        step_element<T, Cell, BackwardActivations>(parameters, at);
     }
 }
 
 /// One element of `reset`: see there.
 template <class T, class Cell, class Activations>
-__device__ void reset_element(StepParameters<T> const& parameters, long long index, Element const& at) {
+__device__ void reset_element(StepParameters<T> const& parameters, StateEntry const& at) {
     using Gradient = CellGradient<Cell>;
     Sequence<T> const& sequence = parameters.sequence;
     int const time = parameters.time(at.direction);
+    long long const state = sequence.state_row(at.direction, at.sample) * sequence.hidden_size + at.entry;
+    float d_product = parameters.reset_product[state];
+    if (parameters.state_dropout.data != nullptr) {
+        d_product *= value_or_zero(parameters.state_dropout, at.direction, 2, at.sample, at.entry);
+    }
+    float d_hidden = parameters.hidden_gradient[state];
+    float const d_sum = Gradient::reset(Activations(sequence.activations[at.direction]),
+                                        sequence.template kept_of<Gradient>(time, at.direction, at.sample, at.entry), d_product, d_hidden);
     if (sequence.steps.takes(time, at.sample)) {
-        float d_product = parameters.reset_product[index];
-        if (parameters.state_dropout.data != nullptr) {
-            d_product *= value_or_zero(parameters.state_dropout, at.direction, 2, at.sample, at.entry);
-        }
-        sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry)[sequence.hidden_size] =
-            Gradient::reset(Activations(sequence.activations[at.direction]),
-                            sequence.template kept_of<Gradient>(time, at.direction, at.sample, at.entry), d_product,
-                            parameters.hidden_gradient[index]);
+        sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry)[sequence.hidden_size] = d_sum;
+        parameters.hidden_gradient[state] = d_hidden;
     }
 }
 
@@ -377,35 +368,30 @@ __device__ void reset_element(StepParameters<T> const& parameters, long long ind
 /// Grid and block as in `step`.
 template <class T, class Cell, class ForwardActivations, class BackwardActivations>
 __global__ void reset(StepParameters<T> parameters) {
-    Sequence<T> const& sequence = parameters.sequence;
-    for (long long index = first_element(); index < sequence.state_elements(sequence.hidden_size); index += element_stride()) {
-        Element const at(index, sequence.batch_size, sequence.hidden_size);
-        if (is_same<ForwardActivations, BackwardActivations> || at.direction == 0) {
-            reset_element<T, Cell, ForwardActivations>(parameters, index, at);
-        } else {
-            reset_element<T, Cell, BackwardActivations>(parameters, index, at);
-        }
+    StateEntry const at;
+    if (at.entry >= parameters.sequence.hidden_size) {
+        return;
+    }
+    if (is_same<ForwardActivations, BackwardActivations> || at.direction == 0) {
+        reset_element<T, Cell, ForwardActivations>(parameters, at);
+    } else {
+        reset_element<T, Cell, BackwardActivations>(parameters, at);
     }
 }
 
 /// After the last step: the gradients of the states before the first.
 ///
-/// Grid and block: one-dimensional, of any size; a thread owns elements of [D][B][S] and of [D][B][H].
+/// Grid and block as in `step`, but that a thread owns one of S entries and one of H units, as many of them as there are.
 template <class T>
 __global__ void finish(StepParameters<T> parameters) {
     Sequence<T> const& sequence = parameters.sequence;
-    if (parameters.hidden_init_gradient.data != nullptr) {
-        for (long long index = first_element(); index < sequence.state_elements(sequence.state_size); index += element_stride()) {
-            Element const at(index, sequence.batch_size, sequence.state_size);
-            store(parameters.hidden_init_gradient, 0, at.direction, at.sample, at.entry,
-                  parameters.carried_hidden(at.direction, at.sample, at.entry));
-        }
+    StateEntry const at;
+    if (parameters.hidden_init_gradient.data != nullptr && at.entry < sequence.state_size) {
+        store(parameters.hidden_init_gradient, 0, at.direction, at.sample, at.entry,
+              parameters.carried_hidden(at.direction, at.sample, at.entry));
     }
-    if (parameters.cell_mem_init_gradient.data != nullptr) {
-        for (long long index = first_element(); index < sequence.state_elements(sequence.hidden_size); index += element_stride()) {
-            Element const at(index, sequence.batch_size, sequence.hidden_size);
-            store(parameters.cell_mem_init_gradient, 0, at.direction, at.sample, at.entry,
-                  parameters.carried_memory(at.direction, at.sample, at.entry));
-        }
+    if (parameters.cell_mem_init_gradient.data != nullptr && at.entry < sequence.hidden_size) {
+        store(parameters.cell_mem_init_gradient, 0, at.direction, at.sample, at.entry,
+              parameters.carried_memory(at.direction, at.sample, at.entry));
     }
 }

@@ -225,11 +225,10 @@ struct StepParameters {
 };
 
 /// Where one entry of a state lies, and what its sample does in this step.
+///
+/// What a thread needs of a step is loaded whether its sample takes the step or not, so that no load waits for another but by its address.
 template <class Pass>
-struct StepEntry {
-    int direction;
-    int sample;
-    int entry;
+struct StepEntry : StateEntry {
     long long state;  // index into [D][B][size]
     int length;
     int time;         // of the step, or past the end the step itself: over all steps every t that the output has to be zero at
@@ -238,17 +237,16 @@ struct StepEntry {
     bool takes;       // and not masked
 
     template <class T>
-    __device__ StepEntry(StepParameters<T> const& parameters, int size, long long index) : state(index) {
+    __device__ StepEntry(StepParameters<T> const& parameters, int size) {
         Sequence<T> const& sequence = parameters.sequence;
         int const step = static_cast<int>(parameters.step);
-        entry = static_cast<int>(index % size);
-        sample = static_cast<int>(index / size % sequence.batch_size);
-        direction = static_cast<int>(index / size / sequence.batch_size);
+        state = sequence.state_row(direction, sample) * size + entry;
         length = sequence.length(sample);
         backward = sequence.backward[direction] != 0;
         runs = step < length;
         time = backward && runs ? length - 1 - step : step;
-        takes = runs && !sequence.template skips<Pass>(time, sample);
+        bool const skips = sequence.template skips<Pass>(time, sample);
+        takes = runs & !skips;
     }
 
     /// Whether the state after this step is the final one.
@@ -282,17 +280,25 @@ __device__ float hidden_before(StepParameters<T> const& parameters, StepEntry<Pa
                                 : parameters.hidden[at.state];
 }
 
+/// The walk's last output before the step; 0 before any, and without a step mask.
+template <class T, class Pass>
+__device__ float shown_before(StepParameters<T> const& parameters, StepEntry<Pass> const& at) {
+    if constexpr (is_same<Pass, Training>) {
+        return parameters.shown != nullptr && parameters.step != 0 ? parameters.shown[at.state] : 0.0f;
+    } else {
+        return 0.0f;
+    }
+}
+
 /// Everything that becomes of H[t]; a sample that takes no step passes H[t-1].
 template <class T, class Pass>
-__device__ void put_hidden(StepParameters<T> const& parameters, StepEntry<Pass> const& at, float hidden) {
+__device__ void put_hidden(StepParameters<T> const& parameters, StepEntry<Pass> const& at, float hidden, float shown) {
     constexpr bool training = is_same<Pass, Training>;
     Sequence<T> const& sequence = parameters.sequence;
     float output = at.runs ? hidden : 0.0f;
     if constexpr (training) {
         if (parameters.shown != nullptr && at.runs) {
-            if (!at.takes) {
-                output = parameters.step == 0 ? 0.0f : parameters.shown[at.state];
-            }
+            output = at.takes ? hidden : shown;
             parameters.shown[at.state] = output;
         }
         at.keep(parameters, sequence.reserve.hidden, parameters.state_size, sequence.hidden_init, hidden);
@@ -320,23 +326,27 @@ template <class T, class Pass, class Cell>
 struct StepElement : StepEntry<Pass> {
     float input[Cell::gates];
     float product[Cell::gates];
+    Pass pass;  // keeps nothing of a step that is not taken
 
-    __device__ StepElement(StepParameters<T> const& parameters, long long index)
-        : StepEntry<Pass>(parameters, parameters.sequence.hidden_size, index), input{}, product{} {
+    __device__ explicit StepElement(StepParameters<T> const& parameters)
+        : StepEntry<Pass>(parameters, parameters.sequence.hidden_size),
+          product{},
+          pass(parameters.sequence.template pass<Pass, Cell>(this->time, this->sample, this->direction, this->entry)) {
         Sequence<T> const& sequence = parameters.sequence;
         int const hidden_size = sequence.hidden_size;
-        if (this->takes) {
-            float const* const row =
-                sequence.template input_gates<Cell::gates>(this->time, this->sample, this->direction, this->entry);
+        float const* const row = sequence.template input_gates<Cell::gates>(this->time, this->sample, this->direction, this->entry);
+        for (int g = 0; g < Cell::gates; ++g) {
+            input[g] = row[g * hidden_size];
+        }
+        if (parameters.product != nullptr) {
+            float const* const products =
+                parameters.product + sequence.state_row(this->direction, this->sample) * Cell::gates * hidden_size + this->entry;
             for (int g = 0; g < Cell::gates; ++g) {
-                input[g] = row[g * hidden_size];
+                product[g] = products[g * hidden_size];
             }
-            if (parameters.product != nullptr) {
-                long long const row_of_sample = static_cast<long long>(this->direction) * sequence.batch_size + this->sample;
-                for (int g = 0; g < Cell::gates; ++g) {
-                    product[g] = parameters.product[(row_of_sample * Cell::gates + g) * hidden_size + this->entry];
-                }
-            }
+        }
+        if constexpr (is_same<Pass, Training>) {
+            pass.kept = this->takes ? pass.kept : nullptr;
         }
     }
 };
@@ -345,20 +355,16 @@ struct StepElement : StepEntry<Pass> {
 template <class T, class Pass, class Cell, class Activations>
 __device__ void reset_element(StepParameters<T> const& parameters, StepElement<T, Pass, Cell> const& at) {
     Sequence<T> const& sequence = parameters.sequence;
-    if (is_same<Pass, Training> && !at.takes) {
-        return;
-    }
     Activations const activations(sequence.activations[at.direction]);
     Unit<Cell> const constants(sequence.bias, sequence.peephole, sequence.clip_threshold, at.direction, at.entry,
                                sequence.hidden_size);
-    Pass const pass = sequence.template pass<Pass, Cell>(at.time, at.sample, at.direction, at.entry);
-    float operand = Cell::reset(activations, constants, at.input, at.product, pass) * hidden_before(parameters, at);
+    float operand = Cell::reset(activations, constants, at.input, at.product, at.pass) * hidden_before(parameters, at);
     if constexpr (is_same<Pass, Training>) {
         if (parameters.state_dropout.data != nullptr) {
             operand *= machine::to_float(parameters.state_dropout.at(at.direction, Cell::gates - 1, at.sample, at.entry));
         }
     }
-    parameters.late_operand[at.state] = machine::from_float<T>(operand);
+    parameters.late_operand[at.state] = machine::from_float<T>(at.takes ? operand : 0.0f);
 }
 
 /// One element of `step`: see there.
@@ -368,18 +374,19 @@ __device__ void step_element(StepParameters<T> const& parameters, StepElement<T,
     Sequence<T> const& sequence = parameters.sequence;
     bool const projects = training && Cell::has_memory && parameters.projected != nullptr;
     float hidden = projects ? 0.0f : hidden_before(parameters, at);
+    float const shown = projects ? 0.0f : shown_before(parameters, at);
     float memory = 0.0f;
     if constexpr (Cell::has_memory) {
         memory = parameters.step == 0 ? value_or_zero(sequence.cell_mem_init, 0, at.direction, at.sample, at.entry)
                                       : parameters.memory[at.state];
     }
-    if (at.takes) {
-        Activations const activations(sequence.activations[at.direction]);
-        Unit<Cell> const constants(sequence.bias, sequence.peephole, sequence.clip_threshold, at.direction, at.entry,
-                                   sequence.hidden_size);
-        Pass const pass = sequence.template pass<Pass, Cell>(at.time, at.sample, at.direction, at.entry);
-        hidden = Cell::next(activations, constants, at.input, at.product, hidden, memory, pass);
-    }
+    Activations const activations(sequence.activations[at.direction]);
+    Unit<Cell> const constants(sequence.bias, sequence.peephole, sequence.clip_threshold, at.direction, at.entry,
+                               sequence.hidden_size);
+    float next_memory = memory;
+    float const next_hidden = Cell::next(activations, constants, at.input, at.product, hidden, next_memory, at.pass);
+    hidden = at.takes ? next_hidden : hidden;
+    memory = at.takes ? next_memory : memory;
     if constexpr (Cell::has_memory) {
         if (at.runs || parameters.step == 0) {
             parameters.memory[at.state] = memory;
@@ -394,23 +401,23 @@ __device__ void step_element(StepParameters<T> const& parameters, StepElement<T,
     if (projects) {
         parameters.late_operand[at.state] = machine::from_float<T>(hidden);
     } else {
-        put_hidden(parameters, at, hidden);
+        put_hidden(parameters, at, hidden, shown);
     }
 }
 
-/// late_operand = r . H[t-1], for all directions.
+/// late_operand = r . H[t-1], for all directions; 0 for samples that do not take the step.
 ///
-/// Grid and block: one-dimensional, of any size; a thread owns elements of [D][B][H], which do not depend on each other.
+/// Grid: x is the sample, y the block of hidden units, z the direction. Block: of any size; a thread owns a unit.
 template <class T, class Pass, class Cell, class ForwardActivations, class BackwardActivations>
 __global__ void reset(StepParameters<T> parameters) {
-    long long const count = parameters.sequence.state_elements(parameters.sequence.hidden_size);
-    for (long long index = first_element(); index < count; index += element_stride()) {
-        StepElement<T, Pass, Cell> const element(parameters, index);
-        if (is_same<ForwardActivations, BackwardActivations> || element.direction == 0) {
-            reset_element<T, Pass, Cell, ForwardActivations>(parameters, element);
-        } else {
-            reset_element<T, Pass, Cell, BackwardActivations>(parameters, element);
-        }
+    if (StateEntry().entry >= parameters.sequence.hidden_size) {
+        return;
+    }
+    StepElement<T, Pass, Cell> const element(parameters);
+    if (is_same<ForwardActivations, BackwardActivations> || element.direction == 0) {
+        reset_element<T, Pass, Cell, ForwardActivations>(parameters, element);
+    } else {
+        reset_element<T, Pass, Cell, BackwardActivations>(parameters, element);
     }
 }
 
@@ -420,25 +427,28 @@ __global__ void reset(StepParameters<T> parameters) {
 /// Grid and block as in `reset`. A sample past its end keeps its state.
 template <class T, class Pass, class Cell, class ForwardActivations, class BackwardActivations>
 __global__ void step(StepParameters<T> parameters) {
-    long long const count = parameters.sequence.state_elements(parameters.sequence.hidden_size);
-    for (long long index = first_element(); index < count; index += element_stride()) {
-        StepElement<T, Pass, Cell> const element(parameters, index);
-        if (is_same<ForwardActivations, BackwardActivations> || element.direction == 0) {
-            step_element<T, Pass, Cell, ForwardActivations>(parameters, element);
-        } else {
-            step_element<T, Pass, Cell, BackwardActivations>(parameters, element);
-        }
+    if (StateEntry().entry >= parameters.sequence.hidden_size) {
+        return;
+    }
+    StepElement<T, Pass, Cell> const element(parameters);
+    if (is_same<ForwardActivations, BackwardActivations> || element.direction == 0) {
+        step_element<T, Pass, Cell, ForwardActivations>(parameters, element);
+    } else {
+        step_element<T, Pass, Cell, BackwardActivations>(parameters, element);
     }
 }
 
 /// The rest of a step with a projection: H[t] into the outputs, and for the next step.
 ///
-/// Grid and block as in `reset`, but that a thread owns elements of [D][B][S].
+/// Grid and block as in `reset`, but that a thread owns one of S entries.
 template <class T>
 __global__ void project(StepParameters<T> parameters) {
-    long long const count = parameters.sequence.state_elements(parameters.state_size);
-    for (long long index = first_element(); index < count; index += element_stride()) {
-        StepEntry<Training> const at(parameters, parameters.state_size, index);
-        put_hidden(parameters, at, at.takes ? parameters.projected[index] : hidden_before(parameters, at));
+    if (StateEntry().entry >= parameters.state_size) {
+        return;
     }
+    StepEntry<Training> const at(parameters, parameters.state_size);
+    float const projected = parameters.projected[at.state];
+    float const before = hidden_before(parameters, at);
+    float const shown = shown_before(parameters, at);
+    put_hidden(parameters, at, at.takes ? projected : before, shown);
 }

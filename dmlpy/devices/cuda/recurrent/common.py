@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
-from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
+from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.model import Work
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch
@@ -51,6 +51,9 @@ class NotResidentError(DeviceError):
 
 MOST_ROWS = 2**31 - 1
 """Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
+
+MOST_ENTRIES = (2**16 - 1) * ELEMENT_THREADS
+"""Of a state of one sample: blocks of them are the second axis of a grid, samples the first, which counts `MOST_ROWS`."""
 
 
 # kernels
@@ -140,6 +143,14 @@ def backward_walks(desc: RecurrentDesc) -> tuple[bool, bool]:
     return desc.direction is RecurrentDirection.BACKWARD, True
 
 
+def launch_states(library: KernelLibrary, kernel: Kernel, sizes: tuple[int, int, int], argument: Struct) -> Launch:
+    """A launch with a thread for each entry of an array [D][B][size]: `StateEntry` of raw_kernels/common/layer.cuh."""
+    directions, batch, size = sizes
+    blocks = -(-size // ELEMENT_THREADS)
+    threads = -(-size // (32 * blocks)) * 32
+    return library.launch(kernel, (batch, blocks, directions), threads, argument)
+
+
 def check_rows(desc: RecurrentDesc, gate_rows: int) -> None:
     """Raises DeviceError for sizes beyond what the device's matrix products and kernels count; `gate_rows` of each hidden unit."""
     sizes = desc.geometry
@@ -152,6 +163,8 @@ def check_rows(desc: RecurrentDesc, gate_rows: int) -> None:
     widest = max(columns, key=lambda name: columns[name])
     if max(rows, columns[widest]) > MOST_ROWS:
         raise DeviceError(f"a matrix of {rows} = T * B rows and {columns[widest]} = {widest} columns: at most {MOST_ROWS} of each")
+    if max(sizes.hidden_size, sizes.state_size) > MOST_ENTRIES:
+        raise DeviceError(f"states of {sizes.hidden_size} = H and {sizes.state_size} = S entries: at most {MOST_ENTRIES}")
 
 
 # memory and order

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
-from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm
+from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm, launch_states
 from dmlpy.devices.cuda.recurrent.gradient_kernels import STEP, WALK, gradient_kernel, walk_kernel
 from dmlpy.devices.cuda.recurrent.gradient_results import Places, RecurrentGradientPlan, Table
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
@@ -137,13 +137,13 @@ class StepGradientPlan(RecurrentGradientPlan):
         argument["num_products"] = self._num_products
 
         def launch_of(name: str, size: int, *types: str) -> Launch:
-            count = sizes.num_directions * sizes.batch_size * size
-            return library.launch_elements(gradient_kernel(name, self._type, *types), count, argument)
+            entries = (sizes.num_directions, sizes.batch_size, size)
+            return launch_states(library, gradient_kernel(name, self._type, *types), entries, argument)
 
         step = launch_of("step", sizes.hidden_size, *self._types)
         reset = launch_of("reset", sizes.hidden_size, *self._types) if cell.resets_first else None
         collect = launch_of("collect", sizes.state_size) if cell.projection else None
-        finish = launch_of("finish", sizes.hidden_size) if self._finishes else None
+        finish = launch_of("finish", max(sizes.hidden_size, sizes.state_size)) if self._finishes else None
         last_needed = sizes.seq_length if "hidden_init_gradient_tensor" in self._tensors else sizes.seq_length - 1
         products = [
             (

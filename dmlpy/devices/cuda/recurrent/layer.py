@@ -28,6 +28,7 @@ from dmlpy.devices.cuda.recurrent.common import (
     fill_layer,
     gemm,
     heeded_flags,
+    launch_states,
     pack_bias_kernel,
     row_stride,
     scale,
@@ -463,11 +464,11 @@ class StepPlan(RecurrentPlan):
 
         products = self._state_products(places)
         late_products = self._late_products(places)
-        units = sizes.num_directions * sizes.batch_size * sizes.hidden_size
-        entries = sizes.num_directions * sizes.batch_size * sizes.state_size
-        step = library.launch_elements(self._step_kernel, units, argument)
-        reset = library.launch_elements(self._reset_kernel, units, argument) if self._cell.resets_first else None
-        project = library.launch_elements(project_kernel(self._type), entries, argument) if self._cell.projection else None
+        units = (sizes.num_directions, sizes.batch_size, sizes.hidden_size)
+        entries = (sizes.num_directions, sizes.batch_size, sizes.state_size)
+        step = launch_states(library, self._step_kernel, units, argument)
+        reset = launch_states(library, self._reset_kernel, units, argument) if self._cell.resets_first else None
+        project = launch_states(library, project_kernel(self._type), entries, argument) if self._cell.projection else None
         keeps = "reserve_tensor" in self._tensors
 
         def launch(stream: int) -> None:
