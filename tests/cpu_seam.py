@@ -60,6 +60,11 @@ def rounded_to_tf32(values: Array) -> Array:
     return np.where(np.isfinite(values), rounded, values)
 
 
+def truncated_to_tf32(values: Array) -> Array:
+    """float32 values without what is beyond 10 bits of mantissa."""
+    return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 @dataclass
 class CpuFunction:
     """A kernel that can be launched: in this process, or as a program under sanitizers."""
@@ -97,6 +102,7 @@ class CpuSeam:
         seed: shuffles the order in which CUDA threads run.
         patience_s: how long a block may wait for another before the launch counts as hung.
         delay_us: bounds the random pause of a block before it releases something to others.
+        truncates: whether TF32 products cut their factors' mantissas off, as tensor cores do with what is not rounded before.
         fault: `("__syncthreads();", 2)` deletes the third such text from each source that has one, to see that the loss is noticed; a
             third member takes its place.
     """
@@ -113,6 +119,7 @@ class CpuSeam:
         seed: int = 0,
         patience_s: float = PATIENCE_S,
         delay_us: int = 0,
+        truncates: bool = False,
         fault: tuple[str, int] | tuple[str, int, str] | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
@@ -125,6 +132,7 @@ class CpuSeam:
         self._seed = seed
         self._patience_s = patience_s
         self._delay_us = delay_us
+        self._to_tf32 = truncated_to_tf32 if truncates else rounded_to_tf32
         self._fault = fault
         self._lock = threading.Lock()
         self._memory = AddressMap()
@@ -302,7 +310,7 @@ class CpuSeam:
             left, right, result = (self._matrix(matrix) for matrix in (a, b, c))
             left, right = left.astype(np.float32), right.astype(np.float32)
             if tf32:
-                left, right = rounded_to_tf32(left), rounded_to_tf32(right)
+                left, right = self._to_tf32(left), self._to_tf32(right)
             with np.errstate(all="ignore"):  # a GPU does not warn
                 product = left @ right.T
                 result[...] = result + product if accumulate else product

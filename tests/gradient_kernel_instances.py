@@ -11,7 +11,14 @@ import numpy as np
 from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.gradient import SLICES
-from dmlpy.devices.cuda.recurrent.gradient_kernels import FIND_UNMASKED, gradient_kernel, operand_kernel, walk_kernel
+from dmlpy.devices.cuda.recurrent.gradient_kernels import (
+    FIND_UNMASKED,
+    find_largest_kernel,
+    gradient_kernel,
+    narrow_kernel,
+    operand_kernel,
+    walk_kernel,
+)
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
 FLOAT: np.dtype[Any] = np.dtype(np.float32)
@@ -40,6 +47,9 @@ def gradient_instances() -> Iterator[Kernel]:
         three = activations(functors[number - 1], functor, functors[number - 2])
         yield walk_kernel(*next(turns), LSTMS[number % 8], three, three)
     yield FIND_UNMASKED
+    for width in (1, 4):
+        yield find_largest_kernel(width)
+        yield narrow_kernel(width)
     yield operand_kernel(FLOAT, HALF)
     for data_type in (FLOAT, HALF):
         yield operand_kernel(data_type, data_type)

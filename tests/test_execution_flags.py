@@ -1,4 +1,4 @@
-"""Execution flags: their spellings, where they reach, and TF32, which nothing but the flag that allows it brings about."""
+"""Execution flags: their spellings, where they reach, and TF32, which for FLOAT32 nothing but the flag that allows it brings about."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import dmlpy as dml
 from dmlpy.compiler import Flags
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.families import FAMILIES
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.devices.numpy.recurrent.layer import reference
 from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _Run
-from tests.cpu_seam import T4, CpuSeam, NullSeam, rounded_to_tf32
-from tests.dispatch_cases import CASES, relu
+from tests.cpu_seam import H100, T4, CpuSeam, NullSeam, rounded_to_tf32, truncated_to_tf32
+from tests.dispatch_cases import CASES, Case, relu
 from tests.models import put, rnn_model, write
 from tests.test_operator import inputs, on, rnn, tensor
 from tests.tolerance import assert_close, tolerance
@@ -114,28 +114,49 @@ class ProductsSeam(NullSeam):
         super().__init__(*options)
         self.products: list[tuple[str, bool]] = []
 
-    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, stream: int, accumulate: bool = False, tf32: bool = False) -> None:
+    def gemm(
+        self,
+        device: int,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        stream: int,
+        accumulate: bool = False,
+        tf32: bool = False,
+        workspace: int = 0,
+    ) -> None:
         self.products.append((a.data_type.name, tf32))
 
 
-@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+def products(case: Case, limits: Limits, data_type: str, flags: dml.ExecutionFlags = NONE) -> tuple[list[tuple[str, bool]], str]:
+    """Those of a dispatch, and the plan."""
+    seam = ProductsSeam(limits)
+    dispatch = case.bound(seam, data_type, flags)
+    dispatch()
+    return seam.products, dispatch.operator.plan
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_products_are_of_tf32_where_the_flag_allows_it(name: str, data_type: str) -> None:
-    case = CASES[name]
+def test_products_are_of_tf32_where_the_flag_allows_it(name: str) -> None:
+    without, _ = products(CASES[name], H100, "FLOAT32")
+    allowed, plan = products(CASES[name], H100, "FLOAT32", ALLOW)
+    has_effect = bool(without)
+    assert without == [("float32", False)] * len(without)
+    assert allowed == [("float32", True)] * len(without)
+    assert plan.endswith(f"\nflags: {ALLOW}" if has_effect else f"\nflags: {ALLOW} (no effect here)")
+    assert ("matrix products of TF32" in plan) == has_effect
 
-    def products(flags: dml.ExecutionFlags) -> tuple[list[tuple[str, bool]], str]:
-        seam = ProductsSeam()
-        dispatch = case.bound(seam, data_type, flags)
-        dispatch()
-        return seam.products, dispatch.operator.plan
 
-    without, _ = products(NONE)
-    allowed, allowed_plan = products(ALLOW)
-    assert not any(tf32 for _, tf32 in without)
-    has_effect = ("float32", False) in without
-    assert allowed == [(kind, kind == "float32") for kind, _ in without]
-    assert allowed_plan.endswith(f"\nflags: {ALLOW}" if has_effect else f"\nflags: {ALLOW} (no effect here)")
-    assert ("matrix products of TF32" in allowed_plan) == has_effect
+@pytest.mark.parametrize("limits", [T4, H100], ids=lambda limits: limits.name)
+@pytest.mark.parametrize("name", CASES)
+def test_products_of_float16_need_no_flag(name: str, limits: Limits) -> None:
+    """Their factors are halves, also those of gradients of all steps; but gradients within steps are float32, in TF32 where there is."""
+    found, plan = products(CASES[name], limits, "FLOAT16")
+    assert products(CASES[name], limits, "FLOAT16", ALLOW) == (found, f"{plan}\nflags: {ALLOW} (no effect here)")
+    multiplies_gradients = name == "gradient of a GRU step" or name.startswith("step, gradient")
+    assert set(found) <= {("float16", False), ("float32", limits is H100)}
+    assert any(kind == "float32" for kind, _ in found) == multiplies_gradients
+    assert ("in TF32" in plan) == (multiplies_gradients and limits is H100)
 
 
 def test_the_other_flags_have_no_effect() -> None:
@@ -183,3 +204,5 @@ def test_rounding_to_tf32() -> None:
     )
     expected = [1.0, 1 + 2.0**-10, 1 + 2.0**-10, -1 - 2.0**-10, 1.0, np.inf, -np.inf, np.nan, 0.0, 65504.0]
     np.testing.assert_array_equal(rounded_to_tf32(values), np.array(expected, np.float32))
+    expected = [1.0, 1 + 2.0**-10, 1.0, -1.0, 1.0, np.inf, -np.inf, np.nan, 0.0, 65504.0]
+    np.testing.assert_array_equal(truncated_to_tf32(values), np.array(expected, np.float32))

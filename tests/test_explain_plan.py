@@ -127,6 +127,18 @@ def test_gradients(family: str) -> None:
     assert found.floor_us == pytest.approx(10 * step_us + products_us)
 
 
+def test_gradients_of_halves() -> None:
+    """Gate gradients are float32, and so is what the reserve holds; products read halves of both, scaled ones of the gradients."""
+    found = {dtype: report(gradient_desc("LSTM", dtype, 4, 8, 10), "walk") for dtype in ("FLOAT32", "FLOAT16")}
+    gradients, states = 10 * 4 * 4 * 8, 11 * 4 * 8
+    assert found["FLOAT16"].bytes_moved["FLOAT16 factors"] == (4 + 4 + 2) * gradients + (4 + 2) * states
+    assert "FLOAT16 factors" not in found["FLOAT32"].bytes_moved
+    # written once, read for three products and the bias
+    assert found["FLOAT16"].bytes_moved["gate gradients"] == (4 + 3 * 2 + 4) * gradients
+    products_us = (2 * ((40 * 3 + 32 * (40 + 3)) + (32 * 3 + 40 * (32 + 3)) + (32 * 8 + 40 * (32 + 8))) + 2 * (120 + 96 + 256)) / MEMORY
+    assert found["FLOAT16"].floor_us == pytest.approx(10 * found["FLOAT16"].floor_step_us + products_us)
+
+
 @pytest.mark.parametrize("device", ["numpy", "cuda"])
 def test_a_network_is_the_sum_of_its_layers(device: str) -> None:
     desc = network(np.random.default_rng(0), "gru", layers=3, walks=2, steps=5, batch=3, inputs=4, units=6).desc

@@ -31,6 +31,7 @@
 #include "common/cell_gradients.cuh"
 #include "common/layer.cuh"
 #include "common/gradient_sequence.cuh"
+#include "common/factors.cuh"
 #include "common/words.cuh"
 
 /// steps.unmasked, for a mask; T and -1 for a sample that takes no step.
@@ -293,7 +294,7 @@ __global__ void collect(StepParameters<T> parameters) {
                            sequence.upstream(time, at.direction, at.sample, at.entry);
     bool const takes = sequence.steps.takes(time, at.sample);
     long long const row = sequence.step_row(time, at.sample, at.direction);
-    parameters.state_gradients[row * sequence.state_size + at.entry] = takes ? d_hidden : 0.0f;
+    parameters.state_gradients[row * sequence.state_size + at.entry] = takes ? as_factor<T>(d_hidden) : 0.0f;
     parameters.hidden_gradient[sequence.state_row(at.direction, at.sample) * sequence.state_size + at.entry] = takes ? 0.0f : d_hidden;
 }
 
@@ -317,7 +318,7 @@ __device__ void step_element(StepParameters<T> const& parameters, StateEntry con
     bool const takes = sequence.steps.takes(time, at.sample);
     float* const stored = sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry);
     for (int q = 0; q < Gradient::rows; ++q) {
-        stored[q * static_cast<long long>(sequence.hidden_size)] = takes ? d_sums[q] : 0.0f;
+        stored[q * static_cast<long long>(sequence.hidden_size)] = takes ? as_factor<T>(d_sums[q]) : 0.0f;
     }
     if (!projects) {
         parameters.hidden_gradient[state] = takes ? d_hidden : d_hidden_after;
@@ -358,7 +359,7 @@ __device__ void reset_element(StepParameters<T> const& parameters, StateEntry co
     float const d_sum = Gradient::reset(Activations(sequence.activations[at.direction]),
                                         sequence.template kept_of<Gradient>(time, at.direction, at.sample, at.entry), d_product, d_hidden);
     if (sequence.steps.takes(time, at.sample)) {
-        sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry)[sequence.hidden_size] = d_sum;
+        sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry)[sequence.hidden_size] = as_factor<T>(d_sum);
         parameters.hidden_gradient[state] = d_hidden;
     }
 }

@@ -5,11 +5,16 @@
 // are one matrix product each over all steps and samples, with these kernels around it: `operand` and `rebuild` make right operands,
 // `sum_products` and `unpack` results. The gradients of biases and peepholes are sums, of `sum_rows` and `sum_chunks`.
 //
+// The factors of the products have the element type of the caller's tensors. For halves the gradients of sums, which may be of any size,
+// are multiplied by a power of two that brings the largest near the end of a half's range: `find_largest` and `narrow`. They keep a half's
+// accuracy down to 2^-28 of the largest, and vanish below 2^-39. `unpack` divides the results by it.
+//
 // Letters as there: T steps, B samples, D directions, G gates, H hidden units, I inputs, Q rows of sums for each unit and step. The
 // element type of the caller's tensors is the template argument T; all else is float.
 //
 // Outputs overlap nothing else. Of each tensor only the elements that its sizes and strides name are touched.
 #include "common/machine.cuh"
+#include "common/types.cuh"
 #include "common/elements.cuh"
 #include "common/strided.cuh"
 #include "common/activations.cuh"
@@ -18,6 +23,102 @@
 #include "common/layer.cuh"
 #include "common/gradient_sequence.cuh"
 
+// ------------------------------------------------------------------------------------------------------ scaled halves
+
+/// Threads of a block of `find_largest` and `narrow`, and of `unpack` where it undoes a scale; blocks of `find_largest` at most.
+inline constexpr int scale_threads = 256;
+
+struct LargestParameters {
+    float const* values;  // [count]
+    float* parts;         // [blocks]
+    long long count;
+};
+
+/// The largest of all values of a block of `scale_threads`, for each thread.
+__device__ inline float largest_of_block(float value) {
+    __shared__ float of_warps[scale_threads / 32];
+    for (int mask = 16; mask > 0; mask /= 2) {
+        value = fmaxf(value, machine::shuffle_xor(value, mask));
+    }
+    if (threadIdx.x % 32 == 0) {
+        of_warps[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    value = 0.0f;
+    for (int warp = 0; warp < scale_threads / 32; ++warp) {
+        value = fmaxf(value, of_warps[warp]);
+    }
+    return value;
+}
+
+/// parts = the largest magnitude in each block's share of the values, what is not finite left out.
+///
+/// Grid: one-dimensional, of at most `scale_threads` blocks. Block: `scale_threads`; a thread owns packs of `width` values, which lie at
+/// multiples of their size.
+template <int width>
+__global__ void __launch_bounds__(scale_threads) find_largest(LargestParameters parameters) {
+    float const infinity = machine::float_of_bits(0x7F800000u);
+    float largest = 0.0f;
+#pragma unroll 8
+    for (long long index = first_element(); index < parameters.count / width; index += element_stride()) {
+        Pack<float, width> const values = reinterpret_cast<Pack<float, width> const*>(parameters.values)[index];
+        for (int e = 0; e < width; ++e) {
+            float const magnitude = fabsf(values.values[e]);
+            largest = magnitude > largest && magnitude < infinity ? magnitude : largest;
+        }
+    }
+    largest = largest_of_block(largest);
+    if (threadIdx.x == 0) {
+        parameters.parts[blockIdx.x] = largest;
+    }
+}
+
+/// A power of two that brings values near the end of a half's range, and what undoes it.
+struct Scale {
+    float factor = 1.0f;
+    float inverse = 1.0f;
+
+    /// For what `find_largest` found, by all threads of a block; 1 where nothing was looked for.
+    __device__ Scale(float const* parts,  // [num_parts] or null
+                     int num_parts) {
+        if (parts != nullptr) {
+            int const thread = threadIdx.x;
+            float const largest = largest_of_block(thread < num_parts ? parts[thread] : 0.0f);
+            // The largest becomes at least 2^14 and less than 2^15. Exponents are biased by 127.
+            int const exponent = 127 + 14 + 127 - static_cast<int>(machine::to_bits(largest) >> 23);
+            int const bounded = min(exponent, 253);  // zeros, and values that no result in halves can show
+            factor = machine::float_of_bits(static_cast<unsigned>(bounded) << 23);
+            inverse = machine::float_of_bits(static_cast<unsigned>(254 - bounded) << 23);
+        }
+    }
+};
+
+struct NarrowParameters {
+    float const* source;         // [count]
+    machine::half* destination;  // [count]
+    float const* parts;          // of `find_largest`; null: the values stay as they are
+    long long count;
+    int num_parts;
+};
+
+/// destination = source times its scale, rounded once.
+///
+/// Grid: one-dimensional, of any size. Block: `scale_threads`; a thread owns packs of `width` values, which lie at multiples of their
+/// size.
+template <int width>
+__global__ void __launch_bounds__(scale_threads) narrow(NarrowParameters parameters) {
+    Scale const scale(parameters.parts, parameters.num_parts);
+#pragma unroll 4
+    for (long long index = first_element(); index < parameters.count / width; index += element_stride()) {
+        Pack<float, width> const values = reinterpret_cast<Pack<float, width> const*>(parameters.source)[index];
+        Pack<machine::half, width> narrowed;
+        for (int e = 0; e < width; ++e) {
+            narrowed.values[e] = machine::from_float<machine::half>(values.values[e] * scale.factor);
+        }
+        reinterpret_cast<Pack<machine::half, width>*>(parameters.destination)[index] = narrowed;
+    }
+}
+
 // ------------------------------------------------------------------------------------------------ operands and results
 
 template <class Source, class T>
@@ -25,7 +126,7 @@ struct OperandParameters {
     Strided<Source const> source;    // (0, t, b, column)
     Strided<T const> multiplier;     // (0, 0, b, column); absent: 1
     Steps steps;
-    float* destination;              // [T][B][columns]
+    T* destination;                  // [T][B][columns]
     long long columns;
 };
 
@@ -48,7 +149,7 @@ __global__ void operand(OperandParameters<Source, T> parameters) {
                 value *= machine::to_float(parameters.multiplier.at(0, 0, sample, column));
             }
         }
-        parameters.destination[index] = value;
+        parameters.destination[index] = machine::from_float<T>(value);
     }
 }
 
@@ -56,7 +157,7 @@ template <class T>
 struct RebuildParameters {
     Sequence<T> sequence;
     Strided<T const> multiplier;    // (0, 0, b, unit); absent: 1
-    float* destination;             // [T][B][H]
+    T* destination;                 // [T][B][H]
     long long direction;
 };
 
@@ -84,7 +185,7 @@ __global__ void rebuild(RebuildParameters<T> parameters) {
                 value *= machine::to_float(parameters.multiplier.at(0, 0, sample, unit));
             }
         }
-        parameters.destination[index] = value;
+        parameters.destination[index] = machine::from_float<T>(value);
     }
 }
 
@@ -116,20 +217,23 @@ template <class T>
 struct UnpackParameters {
     float const* source;       // [sizes[0]][sizes[1]][sizes[2]][sizes[3]], packed
     Strided<T> destination;    // any strides
+    float const* parts;        // of `find_largest`, of gradients that were scaled; null: they were not
     long long sizes[4];
+    int num_parts;
 };
 
-/// destination(i, j, k, l) = source[i][j][k][l], rounded once.
+/// destination(i, j, k, l) = source[i][j][k][l] without its scale, rounded once.
 ///
-/// Grid and block: one-dimensional, of any size; a thread owns elements.
+/// Grid: one-dimensional, of any size. Block: `scale_threads`; a thread owns elements.
 template <class T>
-__global__ void unpack(UnpackParameters<T> parameters) {
+__global__ void __launch_bounds__(scale_threads) unpack(UnpackParameters<T> parameters) {
+    Scale const scale(parameters.parts, parameters.num_parts);
     long long const(&sizes)[4] = parameters.sizes;
     for (long long index = first_element(); index < sizes[0] * sizes[1] * sizes[2] * sizes[3]; index += element_stride()) {
         long long const row = index / sizes[3];
         long long const plane = row / sizes[2];
         parameters.destination.at(plane / sizes[1], plane % sizes[1], row % sizes[2], index % sizes[3]) =
-            machine::from_float<T>(parameters.source[index]);
+            machine::from_float<T>(parameters.source[index] * scale.inverse);
     }
 }
 

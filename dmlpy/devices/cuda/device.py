@@ -15,6 +15,7 @@ from dmlpy.devices.cuda.activation.plan import activation_plan
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.normalization.plan import normalization_plan
 from dmlpy.devices.cuda.recurrent.block_cell import block_cell_plan
+from dmlpy.devices.cuda.recurrent.common import TF32_CAPABILITY
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.cuda.recurrent.families import check_family, gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
@@ -57,8 +58,7 @@ class CudaDevice(Device):
         self.family = family
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
-        # Tensor cores before those of compute capability 8.0 know no TF32.
-        tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= 80
+        tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= TF32_CAPABILITY
         if isinstance(desc, ActivationDesc):
             return activation_plan(desc, self.library)
         if isinstance(desc, NormalizationDesc | FusedBatchNormDesc):

@@ -21,6 +21,7 @@ from dmlpy.devices.cuda.recurrent.common import (
     copy_kernel,
     gemm,
     heeded_flags,
+    rounds_to_tf32,
     row_stride,
     workspace,
 )
@@ -104,8 +105,9 @@ class GRUBlockPlan(PlanWithoutConstants):
         self._batch, self._inputs, self._units = (known[name] for name in ("batch_size", "input_size", "cell_size"))
         self._tensors = {name: _of_four_dimensions(tensor) for name, tensor in desc.tensors().items()}
         self._type = self._tensors["x"].data_type.numpy
-        self._tf32 = tf32 and bool(self._products()) and self._operand_type == FLOAT
-        self.heeded_flags = heeded_flags(self._tf32)
+        multiplies_floats = bool(self._operands()) and self._operand_type == FLOAT
+        self._tf32 = multiplies_floats and rounds_to_tf32(library.limits, self._type, tf32)
+        self.heeded_flags = heeded_flags(tf32 and multiplies_floats and self._type == FLOAT)
         if max(self._batch, self._inputs + self._units, 2 * self._units) > MOST_ROWS:
             sizes = f"B = {self._batch}, I + H = {self._inputs + self._units}, 2H = {2 * self._units}"
             raise DeviceError(f"matrices of {sizes} rows or columns: at most {MOST_ROWS} of each")
@@ -155,7 +157,7 @@ class GRUBlockPlan(PlanWithoutConstants):
     def describe(self) -> str:
         return "\n".join(
             [
-                f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32)}",
+                f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32 and self._type == FLOAT)}",
                 *(f"{name}: copied to packed {self._operand_type} by each launch" for name in self._copied),
                 *self._products(),
                 f"kernels: {', '.join(block_kernel(name, self._type).entry for name in self._kernels())}",
@@ -291,7 +293,8 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
     def _products(self) -> list[str]:
         of = {"w_c": "d_c_bar", "w_ru": "d_r_bar_u_bar"}
         counts = {name: self._columns(name).stop - self._columns(name).start for name in self._operands()}
-        return [f"product: {of[name]} {name}^T, {count} columns" for name, count in counts.items()]
+        factors = ", in TF32" if self._tf32 else ""
+        return [f"product: {of[name]} {name}^T, {count} columns{factors}" for name, count in counts.items()]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         batch, units = self._batch, self._units

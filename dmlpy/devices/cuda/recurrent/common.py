@@ -11,7 +11,7 @@ import numpy as np
 from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.model import Work
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.devices.plan import Launch
 from dmlpy.enums import ExecutionFlags, RecurrentDirection
 from dmlpy.operators.activation import ActivationDesc
@@ -49,6 +49,9 @@ class NotResidentError(DeviceError):
     """The blocks of a cooperative launch do not fit the multiprocessors together."""
 
 
+TF32_CAPABILITY = 80
+"""The compute capability from which on tensor cores know TF32."""
+
 MOST_ROWS = 2**31 - 1
 """Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
 
@@ -80,6 +83,14 @@ def pack_bias_kernel(data_type: np.dtype[Any]) -> Kernel:
 def arithmetic(tf32: bool) -> str:
     """In which arithmetic a plan computes, for `describe`."""
     return "float32 arithmetic, matrix products of TF32" if tf32 else "float32 arithmetic"
+
+
+def rounds_to_tf32(limits: Limits, data_type: np.dtype[Any], allowed: bool) -> bool:
+    """Whether float32 factors of a gradient's products are rounded to TF32.
+
+    Beside where it is allowed that is for FLOAT16 storage, whose mantissa is no longer, on devices that have TF32.
+    """
+    return allowed or (data_type != FLOAT and limits.compute_capability >= TF32_CAPABILITY)
 
 
 def heeded_flags(tf32: bool) -> ExecutionFlags:
@@ -226,6 +237,7 @@ def workspace(library: KernelLibrary) -> tuple[str, Sequence[int], np.dtype[Any]
 def gemm(
     library: KernelLibrary, scratch: Mapping[str, int], a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, *, tf32: bool
 ) -> Launch:
-    """A matrix product that works in the scratch array "workspace": see `Seam.gemm`."""
+    """A matrix product that works in the scratch array "workspace": see `Seam.gemm`. `tf32` is for factors of float32."""
     place = scratch["workspace"]
-    return library.seam.bind_gemm(library.device, a, b, c, accumulate, tf32, place + -place % _WORKSPACE_ALIGNMENT)
+    rounds = tf32 and a.data_type == FLOAT
+    return library.seam.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT)

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.recurrent import gradient, layer
-from dmlpy.devices.cuda.recurrent.common import NotResidentError, work_of
+from dmlpy.devices.cuda.recurrent.common import NotResidentError, rounds_to_tf32, storage_type, work_of
 from dmlpy.devices.cuda.recurrent.gradient import StepGradientPlan, WalkGradientPlan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid import GridPlan, GridShape, grid_shapes, why_not
@@ -157,8 +157,9 @@ def _multiplied(work: Work, shape: GridShape) -> int:
 def _step(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
     work, cell = work_of(desc), desc.cell
     if work.backward:
-        work = replace(work, arithmetic="float")  # whatever the storage
-    if tf32 and work.arithmetic == "float":
+        # The factors of its products are float32, whatever the storage.
+        work = replace(work, arithmetic="tf32" if rounds_to_tf32(limits, storage_type(desc), tf32) else "float")
+    elif tf32 and work.arithmetic == "float":
         work = replace(work, arithmetic="tf32")
     late = cell.resets_first + cell.projection
     early = work.gates - cell.resets_first if "state_dropout_tensor" in desc.tensors() else 1

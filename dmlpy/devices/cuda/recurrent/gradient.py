@@ -13,7 +13,9 @@ import numpy as np
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm, launch_states
 from dmlpy.devices.cuda.recurrent.gradient_kernels import STEP, WALK, gradient_kernel, walk_kernel
-from dmlpy.devices.cuda.recurrent.gradient_results import Places, RecurrentGradientPlan, Table
+from dmlpy.devices.cuda.recurrent.gradient_memory import Places
+from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
+from dmlpy.devices.cuda.recurrent.gradient_tables import Table
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
 from dmlpy.devices.plan import Launch
@@ -69,9 +71,9 @@ class StepGradientPlan(RecurrentGradientPlan):
         self.capturable = self.steps_apart <= MOST_CAPTURED_STEPS
 
     @property
-    def _factors(self) -> list[str]:
-        projection = ["projection_tensor"] if self._cell.projection else []
-        return [*super()._factors, "recurrence_tensor", *projection]
+    def _factors(self) -> dict[str, np.dtype[Any]]:
+        of_steps = ["recurrence_tensor", *(["projection_tensor"] if self._cell.projection else [])]
+        return super()._factors | dict.fromkeys(of_steps, FLOAT)
 
     def kernels(self) -> list[Kernel]:
         kernels = [*super().kernels(), gradient_kernel("step", self._type, *self._types)]
@@ -97,16 +99,17 @@ class StepGradientPlan(RecurrentGradientPlan):
         return self._early_gates if "state_dropout_tensor" in self._tensors else 1
 
     def _describe_walk(self) -> list[str]:
-        sizes = self._sizes
+        sizes, factors = self._sizes, ", in TF32" if self._tf32 else ""
         lines = [f"{sizes.seq_length} times, for each direction:"]
         if self._cell.projection:
-            lines += ["    collect", f"    product [{sizes.batch_size}, {sizes.state_size}] by [{sizes.state_size}, {sizes.hidden_size}]"]
+            product = f"product [{sizes.batch_size}, {sizes.state_size}] by [{sizes.state_size}, {sizes.hidden_size}]{factors}"
+            lines += ["    collect", f"    {product}"]
         lines.append(f"    {gradient_kernel('step', self._type, *self._types).entry}")
         if self._cell.resets_first:
-            product = f"product [{sizes.batch_size}, {sizes.hidden_size}] by [{sizes.hidden_size}, {sizes.hidden_size}]"
+            product = f"product [{sizes.batch_size}, {sizes.hidden_size}] by [{sizes.hidden_size}, {sizes.hidden_size}]{factors}"
             lines += [f"    {product}", f"    {gradient_kernel('reset', self._type, *self._types).entry}"]
         gate_rows = self._early_gates // self._num_products * sizes.hidden_size
-        product = f"product [{sizes.batch_size}, {gate_rows}] by [{gate_rows}, {sizes.state_size}]"
+        product = f"product [{sizes.batch_size}, {gate_rows}] by [{gate_rows}, {sizes.state_size}]{factors}"
         return [*lines, f"    {product}" + (f", {self._num_products} times" if self._num_products > 1 else "")]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:

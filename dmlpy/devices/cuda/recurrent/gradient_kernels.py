@@ -60,7 +60,21 @@ SUM_PRODUCTS = struct(
     ("input_size", np.int64),
     ("is_first", np.int64),
 )
-UNPACK = struct(("source", np.uint64), ("destination", STRIDED), ("sizes", np.int64, (4,)))
+UNPACK = struct(
+    ("source", np.uint64),
+    ("destination", STRIDED),
+    ("parts", np.uint64),
+    ("sizes", np.int64, (4,)),
+    ("num_parts", np.int32),
+)
+LARGEST = struct(("values", np.uint64), ("parts", np.uint64), ("count", np.int64))
+NARROW = struct(
+    ("source", np.uint64),
+    ("destination", np.uint64),
+    ("parts", np.uint64),
+    ("count", np.int64),
+    ("num_parts", np.int32),
+)
 SUM = struct(
     ("gate_gradients", np.uint64),
     ("memory", np.uint64),
@@ -111,6 +125,16 @@ def operand_kernel(source: np.dtype[Any], data_type: np.dtype[Any]) -> Kernel:
     """`operand` from a source and a multiplier of these types."""
     types = f"<{scalar_type(source)}, {scalar_type(data_type)}>"
     return Kernel(RESULTS, f"operand{types}", OPERAND, f"OperandParameters{types}")
+
+
+def find_largest_kernel(width: int) -> Kernel:
+    """`find_largest`, of so many values at a time."""
+    return Kernel(RESULTS, f"find_largest<{width}>", LARGEST, "LargestParameters")
+
+
+def narrow_kernel(width: int) -> Kernel:
+    """`narrow`, of so many values at a time."""
+    return Kernel(RESULTS, f"narrow<{width}>", NARROW, "NarrowParameters")
 
 
 FIND_UNMASKED = Kernel(WALKS, "find_unmasked", STEPS, "Steps")

@@ -1,0 +1,224 @@
+"""The memory of a plan of recurrent gradients on CUDA: the arrays of its scratch, the matrices in it, and the structs of its kernels.
+
+Letters as in raw_kernels/recurrent/gradient_results.cu: T steps, B samples, D directions, G gates, H hidden units, S entries of h, Q rows
+of gate gradients for each unit and step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import ALIGNMENT, KernelLibrary, Struct, strided
+from dmlpy.devices.cuda.recurrent.common import (
+    FLOAT,
+    activations_type,
+    cell_type,
+    check_rows,
+    fill_layer,
+    heeded_flags,
+    rounds_to_tf32,
+    row_stride,
+    storage_type,
+    workspace,
+)
+from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE, STEPS
+from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, NO_SCALE, Scale, Table, narrowed, scale_of, scaled
+from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+HALF = np.dtype(np.float16)
+
+PRODUCTS = ("input_gradient_tensor", "weight_gradient_tensor", "recurrence_gradient_tensor", "projection_gradient_tensor")
+"""The outputs that a matrix product over all steps gives."""
+
+
+class Places(NamedTuple):
+    """Addresses of the parts of the reserve, of scratch by name, and of the bound tensors."""
+
+    reserve: Reserve
+    scratch: dict[str, int]
+    tensors: Pointers
+
+
+class GradientMemory(PlanWithoutConstants):
+    """What lies where.
+
+    The products over all steps have factors of the storage type; for FLOAT16 the gate gradients are scaled to its range. Products within
+    steps have float32 factors. Those of FLOAT16 storage are rounded to TF32, which has the mantissa of the stored halves, where the device
+    has it.
+
+    Args:
+        desc: a checked desc.
+        library: the device's kernels.
+        tf32: whether factors of float32 matrix products may be rounded to TF32 for FLOAT32 storage too.
+
+    Raises:
+        DeviceError: a size is beyond what the device's matrix products count.
+    """
+
+    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, tf32: bool) -> None:
+        self._desc = desc
+        self._library = library
+        self._sizes = sizes = desc.geometry
+        self._tensors = desc.tensors()
+        self._type = storage_type(desc)
+        self._halves = self._type != FLOAT
+        self._tf32 = rounds_to_tf32(library.limits, self._type, tf32)
+        self.heeded_flags = heeded_flags(tf32 and not self._halves)
+        self._cell = desc.cell
+        last = sizes.num_directions - 1
+        self._types = (cell_type(desc.cell), *(activations_type(desc.activations_of(direction)) for direction in (0, last)))
+        self._gradient_rows = sizes.gates + desc.cell.resets_last
+        self._rows = sizes.seq_length * sizes.batch_size
+        check_rows(desc, self._gradient_rows)
+        self._chunk_rows = max(32, isqrt(self._rows))
+        self._chunks = -(-self._rows // self._chunk_rows)
+        self._selects = "sequence_lengths_tensor" in self._tensors or "step_mask_tensor" in self._tensors
+        self._scratch = Layout(self._scratch_arrays(), ALIGNMENT)
+        self.temporary_size = self._scratch.size
+
+    # arrays
+
+    def _is_matrix(self, name: str, data_type: np.dtype[Any]) -> bool:
+        """Whether the tensor is one of this type where it is."""
+        return self._type == data_type and row_stride(self._tensors[name]) is not None
+
+    @property
+    def _factors(self) -> dict[str, np.dtype[Any]]:
+        """The inputs that products read whole, beside the input itself, and as what."""
+        return {"weight_tensor": self._type} if "input_gradient_tensor" in self._tensors else {}
+
+    @property
+    def _copied(self) -> dict[str, np.dtype[Any]]:
+        """Those that have to be copied to a matrix of that type first."""
+        return {name: data_type for name, data_type in self._factors.items() if not self._is_matrix(name, data_type)}
+
+    @property
+    def _unpacked(self) -> list[str]:
+        """The outputs that have to be copied from a float32 matrix."""
+        found = [name for name in PRODUCTS if name in self._tensors and not self._is_matrix(name, FLOAT)]
+        summed = "input_gradient_tensor" in self._tensors and "input_dropout_tensor" in self._tensors
+        return ["input_gradient_tensor", *(name for name in found if name != "input_gradient_tensor")] if summed else found
+
+    @property
+    def _rebuilds(self) -> bool:
+        """Whether a product needs an operand that the reserve does not hold."""
+        name = "recurrence_gradient_tensor" if self._cell.resets_first else "projection_gradient_tensor"
+        return (self._cell.resets_first or self._cell.projection) and name in self._tensors
+
+    def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        sizes, wanted, rows = self._sizes, self._tensors, self._rows
+        walks, hidden = sizes.num_directions, sizes.hidden_size
+        arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [("gate_gradients", (rows, walks, self._gradient_rows, hidden), FLOAT)]
+        if "step_mask_tensor" in wanted:
+            arrays.append(("unmasked", (2, sizes.batch_size), np.dtype(np.int32)))
+        arrays += [(short(name), wanted[name].sizes, data_type) for name, data_type in self._copied.items()]
+        arrays += [(short(name), wanted[name].sizes, FLOAT) for name in self._unpacked]
+        drops = "input_dropout_tensor" in wanted
+        if "weight_gradient_tensor" in wanted and (drops or self._selects or not self._is_matrix("input_tensor", self._type)):
+            arrays.append(("input", (rows, sizes.input_size), self._type))
+        if "input_gradient_tensor" in wanted and drops:
+            arrays.append(("input_product", (rows, sizes.input_size), FLOAT))
+        multiplies_states = "recurrence_gradient_tensor" in wanted
+        if self._rebuilds or (multiplies_states and "state_dropout_tensor" in wanted):
+            arrays.append(("operand", (rows, max(hidden, sizes.state_size)), self._type))
+        if self._halves and any(name in wanted for name in PRODUCTS[:3]):
+            arrays += [("scaled_gradients", (rows, walks, self._gradient_rows, hidden), HALF), ("parts", (MOST_PARTS,), FLOAT)]
+        if self._halves and multiplies_states and "state_dropout_tensor" not in wanted:
+            arrays.append(("states", self._state_slots, HALF))
+        if self._halves and "projection_gradient_tensor" in wanted:
+            arrays += [("scaled_state_gradients", (rows, walks, sizes.state_size), HALF), ("state_parts", (MOST_PARTS,), FLOAT)]
+        columns = {"bias_gradient_tensor": self._gradient_rows, "peephole_gradient_tensor": 3}
+        widest = max((count for name, count in columns.items() if name in wanted), default=0)
+        if widest:
+            arrays.append(("partial", (self._chunks, walks * widest * hidden), FLOAT))
+        return [*arrays, workspace(self._library)]
+
+    @property
+    def _state_slots(self) -> tuple[int, int, int, int]:
+        """The sizes of h before and after each step, as the reserve holds it."""
+        sizes = self._sizes
+        return sizes.num_directions, sizes.seq_length + 1, sizes.batch_size, sizes.state_size
+
+    def _table(self, name: str, places: Places) -> Table:
+        """A tensor as the rows of its last axis, where it lies or in its scratch."""
+        tensor, copied = self._tensors[name], short(name)
+        if copied in places.scratch:
+            return Table(places.scratch[copied], tensor.sizes[-1], self._scratch.arrays[copied][2])
+        stride = row_stride(tensor)
+        assert stride is not None  # as `_is_matrix` found
+        return Table(places.tensors[name], stride, self._type)
+
+    def _gate_gradients(self, places: Places) -> Table:
+        """As the walk leaves them, float32."""
+        sizes = self._sizes
+        return Table(places.scratch["gate_gradients"], sizes.num_directions * self._gradient_rows * sizes.hidden_size)
+
+    def _scaled_gradients(self, places: Places) -> Table:
+        """The gate gradients as factors of the products over all steps, scaled for FLOAT16."""
+        table = self._gate_gradients(places)
+        return Table(places.scratch["scaled_gradients"], table.stride, HALF) if self._halves else table
+
+    def _gradient_scale(self, places: Places) -> Scale:
+        return scale_of(places.scratch["parts"], self._rows * self._gate_gradients(places).stride) if self._halves else NO_SCALE
+
+    def _narrowed(self, places: Places) -> list[Launch]:
+        """The FLOAT16 copies of what the walk and the reserve hold in float32."""
+        work, scratch = list[Launch](), places.scratch
+        if "scaled_gradients" in scratch:
+            table = self._gate_gradients(places)
+            work += scaled(self._library, table.pointer, self._rows * table.stride, scratch["scaled_gradients"], scratch["parts"])
+        if "states" in scratch:
+            work.append(narrowed(self._library, places.reserve.hidden, prod(self._state_slots), scratch["states"]))
+        return work
+
+    @property
+    def _narrowed_bytes(self) -> int:
+        """Bytes that are moved to bring float32 values into FLOAT16: each is written, and read once or, where there is a scale, twice."""
+        reads = {"scaled_gradients": 2, "scaled_state_gradients": 2, "states": 1}
+        copies = {name: prod(self._scratch.arrays[name][1]) for name in reads if name in self._scratch.arrays}
+        return sum(count * (reads[name] * FLOAT.itemsize + HALF.itemsize) for name, count in copies.items())
+
+    def _multiplier(self, name: str, places: Places, direction: int, gate: int) -> tuple[int, tuple[int, ...]]:
+        """One gate's multipliers as a `STRIDED`, (0, 0, sample, column); absent if the tensor is."""
+        if name not in self._tensors:
+            return strided(None, None)
+        along_direction, along_gate, *strides = self._tensors[name].element_strides
+        offset = (direction * along_direction + gate * along_gate) * self._type.itemsize
+        return places.tensors[name] + offset, (0, 0, *strides)
+
+    # structs
+
+    def _field(self, name: str, places: Places) -> tuple[int, tuple[int, ...]]:
+        return strided(self._tensors.get(f"{name}_tensor"), places.tensors.get(f"{name}_tensor"))
+
+    def _steps(self, places: Places) -> Struct:
+        steps = np.zeros(1, STEPS)
+        for name in ("sequence_lengths", "step_mask"):
+            steps[name] = self._field(name, places)
+        steps["unmasked"] = places.scratch.get("unmasked", 0)
+        steps["seq_length"], steps["batch_size"] = self._sizes.seq_length, self._sizes.batch_size
+        return steps
+
+    def _sequence(self, places: Places) -> Struct:
+        """The struct `Sequence`, as an array of one element."""
+        sequence = np.zeros(1, SEQUENCE)
+        fill_layer(sequence, self._desc)
+        sequence["steps"] = self._steps(places)
+        for name in ("kept", "hidden", "memory"):
+            sequence[name] = getattr(places.reserve, name)
+        for name in ("peephole", "output_sequence_gradient", "output_single_gradient", "output_cell_single_gradient"):
+            sequence[name] = self._field(name, places)
+        sequence["gate_gradients"] = places.scratch["gate_gradients"]
+        sequence["state_size"] = self._sizes.state_size
+        return sequence
+
+
+def short(name: str) -> str:
+    """The name of a tensor's copy in scratch."""
+    return name.removesuffix("_tensor")

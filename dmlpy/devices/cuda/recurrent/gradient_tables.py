@@ -1,0 +1,103 @@
+"""Where the matrices of a recurrent gradient lie: rows in memory and blocks of them, runs of gates, and FLOAT16 copies with a scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, KernelLibrary, Struct
+from dmlpy.devices.cuda.recurrent.common import FLOAT
+from dmlpy.devices.cuda.recurrent.gradient_kernels import LARGEST, NARROW, find_largest_kernel, narrow_kernel
+from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.plan import Launch
+
+MOST_PARTS = ELEMENT_THREADS
+"""Blocks that look for the largest gradient, at most: `scale_threads` of raw_kernels/recurrent/gradient_results.cu."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in memory, of which products read and write blocks."""
+
+    pointer: int
+    stride: int
+    data_type: np.dtype[Any] = FLOAT
+
+    def block(self, row: int, rows: int, column: int, columns: int) -> Matrix:
+        pointer = self.pointer + self.data_type.itemsize * (row * self.stride + column)
+        return Matrix(pointer, rows, columns, self.stride, self.data_type)
+
+    def transposed(self, row: int, rows: int, column: int, columns: int) -> Matrix:
+        """The transpose of a block: [columns, rows]."""
+        block = self.block(row, rows, column, columns)
+        return Matrix(block.pointer, columns, rows, self.stride, self.data_type, transposed=True)
+
+
+class Run(NamedTuple):
+    """Neighbouring gates whose rows neighbour each other in the weights and among the gate gradients.
+
+    Attributes:
+        direction: the direction of the first one.
+        gate: the first one's number in its direction.
+        row: its row of H among the weights of all directions.
+        column: its row of H among the gate gradients of a step, all directions.
+        gates: how many of them.
+    """
+
+    direction: int
+    gate: int
+    row: int
+    column: int
+    gates: int
+
+
+class Scale(NamedTuple):
+    """What the kernels know of a scale: where `find_largest` left its results, and how many they are; none without a scale."""
+
+    parts: int
+    num_parts: int
+
+
+NO_SCALE = Scale(0, 0)
+
+
+def scaled(library: KernelLibrary, source: int, count: int, destination: int, parts: int) -> list[Launch]:
+    """A FLOAT16 copy of float32 gradients, times a power of two that its readers find by `scale_of`.
+
+    Args:
+        library: the device's kernels.
+        source: the gradients' address.
+        count: how many they are.
+        destination: the copy's address.
+        parts: address of `MOST_PARTS` floats.
+    """
+    argument, width = np.zeros(1, LARGEST), _width(count, source)
+    argument["values"], argument["parts"], argument["count"] = source, parts, count
+    scale = scale_of(parts, count)
+    find = library.launch(find_largest_kernel(width), (scale.num_parts,), ELEMENT_THREADS, argument)
+    return [find, narrowed(library, source, count, destination, scale)]
+
+
+def narrowed(library: KernelLibrary, source: int, count: int, destination: int, scale: Scale = NO_SCALE) -> Launch:
+    """A FLOAT16 copy of float32 values, times a scale."""
+    argument, width = np.zeros(1, NARROW), _width(count, source, destination)
+    argument["source"], argument["destination"], argument["count"] = source, destination, count
+    put_scale(argument, scale)
+    return library.launch_elements(narrow_kernel(width), count // width, argument)
+
+
+def scale_of(parts: int, count: int) -> Scale:
+    """The scale of so many gradients, of which `parts` tells."""
+    return Scale(parts, min(MOST_PARTS, -(-count // ELEMENT_THREADS)))
+
+
+def put_scale(argument: Struct, scale: Scale) -> None:
+    """Sets the fields of a struct for the scale of what its kernel reads."""
+    argument["parts"], argument["num_parts"] = scale
+
+
+def _width(count: int, *pointers: int) -> int:
+    """How many values a thread takes at a time: four where that divides their number and addresses are multiples of 16 bytes."""
+    return 4 if count % 4 == 0 and not any(pointer % 16 for pointer in pointers) else 1

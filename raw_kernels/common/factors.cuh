@@ -1,0 +1,14 @@
+// Factors of matrix products on tensor cores.
+#pragma once
+
+/// A gradient as a product of a step takes it, whose other factor has the caller's element type. Halves have 10 bits of mantissa, and so
+/// has TF32: the gradient is rounded to it here, because tensor cores may cut off the rest, an error that all products in a row share.
+template <class T>
+__device__ float as_factor(float gradient) {
+    if constexpr (is_same<T, float>) {
+        return gradient;
+    } else {
+        unsigned const rounded = machine::to_bits(gradient) + 0x1000u & 0xFFFFE000u;  // ties away from zero
+        return fabsf(gradient) < machine::float_of_bits(0x7F800000u) ? machine::float_of_bits(rounded) : gradient;
+    }
+}
