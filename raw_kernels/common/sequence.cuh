@@ -10,10 +10,14 @@ struct Reserve {
     float* memory;  // [D][T + 1][B][H]: slots of C; null but for Lstm
 };
 
+/// The element type of the input product.
+template <class T, class Pass>
+using InputElement = float;
+
 /// What all families read and write of the operator. Absent tensors have no address.
 template <class T>
 struct Sequence : Layer {
-    float const* input_product;                  // [T][B][D][G H]
+    void const* input_product;                   // [T][B][D][G H] of InputElement<T, Pass>
     float const* bias;                           // [D][biases][H]
     float const* peephole;                       // [D][3][H]: i, o, f
     Strided<T const> hidden_init;                // [1][D][B][H]
@@ -35,10 +39,10 @@ struct Sequence : Layer {
         return step_row(time, sample, direction) * values * hidden_size + unit;
     }
 
-    /// Where the gates of one unit lie in `input_product`.
-    template <int gates>
-    __device__ float const* input_gates(int time, int sample, int direction, int unit) const {
-        return input_product + step_offset(gates, time, sample, direction, unit);
+    /// Where the gates of one unit lie in `input_product`; gate g is at [g * hidden_size].
+    template <class Pass, int gates>
+    __device__ InputElement<T, Pass> const* input_gates(int time, int sample, int direction, int unit) const {
+        return static_cast<InputElement<T, Pass> const*>(input_product) + step_offset(gates, time, sample, direction, unit);
     }
 
     /// What the cell hands the values to keep to.

@@ -279,9 +279,10 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 #pragma unroll
                 for (int p = 0; p < pairs; ++p) {
                     int const slot = pass * pass_samples + column[p];
-                    input[p] = taken(slot) ? sequence.template input_gates<gates>(time_of(slot), first_sample + slot, direction,
-                                                                                  first_unit + unit[p])[hidden_size]
-                                           : 0.0f;
+                    input[p] = taken(slot)
+                                   ? machine::to_float(sequence.template input_gates<Pass, gates>(
+                                         time_of(slot), first_sample + slot, direction, first_unit + unit[p])[hidden_size])
+                                   : 0.0f;
                 }
                 if (pass == 0) {
                     exchange.wait(producers.first, producers.last);
@@ -318,12 +319,12 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             for (int p = 0; p < pairs; ++p) {
                 int const slot = pass * pass_samples + column[p];
                 takes[p] = taken(slot);
-                float const* const row = takes[p] ? sequence.template input_gates<gates>(time_of(slot), first_sample + slot, direction,
-                                                                                         first_unit + unit[p])
-                                                  : nullptr;
+                auto const* const row = takes[p] ? sequence.template input_gates<Pass, gates>(time_of(slot), first_sample + slot, direction,
+                                                                                              first_unit + unit[p])
+                                                 : nullptr;
 #pragma unroll
                 for (int g = 0; g < gates; ++g) {
-                    input[p][g] = takes[p] && !(resets_first && g == 1) ? row[g * hidden_size] : 0.0f;
+                    input[p][g] = takes[p] && !(resets_first && g == 1) ? machine::to_float(row[g * hidden_size]) : 0.0f;
                 }
                 if (takes[p]) {
                     takes[p] = !sequence.template skips<Pass>(time_of(slot), first_sample + slot);

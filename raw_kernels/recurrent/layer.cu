@@ -128,9 +128,9 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
         if (owns_unit) {
             for (int s = 0; s < slice; ++s) {
                 if (step < lengths[s]) {
-                    float const* const row = sequence.template input_gates<gates>(time_of(s), first_sample + s, direction, unit);
+                    auto const* const row = sequence.template input_gates<Pass, gates>(time_of(s), first_sample + s, direction, unit);
                     for (int g = 0; g < gates; ++g) {
-                        input[s][g] = row[g * hidden_size];
+                        input[s][g] = machine::to_float(row[g * hidden_size]);
                     }
                 }
             }
@@ -334,9 +334,9 @@ struct StepElement : StepEntry<Pass> {
           pass(parameters.sequence.template pass<Pass, Cell>(this->time, this->sample, this->direction, this->entry)) {
         Sequence<T> const& sequence = parameters.sequence;
         int const hidden_size = sequence.hidden_size;
-        float const* const row = sequence.template input_gates<Cell::gates>(this->time, this->sample, this->direction, this->entry);
+        auto const* const row = sequence.template input_gates<Pass, Cell::gates>(this->time, this->sample, this->direction, this->entry);
         for (int g = 0; g < Cell::gates; ++g) {
-            input[g] = row[g * hidden_size];
+            input[g] = machine::to_float(row[g * hidden_size]);
         }
         if (parameters.product != nullptr) {
             float const* const products =
