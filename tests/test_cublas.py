@@ -39,16 +39,18 @@ EXPORT int cublasGemmEx(void* h, int transa, int transb, int m, int n, int k, co
     if (m < 0 || n < 0 || k < 0 || lda < (transa ? k : m) || ldb < (transb ? n : k) || ldc < m) return 7;
     compute_type = compute;
     if (compute != 68 && (compute != 77 || Atype != 0)) return 15;
-    if (Ctype != 0 || algo != -1 || Atype != Btype || (Atype != 0 && Atype != 2)) return 15;
+    if ((Ctype != 0 && Ctype != Atype) || algo != -1 || Atype != Btype || (Atype != 0 && Atype != 2)) return 15;
     for (int j = 0; j < n; ++j)
         for (int i = 0; i < m; ++i) {
             float sum = 0;
             for (int p = 0; p < k; ++p)
                 sum += at(A, Atype, transa ? p + long(i) * lda : i + long(p) * lda) *
                        at(B, Btype, transb ? j + long(p) * ldb : p + long(j) * ldb);
-            float& c = static_cast<float*>(C)[i + long(j) * ldc];
+            const long place = i + long(j) * ldc;
             const float scale = *static_cast<const float*>(beta);
-            c = *static_cast<const float*>(alpha) * sum + (scale ? scale * c : 0.0f);
+            const float value = *static_cast<const float*>(alpha) * sum + (scale ? scale * at(C, Ctype, place) : 0.0f);
+            if (Ctype == 0) static_cast<float*>(C)[place] = value;
+            else static_cast<_Float16*>(C)[place] = _Float16(value);
         }
     return 0;
 }
@@ -99,6 +101,15 @@ def test_product(library: ctypes.CDLL, m: int, n: int, k: int, transposed: tuple
     np.testing.assert_allclose(c[:, :n], product + before[:, :n] if accumulate else product, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(c[:, n:], before[:, n:])
     assert library.seen_stream() == 5
+
+
+def test_a_product_of_halves_may_be_rounded_to_them(library: ctypes.CDLL) -> None:
+    """Once, from its sum in float32."""
+    a = np.array([[2048.0, 1.0, 1.0]], np.float16)
+    c = np.zeros((1, 1), np.float16)
+    Cublas(library).bind(matrix(a, 3), matrix(np.ones_like(a), 3), matrix(c, 1), False, False)(5)
+    assert c[0, 0] == 2050, "in halves 2048 + 1 is 2048"
+    assert library.seen_compute_type() == 68
 
 
 def test_a_product_works_in_the_memory_that_it_is_given(library: ctypes.CDLL) -> None:

@@ -19,10 +19,10 @@ from dmlpy.devices.cuda.recurrent.layer import (
     MOST_CAPTURED_STEPS,
     SLICES,
     RecurrentPlan,
-    StepPlan,
     WalkPlan,
     walk_shared_bytes,
 )
+from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS, walk_shape
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators import activation as activations

@@ -11,8 +11,9 @@ import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.families import recurrent_plan
-from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, StepPlan, WalkPlan
+from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, WalkPlan
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc

@@ -10,14 +10,25 @@ struct Reserve {
     float* memory;  // [D][T + 1][B][H]: slots of C; null but for Lstm
 };
 
-/// The element type of the input product.
+/// The element type of the input product: in training it may lie where a cell keeps its gates.
 template <class T, class Pass>
-using InputElement = float;
+struct InputElementOf {
+    using Type = T;
+};
+
+template <class T>
+struct InputElementOf<T, Training> {
+    using Type = float;
+};
+
+template <class T, class Pass>
+using InputElement = typename InputElementOf<T, Pass>::Type;
 
 /// What all families read and write of the operator. Absent tensors have no address.
 template <class T>
 struct Sequence : Layer {
-    void const* input_product;                   // [T][B][D][G H] of InputElement<T, Pass>
+    void const* input_product;                   // [T][B][D][G H] of InputElement<T, Pass>, or as many times as a chunk has
+    int first_times[2];                          // the time that comes first there, by direction
     float const* bias;                           // [D][biases][H]
     float const* peephole;                       // [D][3][H]: i, o, f
     Strided<T const> hidden_init;                // [1][D][B][H]
@@ -42,7 +53,8 @@ struct Sequence : Layer {
     /// Where the gates of one unit lie in `input_product`; gate g is at [g * hidden_size].
     template <class Pass, int gates>
     __device__ InputElement<T, Pass> const* input_gates(int time, int sample, int direction, int unit) const {
-        return static_cast<InputElement<T, Pass> const*>(input_product) + step_offset(gates, time, sample, direction, unit);
+        return static_cast<InputElement<T, Pass> const*>(input_product) +
+               step_offset(gates, time - first_times[direction], sample, direction, unit);
     }
 
     /// What the cell hands the values to keep to.

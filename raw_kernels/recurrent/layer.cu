@@ -1,7 +1,7 @@
 // RNN, GRU and LSTM over a sequence, forward in time, backward or both; the cells' equations are in common/cells.cuh.
 //
-// The products of all steps with the input, X W^T, are formed beforehand. What remains is sequential, and comes in families, of which
-// this file has two; the third, `grid`, with R resident in many blocks, has a file of its own.
+// The products of the steps with the input, X W^T, are formed beforehand: of all steps, or for `step` of some at a time. What remains is
+// sequential, and comes in families, of which this file has two; the third, `grid`, with R resident in many blocks, has a file of its own.
 //
 //   walk   One launch for the whole sequence. A block owns a slice of the batch in one direction and walks over time with
 //          R in shared memory; blocks do not depend on each other.
@@ -11,7 +11,7 @@
 //
 // Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units, S entries of H[t]: those of the projection, or H. The
 // element type of the caller's tensors is the template argument T; arithmetic, sums, gates, H[t] and C[t] are float throughout, but
-// in `step` the left matrix of the product is of type T.
+// in `step` the left matrix of the product is of type T, and so is X W^T unless a gradient may be asked for.
 //
 // A sample of length n takes n steps, in the backward direction from t = n - 1 down to 0. Past its end its outputs are zero; its
 // final state is that after its last step, or the initial state if it has none. A length beyond T counts as T.

@@ -153,10 +153,11 @@ class Seam(Protocol):
         tf32: bool = False,
         workspace: int = 0,
     ) -> None:
-        """C = A @ transpose(B), or C += ... with `accumulate`; a and b of one type (float32 or float16), c float32.
+        """C = A @ transpose(B), or C += ... with `accumulate`; a and b of one type (float32 or float16).
 
-        a is [m, k], b is [n, k], c is [m, n]; a and b may be transposed in memory, c may not. Sums are kept in float32. Only with `tf32`
-        may factors of float32 be rounded to TF32, which has 10 bits of mantissa; float16 has no more, and is never rounded.
+        c is float32, or float16 where a and b are and nothing is accumulated. a is [m, k], b is [n, k], c is [m, n]; a and b may be
+        transposed in memory, c may not. Sums are kept in float32, and rounded once for a float16 c. Only with `tf32` may factors of float32
+        be rounded to TF32, which has 10 bits of mantissa; float16 has no more, and is never rounded.
 
         `workspace` is the address of `workspace_size` bytes, a multiple of 256, which nothing else uses while the product runs. With 0 the
         library finds memory by itself; in a stream that is being captured it then adds an allocation to the graph.

@@ -27,9 +27,10 @@ from dmlpy.devices.cuda.recurrent.gradient import StepGradientPlan, WalkGradient
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid import GridPlan, GridShape, grid_shapes, why_not
 from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan, grid_gradient_shapes
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, StepPlan, WalkPlan
+from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, WalkPlan
 from dmlpy.devices.cuda.recurrent.model import Estimate, Work, grid_step, least_unit_groups, step_step, walk_step
 from dmlpy.devices.cuda.recurrent.products import Fma
+from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, walk_shapes
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc

@@ -1,6 +1,7 @@
-"""RNN, LSTM and GRU on CUDA, and their training forms: the input product of all steps first, then the recurrence in one of the families.
+"""RNN, LSTM and GRU on CUDA, and their training forms: what all families of kernels share, and the family `walk`.
 
-`families` chooses the family; raw_kernels/recurrent/layer.cu says what each one does.
+The products with the input come first, see `input_product`, then the recurrence. `families` chooses the family, and
+raw_kernels/recurrent/layer.cu says what each one does.
 """
 
 from __future__ import annotations
@@ -26,21 +27,16 @@ from dmlpy.devices.cuda.recurrent.common import (
     copy,
     copy_kernel,
     fill_layer,
-    gemm,
     heeded_flags,
-    launch_states,
     pack_bias_kernel,
-    row_stride,
-    scale,
-    scale_kernel,
     storage_type,
     work_of,
     workspace,
 )
+from dmlpy.devices.cuda.recurrent.input_product import Chunk, InputProduct
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
-from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
@@ -49,6 +45,7 @@ RESERVE = struct(("kept", np.uint64), ("hidden", np.uint64), ("memory", np.uint6
 SEQUENCE = struct(
     *LAYER,
     ("input_product", np.uint64),
+    ("first_times", np.int32, (2,)),
     ("bias", np.uint64),
     ("peephole", np.uint64),
     ("hidden_init", STRIDED),
@@ -110,7 +107,7 @@ def project_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel("recurrent/layer.cu", f"project<{scalar}>", STEP, f"StepParameters<{scalar}>")
 
 
-class _Places(NamedTuple):
+class Places(NamedTuple):
     """Where a launch finds its packed constants and its scratch, by name, and the work that packs them first."""
 
     packed: dict[str, int]
@@ -134,8 +131,11 @@ class RecurrentPlan(Plan):
     estimate: Estimate | None = None
     """What the model says of the recurrence; set by `families`."""
 
+    launches_steps = False
+    """Whether each step is launched by itself."""
+
     steps_apart = 0
-    """Steps that are launched by themselves; none where one launch is for the whole sequence."""
+    """How many of them are; none where one launch is for the whole sequence."""
 
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         self._desc = desc
@@ -151,10 +151,8 @@ class RecurrentPlan(Plan):
         run: Pass = "Training" if _TRAINING & self._tensors.keys() else "Inference"
         forward, backward = (activations_type(desc.activations_of(direction)) for direction in (0, sizes.num_directions - 1))
         self._types = (run, cell_type(self._cell), forward, backward)
-        # A thread reads a step's gates before it keeps something in their place.
-        self._keeps_in_place = "reserve_tensor" in self._tensors and self._cell.kept == sizes.gates
-        self._drops_input = "input_dropout_tensor" in self._tensors
-        self._input_stride = None if self._drops_input else row_stride(self._tensors["input_tensor"])
+        in_chunks, training = self.launches_steps, run == "Training"
+        self._input = InputProduct(desc, library, training=training, in_chunks=in_chunks, tf32=self._tf32)
         self._packed = Layout(self._packed_arrays(), ALIGNMENT)
         self._scratch = Layout(self._scratch_arrays(), ALIGNMENT)
         self.constants = desc.constant_inputs()
@@ -167,9 +165,7 @@ class RecurrentPlan(Plan):
 
     def kernels(self) -> list[Kernel]:
         """Every kernel that this plan launches."""
-        needed = [copy_kernel(self._type, self._type)]
-        if self._drops_input:
-            needed.append(scale_kernel(self._type))
+        needed = [copy_kernel(self._type, self._type), *self._input.kernels()]
         if "bias_tensor" in self._tensors:
             needed.append(self._bias_kernel)
         if "peephole_tensor" in self._tensors:
@@ -177,22 +173,14 @@ class RecurrentPlan(Plan):
         return needed
 
     def describe(self) -> str:
-        sizes = self._sizes
-        product = f"[{sizes.seq_length * sizes.batch_size}, {sizes.input_size}]"
-        if self._drops_input:
-            times = sizes.num_directions * sizes.gates
-            product += f" by {sizes.hidden_size} gate rows, {times} times; input copied for each with its dropout"
-        else:
-            reading = "copied first: its rows do not form a matrix" if self._input_stride is None else "read in place"
-            product += f" by all {sizes.num_directions * sizes.gates * sizes.hidden_size} gate rows; input {reading}"
         lines = [
             f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32)}; {self._reason}",
             f"pack: {', '.join(self.constants)} (once with prepare, else on every dispatch)",
-            f"input product: {product}",
+            self._input.describe(),
             *self._describe_recurrence(),
         ]
         if "reserve_tensor" in self._tensors:
-            place = ", in the place of the input product" if self._keeps_in_place else ""
+            place = ", in the place of the input product" if self._input.in_place else ""
             lines.append(f"reserve: {self._cell.kept} values of each unit and step{place}, and the states around each step")
         if "step_mask_tensor" in self._tensors:
             lines.append("step mask: read in each step")
@@ -209,8 +197,8 @@ class RecurrentPlan(Plan):
         if self._tf32:
             work = replace(work, arithmetic="tf32")
         rows, columns = work.steps * work.batch, work.directions * work.gates * work.hidden
-        moved = 2 * rows * columns * FLOAT.itemsize  # written and read
-        traffic = {"input product": moved, "products of steps": moved if self.estimate.family == "step" else 0}
+        step_products = 2 * rows * columns * FLOAT.itemsize if self.launches_steps else 0
+        traffic = {"input product": 2 * self._input.size, "products of steps": step_products}  # written and read
         product = product_us(machine, work.arithmetic, rows, columns, work.inputs, work.itemsize)
         return cost_of(self.estimate, work, machine, product, traffic)
 
@@ -238,14 +226,7 @@ class RecurrentPlan(Plan):
         return [("recurrence", (sizes.num_directions * sizes.gates * sizes.hidden_size, sizes.state_size), self._type)]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        sizes = self._sizes
-        rows = sizes.seq_length * sizes.batch_size
-        arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
-        if not self._keeps_in_place:
-            arrays.append(("input_product", (rows, sizes.num_directions * sizes.gates * sizes.hidden_size), FLOAT))
-        if self._input_stride is None:
-            arrays.append(("input", (rows, sizes.input_size), self._type))
-        return [*arrays, workspace(self._library)]
+        return [*self._input.arrays(), workspace(self._library)]
 
     # work
 
@@ -276,11 +257,11 @@ class RecurrentPlan(Plan):
         """A packed copy of a bound tensor."""
         return copy(self._library, self._tensors[name], tensors[name], destination, data_type)
 
-    def _places(self, tensors: Pointers, temporary: int, persistent: int | None) -> _Places:
+    def _places(self, tensors: Pointers, temporary: int, persistent: int | None) -> Places:
         if persistent is not None:
-            return _Places(self._packed.pointers(persistent), self._scratch.pointers(temporary), [])
+            return Places(self._packed.pointers(persistent), self._scratch.pointers(temporary), [])
         packed = self._packed.pointers(temporary)
-        return _Places(packed, self._scratch.pointers(temporary + self.persistent_size), self._pack(tensors, packed))
+        return Places(packed, self._scratch.pointers(temporary + self.persistent_size), self._pack(tensors, packed))
 
     def _reserve(self, tensors: Pointers) -> Reserve | None:
         """The parts of the bound reserve, if one is described."""
@@ -288,46 +269,17 @@ class RecurrentPlan(Plan):
             return Reserve.of(self._desc, tensors["reserve_tensor"])
         return None
 
-    def _input_product_place(self, tensors: Pointers, places: _Places) -> int:
-        """Where the product [T B, D G H] goes: where the steps keep their gates, or into the scratch."""
+    def _input_product_place(self, tensors: Pointers, places: Places) -> int:
+        """Where the product goes: where the steps keep what a gradient needs, or into the scratch."""
         reserve = self._reserve(tensors)
-        return places.scratch["input_product"] if reserve is None or not self._keeps_in_place else reserve.kept
+        return places.scratch["input_product"] if reserve is None or not self._input.in_place else reserve.kept
 
-    def _input_product(self, tensors: Pointers, places: _Places) -> list[Launch]:
-        """X W^T of all steps and directions: [T B, D G H]."""
-        sizes, library = self._sizes, self._library
-        rows, columns = sizes.seq_length * sizes.batch_size, sizes.num_directions * sizes.gates * sizes.hidden_size
-        place, weight = self._input_product_place(tensors, places), places.packed["weight"]
-        if not self._drops_input:
-            work = []
-            pointer, stride = tensors["input_tensor"], self._input_stride
-            if stride is None:
-                pointer, stride = places.scratch["input"], sizes.input_size
-                work.append(self._copy("input_tensor", tensors, pointer, self._type))
-            left = Matrix(pointer, rows, sizes.input_size, stride, self._type)
-            right = Matrix(weight, columns, sizes.input_size, sizes.input_size, self._type)
-            return [*work, gemm(library, places.scratch, left, right, Matrix(place, rows, columns, columns, FLOAT), tf32=self._tf32)]
-        work = []
-        left = Matrix(places.scratch["input"], rows, sizes.input_size, sizes.input_size, self._type)
-        for gate in range(sizes.num_directions * sizes.gates):
-            work.append(self._scaled_input(tensors, *divmod(gate, sizes.gates), left.pointer))
-            first = gate * sizes.hidden_size
-            right = Matrix(
-                weight + first * sizes.input_size * self._type.itemsize, sizes.hidden_size, sizes.input_size, sizes.input_size, self._type
-            )
-            product = Matrix(place + first * FLOAT.itemsize, rows, sizes.hidden_size, columns, FLOAT)
-            work.append(gemm(library, places.scratch, left, right, product, tf32=self._tf32))
-        return work
+    def _input_product(self, tensors: Pointers, places: Places, chunk: Chunk | None = None) -> list[Launch]:
+        """The work that forms the product of all steps, or of a chunk."""
+        place = self._input_product_place(tensors, places)
+        return self._input.work(chunk or self._input.chunks[0], tensors, places.scratch, places.packed["weight"], place)
 
-    def _scaled_input(self, tensors: Pointers, direction: int, gate: int, destination: int) -> Launch:
-        """X times the input dropout of one gate, which is the same at every step."""
-        source, factor = self._tensors["input_tensor"], self._tensors["input_dropout_tensor"]
-        of_direction, of_gate, *rest = factor.element_strides
-        start = tensors["input_dropout_tensor"] + (direction * of_direction + gate * of_gate) * self._type.itemsize
-        scaled = ((tensors["input_tensor"], source.element_strides), (start, (0, 0, *rest)))
-        return scale(self._library, self._type, source.sizes, *scaled, destination)
-
-    def _sequence(self, tensors: Pointers, places: _Places) -> Struct:
+    def _sequence(self, tensors: Pointers, places: Places) -> Struct:
         """The struct `Sequence`, as an array of one element."""
         sequence = np.zeros(1, SEQUENCE)
         fill_layer(sequence, self._desc)
@@ -377,185 +329,6 @@ class WalkPlan(RecurrentPlan):
         argument["recurrence"] = places.packed["recurrence"]
         walk = self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)
         return in_order([*places.prologue, *self._input_product(tensors, places), walk])
-
-
-class StepPlan(RecurrentPlan):
-    """A matrix product and a launch of `step` for each step; twice that for a GRU that resets before the product, or a projection."""
-
-    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
-        self._drops_state = "state_dropout_tensor" in desc.tensors()
-        super().__init__(desc, library, reason, tf32)
-        self.steps_apart = self._sizes.seq_length
-        self.capturable = self.steps_apart <= MOST_CAPTURED_STEPS
-
-    @property
-    def _step_kernel(self) -> Kernel:
-        return step_kernel("step", self._type, *self._types)
-
-    @property
-    def _reset_kernel(self) -> Kernel:
-        return step_kernel("reset", self._type, *self._types)
-
-    def kernels(self) -> list[Kernel]:
-        needed = [*super().kernels(), self._step_kernel]
-        if self._cell.resets_first:
-            needed.append(self._reset_kernel)
-        if self._cell.projection:
-            needed.append(project_kernel(self._type))
-        if self._drops_state:
-            needed.append(scale_kernel(self._type))
-        return needed
-
-    def _describe_recurrence(self) -> list[str]:
-        sizes, gates = self._sizes, self._first_gates
-        by = (
-            f"by {sizes.hidden_size} gate rows for each of {gates} gates and"
-            if self._drops_state
-            else f"by {gates * sizes.hidden_size} gate rows for"
-        )
-        lines = [f"{sizes.seq_length} times: product [{sizes.batch_size}, {sizes.state_size}] {by} each direction"]
-        if self._cell.resets_first:
-            lines.append(f"    {self._reset_kernel.entry}, product by {sizes.hidden_size} gate rows")
-        lines.append(f"    {self._step_kernel.entry}")
-        if self._cell.projection:
-            lines.append(f"    product by {sizes.state_size} rows of the projection, {project_kernel(self._type).entry}")
-        return lines
-
-    @property
-    def _first_gates(self) -> int:
-        """Gates whose product is of H[t-1] itself."""
-        return self._sizes.gates - self._cell.resets_first
-
-    def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        sizes = self._sizes
-        rows = (sizes.num_directions, sizes.batch_size)
-        state = (*rows, sizes.state_size)
-        arrays = [*super()._scratch_arrays(), ("product", (*rows, sizes.gates, sizes.hidden_size), FLOAT), ("hidden", state, FLOAT)]
-        if self._cell.has_memory:
-            arrays.append(("memory", (*rows, sizes.hidden_size), FLOAT))
-        if self._cell.projection:
-            arrays.append(("projected", state, FLOAT))
-        if "step_mask_tensor" in self._tensors:
-            arrays.append(("shown", state, FLOAT))
-        if self._drops_state:
-            arrays.append(("operand", (*state, self._first_gates), self._type))
-        elif self._type != FLOAT:
-            arrays.append(("operand", state, self._type))
-        if self._cell.resets_first or self._cell.projection:
-            arrays.append(("late_operand", (*rows, sizes.hidden_size), self._type))
-        return arrays
-
-    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        places = self._places(tensors, temporary, persistent)
-        sizes, scratch, library = self._sizes, places.scratch, self._library
-        starts_at_zero = "hidden_init_tensor" not in self._tensors
-        first_product = 0 if starts_at_zero else scratch["product"]
-        argument = np.zeros(1, STEP)
-        argument["sequence"] = self._sequence(tensors, places)
-        argument["state_dropout"] = strided(self._tensors.get("state_dropout_tensor"), tensors.get("state_dropout_tensor"))
-        for name in ("hidden", "memory", "shown", "projected", "late_operand"):
-            argument[name] = scratch.get(name, 0)
-        argument["operand"] = scratch.get("operand", scratch["hidden"])
-        argument["state_size"] = sizes.state_size
-        argument["operands"] = self._first_gates
-        prologue = [*places.prologue, *self._input_product(tensors, places)]
-        if not starts_at_zero:
-            prologue.append(self._first_operand(tensors, int(argument["operand"][0])))
-
-        products = self._state_products(places)
-        late_products = self._late_products(places)
-        units = (sizes.num_directions, sizes.batch_size, sizes.hidden_size)
-        entries = (sizes.num_directions, sizes.batch_size, sizes.state_size)
-        step = launch_states(library, self._step_kernel, units, argument)
-        reset = launch_states(library, self._reset_kernel, units, argument) if self._cell.resets_first else None
-        project = launch_states(library, project_kernel(self._type), entries, argument) if self._cell.projection else None
-        keeps = "reserve_tensor" in self._tensors
-
-        def launch(stream: int) -> None:
-            for part in prologue:
-                part(stream)
-            for index in range(sizes.seq_length):
-                argument["step"] = index  # a launch takes its argument's value, so all steps share one
-                argument["product"] = scratch["product"] if index else first_product
-                multiplies = index or not starts_at_zero  # there is no product with a state of zero, but its reset is kept
-                if multiplies:
-                    for product in products:
-                        product(stream)
-                if reset is not None and (multiplies or keeps):
-                    reset(stream)
-                    if multiplies:
-                        for product in late_products:
-                            product(stream)
-                step(stream)
-                if project is not None:
-                    for product in late_products:
-                        product(stream)
-                    project(stream)
-
-        return launch
-
-    def _first_operand(self, tensors: Pointers, operand: int) -> Launch:
-        """The initial state as the first products read it."""
-        if not self._drops_state:
-            return self._copy("hidden_init_tensor", tensors, operand, self._type)
-        sizes = self._sizes
-        _, of_direction, *rest = self._tensors["hidden_init_tensor"].element_strides
-        state = (tensors["hidden_init_tensor"], (of_direction, 0, *rest))
-        factor = (tensors["state_dropout_tensor"], self._tensors["state_dropout_tensor"].element_strides)
-        shape = (sizes.num_directions, self._first_gates, sizes.batch_size, sizes.state_size)
-        return scale(self._library, self._type, shape, state, factor, operand)
-
-    def _state_products(self, places: _Places) -> list[Launch]:
-        """For each direction the products of the state with the recurrence: of all gates at once, or with dropout of each gate."""
-        sizes, gates = self._sizes, self._first_gates
-        operand = places.scratch.get("operand", places.scratch["hidden"])
-        bytes_of_state = sizes.batch_size * sizes.state_size * self._type.itemsize
-        work = []
-        for direction in range(sizes.num_directions):
-            if self._drops_state:
-                for gate in range(gates):
-                    work.append(self._recurrent_product(places, operand + (direction * gates + gate) * bytes_of_state, direction, gate, 1))
-            else:
-                work.append(self._recurrent_product(places, operand + direction * bytes_of_state, direction, 0, gates))
-        return work
-
-    def _late_products(self, places: _Places) -> list[Launch]:
-        """For each direction the product that waits for a part of the step: of r . H[t-1], or the projection of o . h(C[t])."""
-        sizes, item = self._sizes, self._type.itemsize
-        work = []
-        for direction in range(sizes.num_directions):
-            left = places.scratch.get("late_operand", 0) + direction * sizes.batch_size * sizes.hidden_size * item
-            if self._cell.resets_first:
-                work.append(self._recurrent_product(places, left, direction, self._first_gates, 1))
-            if self._cell.projection:
-                right = places.packed["projection"] + direction * sizes.state_size * sizes.hidden_size * item
-                projected = places.scratch["projected"] + direction * sizes.batch_size * sizes.state_size * FLOAT.itemsize
-                work.append(
-                    gemm(
-                        self._library,
-                        places.scratch,
-                        Matrix(left, sizes.batch_size, sizes.hidden_size, sizes.hidden_size, self._type),
-                        Matrix(right, sizes.state_size, sizes.hidden_size, sizes.hidden_size, self._type),
-                        Matrix(projected, sizes.batch_size, sizes.state_size, sizes.state_size, FLOAT),
-                        tf32=self._tf32,
-                    )
-                )
-        return work
-
-    def _recurrent_product(self, places: _Places, operand: int, direction: int, first: int, count: int) -> Launch:
-        """The product of an operand with the recurrence of `count` gates from `first` on."""
-        sizes = self._sizes
-        batch, hidden, state, gate_rows = sizes.batch_size, sizes.hidden_size, sizes.state_size, sizes.gates * sizes.hidden_size
-        right = places.packed["recurrence"] + (direction * gate_rows + first * hidden) * state * self._type.itemsize
-        product = places.scratch["product"] + (direction * batch * gate_rows + first * hidden) * FLOAT.itemsize
-        return gemm(
-            self._library,
-            places.scratch,
-            Matrix(operand, batch, state, state, self._type),
-            Matrix(right, count * hidden, state, state, self._type),
-            Matrix(product, batch, count * hidden, gate_rows, FLOAT),
-            tf32=self._tf32,
-        )
 
 
 # what a walk takes

@@ -1,0 +1,190 @@
+"""The product of a layer's input with its weights, X W^T, which a recurrence on CUDA finds formed: of all steps, or of chunks of them.
+
+It is rounded to the storage type for inference. In training it is float32, since in most cells it lies where the steps keep what a gradient
+needs. Sums are float32 in any case. Beyond the largest half, 65504, a FLOAT16 product counts as infinite.
+
+The plan with a launch for each step forms the product of some steps at a time where that of all would not stay in the L2 cache until it is
+read: scratch is that much smaller, and the product hardly moves through memory. A single launch for the whole sequence has no such chunks.
+Each would bring R on chip anew. By the model's rates, none of them measured, that takes an H100 6 to 10 us for 227 to 400 KB in each block,
+while a chunk of a quarter of its L2 cache takes 7 us to memory and back, most of which the steps hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
+from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.recurrent.common import (
+    FLOAT,
+    backward_walks,
+    copy,
+    copy_kernel,
+    gemm,
+    row_stride,
+    scale,
+    scale_kernel,
+    storage_type,
+)
+from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.plan import Launch, Pointers
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+L2_PART = 1 / 4
+"""Of the L2 cache, for the product of a chunk: beside it R has to stay."""
+LEAST_ROWS = 2048
+"""Rows of a chunk's product, at least: fewer would leave multiprocessors idle, and read W too often."""
+
+
+class Chunk(NamedTuple):
+    """Some steps of a walk: the first, and how many."""
+
+    first: int
+    steps: int
+
+
+class InputProduct:
+    """What is formed, where, and in which order. It lies in rows [T][B] of [D][G H] values, of a chunk in as many of them.
+
+    Args:
+        desc: a checked desc.
+        library: the device's kernels.
+        training: whether the pass is one of training.
+        in_chunks: whether chunks may be formed one after the other.
+        tf32: whether factors of float32 matrix products may be rounded to TF32.
+
+    Attributes:
+        data_type: of the product.
+        in_place: whether it lies where the steps keep what a gradient needs; a thread reads a step's gates before it keeps something there.
+        chunks: the steps whose product is formed at a time.
+    """
+
+    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, *, training: bool, in_chunks: bool, tf32: bool) -> None:
+        self._library = library
+        self._sizes = sizes = desc.geometry
+        self._tensors = desc.tensors()
+        self._type = storage_type(desc)
+        self._tf32 = tf32
+        self._backward = backward_walks(desc)
+        self._drops = "input_dropout_tensor" in self._tensors
+        self._stride = None if self._drops else row_stride(self._tensors["input_tensor"])
+        self._columns = sizes.num_directions * sizes.gates * sizes.hidden_size
+        self.data_type = FLOAT if training else self._type
+        self.in_place = "reserve_tensor" in self._tensors and desc.cell.kept == sizes.gates
+        # Where a walk begins at the end, samples of different lengths take the same step at different times.
+        together = "sequence_lengths_tensor" in self._tensors and any(self._backward[: sizes.num_directions])
+        steps = self._chunk_steps() if in_chunks and not together else sizes.seq_length
+        self.chunks = [Chunk(first, min(steps, sizes.seq_length - first)) for first in range(0, sizes.seq_length, steps)]
+
+    def _chunk_steps(self) -> int:
+        """Of all chunks but the last, which may have fewer."""
+        sizes = self._sizes
+        rows = Machine.of(self._library.limits).l2_bytes * L2_PART / (self._columns * self.data_type.itemsize)
+        most = max(1, int(max(rows, LEAST_ROWS)) // sizes.batch_size)
+        chunks = -(-sizes.seq_length // most)
+        return -(-sizes.seq_length // chunks)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the product of all steps."""
+        return self._sizes.seq_length * self._sizes.batch_size * self._columns * self.data_type.itemsize
+
+    def kernels(self) -> list[Kernel]:
+        """Every kernel that `work` launches."""
+        if self._drops:
+            return [scale_kernel(self._type)]
+        return [copy_kernel(self._type, self._type)] if self._stride is None else []
+
+    def arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        """The scratch that `work` needs beside "workspace"."""
+        rows = self.chunks[0].steps * self._sizes.batch_size
+        arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+        if not self.in_place:
+            arrays.append(("input_product", (rows, self._columns), self.data_type))
+        if self._stride is None:
+            arrays.append(("input", (rows, self._sizes.input_size), self._type))
+        return arrays
+
+    def describe(self) -> str:
+        """In a line."""
+        sizes = self._sizes
+        product = f"[{sizes.seq_length * sizes.batch_size}, {sizes.input_size}]"
+        if self._drops:
+            times = sizes.num_directions * sizes.gates
+            product += f" by {sizes.hidden_size} gate rows, {times} times; input copied for each with its dropout"
+        else:
+            reading = "copied first: its rows do not form a matrix" if self._stride is None else "read in place"
+            product += f" by all {self._columns} gate rows; input {reading}"
+        if len(self.chunks) > 1:
+            product += f"; formed in {len(self.chunks)} chunks of up to {self.chunks[0].steps} steps"
+        return f"input product, {self.data_type}: {product}"
+
+    def first_times(self, chunk: Chunk) -> tuple[int, int]:
+        """The time whose product comes first in memory, for each direction; 0 where that of all steps has its place."""
+        if self.in_place or len(self.chunks) == 1:
+            return 0, 0
+        first, second = (self._first_time(chunk, direction) for direction in range(2))
+        return first, second
+
+    def work(self, chunk: Chunk, tensors: Pointers, scratch: Mapping[str, int], weight: int, product: int) -> list[Launch]:
+        """The work that forms the product of a chunk.
+
+        Args:
+            chunk: of `chunks`.
+            tensors: the bound tensors.
+            scratch: addresses of the scratch arrays.
+            weight: address of W of all directions, packed.
+            product: where the product of all steps begins if it is `in_place`, else that of the chunk.
+        """
+        directions = self._sizes.num_directions
+        if len(self.chunks) == 1:
+            return self._of(range(directions), 0, chunk.steps, tensors, scratch, weight, product)
+        work = []
+        for direction in range(directions):
+            time = self._first_time(chunk, direction)
+            row = time * self._sizes.batch_size if self.in_place else 0
+            place = product + row * self._columns * self.data_type.itemsize
+            work += self._of(range(direction, direction + 1), time, chunk.steps, tensors, scratch, weight, place)
+        return work
+
+    def _first_time(self, chunk: Chunk, direction: int) -> int:
+        return self._sizes.seq_length - chunk.first - chunk.steps if self._backward[direction] else chunk.first
+
+    def _of(
+        self, directions: range, time: int, times: int, tensors: Pointers, scratch: Mapping[str, int], weight: int, place: int
+    ) -> list[Launch]:
+        """The product of some directions at some times; `place` is that of the first time, all directions."""
+        sizes, item = self._sizes, self._type.itemsize
+        rows, inputs = times * sizes.batch_size, sizes.input_size
+        source = self._tensors["input_tensor"]
+        pointer = tensors["input_tensor"] + time * source.element_strides[1] * item
+
+        def multiplied(left: Matrix, first_gate: int, gates: int) -> Launch:
+            first, columns = first_gate * sizes.hidden_size, gates * sizes.hidden_size
+            right = Matrix(weight + first * inputs * item, columns, inputs, inputs, self._type)
+            result = Matrix(place + first * self.data_type.itemsize, rows, columns, self._columns, self.data_type)
+            return gemm(self._library, scratch, left, right, result, tf32=self._tf32)
+
+        gates = range(directions.start * sizes.gates, directions.stop * sizes.gates)
+        if self._stride is not None:
+            return [multiplied(Matrix(pointer, rows, inputs, self._stride, self._type), gates.start, len(gates))]
+        copied = Matrix(scratch["input"], rows, inputs, inputs, self._type)
+        if not self._drops:
+            whole = source.replace(sizes=(1, times, sizes.batch_size, inputs), strides=source.element_strides)
+            return [
+                copy(self._library, whole, pointer, copied.pointer, self._type),
+                multiplied(copied, gates.start, len(gates)),
+            ]
+        work = []
+        for gate in gates:
+            # X times the dropout of one gate, which is the same at every step.
+            of_direction, of_gate, *rest = self._tensors["input_dropout_tensor"].element_strides
+            along = gate // sizes.gates * of_direction + gate % sizes.gates * of_gate
+            factor = tensors["input_dropout_tensor"] + along * item, (0, 0, *rest)
+            shape = (1, times, sizes.batch_size, inputs)
+            work.append(scale(self._library, self._type, shape, (pointer, source.element_strides), factor, copied.pointer))
+            work.append(multiplied(copied, gate, 1))
+        return work
