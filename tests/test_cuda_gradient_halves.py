@@ -9,6 +9,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.arrays import view
+from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.gradient_kernels import UNPACK, gradient_kernel
@@ -17,7 +18,7 @@ from dmlpy.devices.cuda.seam import Seam
 from dmlpy.tensors import TensorDesc
 from tests.cpu_seam import H100, T4, CpuSeam, rounded_to_tf32
 from tests.test_block_cell import check, described, random_inputs, run
-from tests.test_cuda_gradient import FAMILIES, PLAIN, Case
+from tests.test_cuda_gradient import BARRIER, FAMILIES, PLAIN, Case
 from tests.tools import require
 
 Array = np.ndarray[Any, Any]
@@ -83,6 +84,21 @@ def test_a_copy_without_a_scale(seam: Seam, offset: int) -> None:
     source, copy = seam.to_device(0, values, 0), seam.to_device(0, np.zeros(1000, np.float16), 0)
     narrowed(KernelLibrary(seam, 0), view(source).pointer + 4 * offset, 1000, view(copy).pointer)(0)
     np.testing.assert_array_equal(seam.to_host(copy, 0), values[offset:].astype(np.float16))
+
+
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+def test_the_sanitizers_are_silent(sanitize: str) -> None:
+    require("g++")
+    values = np.random.default_rng(2).standard_normal(1034).astype(np.float32)
+    for offset in (0, 1):
+        scaled_copy(CpuSeam(sanitize=sanitize), values[offset:], offset)
+
+
+def test_the_thread_sanitizer_misses_the_barrier() -> None:
+    require("g++")
+    assert sources.read("recurrent/gradient_results.cu").count(BARRIER) == 1
+    with pytest.raises(dml.DeviceError, match="data race"):
+        scaled_copy(CpuSeam(sanitize="thread", fault=(BARRIER, 0)), np.ones(1034, np.float32))
 
 
 # what becomes of them

@@ -353,6 +353,22 @@ def test_very_long_sequences_are_not_captured() -> None:
     assert not plan(MOST_CAPTURED_STEPS + 1).capturable
 
 
+@pytest.mark.parametrize(("hidden", "gap"), [(3, 4), (4, 0), (9, 4), (10, 0)])
+def test_walk_packs_four_columns_of_each_row_side_by_side(cpu_seam: CpuSeam, hidden: int, gap: int) -> None:
+    """[D][ceil(H / 4)][G H][4], columns beyond the last zero; each direction in whole words of 16 bytes, with so many zeros behind it."""
+    run = build("RNN", np.random.default_rng(13), h=hidden, dtype=np.float16, direction="BIDIRECTIONAL", layouts=("permuted",), optional=())
+    plan = FAMILIES["walk 1"](run.desc, KernelLibrary(cpu_seam, 0))
+    persistent = poisoned(cpu_seam, plan.persistent_size)
+    plan.pack({name: run.inputs[name].pointer for name in plan.constants}, persistent.pointer)(0)
+    offset, (directions, size), _ = plan._packed.arrays["recurrence"]
+    found = np.frombuffer(cpu_seam.read(persistent.pointer + offset, directions * size, 0), np.float16).reshape(directions, -1)
+    padded = np.zeros((2, hidden, -(-hidden // 4) * 4), np.float16)
+    padded[..., :hidden] = run.arrays["recurrence_tensor"][0]
+    quads = padded.reshape(2, hidden, -1, 4).swapaxes(1, 2).reshape(2, -1)
+    assert found.shape[1] - quads.shape[1] == gap
+    np.testing.assert_array_equal(found, np.pad(quads, ((0, 0), (0, gap))))
+
+
 # the shape of a walk
 
 T4_SHARED, H100_SHARED = T4.shared_memory_per_block, H100.shared_memory_per_block
