@@ -156,7 +156,7 @@ def test_an_array_that_refuses_its_memory_is_told_as_a_wrong_array(device: Any) 
 
 @pytest.mark.parametrize("device", ["step"], indirect=True)
 def test_out_of_gpu_memory_is_refused_with_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = 2048
+    many = 4096
     desc = rnn(
         input_tensor=tensor(1, T, B, many),
         weight_tensor=tensor(1, 1, many, many),

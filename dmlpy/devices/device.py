@@ -52,6 +52,9 @@ class Device(ABC):
     memory_kind: str
     """Where its arrays lie, as `ArrayView.device` says it: `cpu` or `cuda`."""
 
+    sizes_to_check = 1 << 24
+    """Bytes from which on `require` asks for the memory that is there. Less is not worth the question: the allocator answers for it."""
+
     @abstractmethod
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         """The plan for a checked desc, or None if the device does not run this operator."""
@@ -136,8 +139,7 @@ class Device(ABC):
 
     def require(self, size: int, purpose: str) -> None:
         """Raises DeviceError (E_OUTOFMEMORY) if so many bytes cannot be allocated now."""
-        # Small sizes are not worth the question; the allocator itself answers for them.
-        if size >= 1 << 24 and size > (available := self.available_memory()):
+        if size >= self.sizes_to_check and size > (available := self.available_memory()):
             raise DeviceError(
                 f"{purpose} needs {show_bytes(size)}; {show_bytes(available)} are available on {self.name}", hresult=HResult.E_OUTOFMEMORY
             )

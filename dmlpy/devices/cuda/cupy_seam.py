@@ -373,10 +373,13 @@ class CupySeam:
                 block, events = self.returning.popleft()
             except IndexError:  # another thread took it
                 break
-            if wait:
-                for event in events:
-                    event.synchronize()
-            if all(event.done for event in events):
+            done = False
+            with suppress(Exception):  # while anybody captures, CUDA may refuse to say
+                if wait:
+                    for event in events:
+                        event.synchronize()
+                done = all(event.done for event in events)
+            if done:
                 taken += 1
             else:
                 self.returning.append((block, events))

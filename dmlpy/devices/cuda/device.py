@@ -47,6 +47,7 @@ class CudaDevice(Device):
     """
 
     memory_kind = "cuda"
+    sizes_to_check = 1 << 26  # more than the workspace of matrix products, which each call of an operator asks for
 
     def __init__(self, seam: Seam, ordinal: int = 0, family: str | None = None) -> None:
         check_family(family)
