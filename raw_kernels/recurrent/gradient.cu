@@ -10,7 +10,7 @@
 //
 //   walk   One launch for the whole sequence. A block owns a slice of the batch in one direction, with R in shared memory.
 //   step   For each step one launch and a matrix product. A Gru that resets before the product has `reset` and a second product in
-//          between; a projection has `collect` and its own product first.
+//          between; a projection has `collect` and its own product first. Where T is half the left matrices are rounded to TF32.
 //
 // Everything else is one product over all steps, or a sum: recurrent/gradient_results.cu.
 //
