@@ -159,7 +159,8 @@ inline float exp2_approx(float exponent) { return exp2f(exponent); }
 
 inline float reciprocal_approx(float value) { return 1.0f / value; }
 
-inline float shuffle_xor(float value, int mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+template <class T>
+T shuffle_xor(T value, int mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return __shfl_xor_sync(~0u, value, mask, 32, file, line);
 }
 
@@ -170,20 +171,21 @@ inline void store_release(unsigned* address, unsigned value) {
 
 inline unsigned load_acquire(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_ACQUIRE); }
 
-inline void store_relaxed(unsigned* address, unsigned value) { __atomic_store_n(address, value, __ATOMIC_RELAXED); }
+inline void store_relaxed(unsigned* address, unsigned value) {
+    if (cuda_on_cpu::lane() == 0) cuda_on_cpu::delay();
+    __atomic_store_n(address, value, __ATOMIC_RELAXED);
+}
 
-inline unsigned load_relaxed(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_RELAXED); }
+inline void load_relaxed(unsigned const* address, unsigned (&words)[4]) {
+    for (int word = 0; word < 4; ++word) words[word] = __atomic_load_n(address + word, __ATOMIC_RELAXED);
+}
 
 // Plain accesses: what they carry has to be ordered by releases and acquires, and the thread sanitizer sees to that.
 
-template <class T>
-void store_exchanged(T* address, T value) {
-    *address = value;
-}
+inline void store_exchanged(unsigned* address, unsigned value) { *address = value; }
 
-template <int words>
-void load_exchanged(unsigned const* address, unsigned (&loaded)[words]) {
-    for (int word = 0; word < words; ++word) loaded[word] = address[word];
+inline void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
+    for (int word = 0; word < 4; ++word) words[word] = address[word];
 }
 
 inline void pause() { cuda_on_cpu::leave(cuda_on_cpu::State::paused); }

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.grid import GridPlan, grid_shape
+from dmlpy.devices.cuda.recurrent.grid import GridPlan
+from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent.layer import RecurrentDesc
@@ -100,6 +101,7 @@ class Row:
 
 REST = {"most_registers": 0}  # all of R in shared memory
 SOME = {"most_registers": 8}  # a part of it in registers
+DATA = {"protocol": "data"}  # words that tell by themselves whether they have come, in place of flags
 
 ROWS = [
     # one block holds R
@@ -120,10 +122,30 @@ ROWS = [
     Row("GRU", HALF, (12, 19, 8), (37, 19), flags=RESETS_LAST),
     Row("GRU", FLOAT, (20, 5, 2), direction="FORWARD", flags=RESETS_LAST, options=REST),
     Row("LSTM", HALF, (8, 8, 8), (130, 19), options={"row_warps": 2}),
-    Row("LSTM", HALF, (20, 30, 24), (61, 30), direction="FORWARD", flags={"couple_input_forget": True}, options=SOME),
+    Row("LSTM", HALF, (20, 30, 24), (61, 30), direction="FORWARD", flags={"couple_input_forget": True}, options=SOME | {"row_warps": 4}),
     Row("LSTM", FLOAT, (12, 5, 1), flags=CLIPPED | {"couple_input_forget": True}, peephole=True),
-    Row("LSTM", FLOAT, (40, 9, 8), (61, 9), direction="BACKWARD", flags=CLIPPED, options=SOME),
+    Row("LSTM", FLOAT, (40, 9, 4), (61, 9), direction="BACKWARD", flags=CLIPPED, options=SOME),
     Row("LSTM", FLOAT, (16, 8, 8), (61, 9), direction="FORWARD", tf32=True, peephole=True, options=SOME | {"row_warps": 4}),
+    # the same without flags
+    Row("RNN", HALF, (8, 3, 8), options=DATA | REST),
+    Row("RNN", FLOAT, (8, 2, 1), direction="BACKWARD", options=DATA),
+    Row("RNN", FLOAT, (16, 4, 8), tf32=True, options=DATA),
+    Row("GRU", HALF, (16, 5, 8), flags=RESETS_FIRST, options=DATA),
+    Row("GRU", FLOAT, (8, 3, 2), flags=RESETS_FIRST, options=DATA | SOME),
+    Row("GRU", FLOAT, (12, 20, 16), (37, 21), direction="BACKWARD", flags=RESETS_FIRST, tf32=True, options=DATA | {"row_warps": 2}),
+    Row("GRU", HALF, (12, 19, 8), (37, 19), flags=RESETS_LAST, options=DATA),
+    Row("LSTM", HALF, (8, 8, 8), (130, 19), options=DATA | {"row_warps": 2}),
+    Row(
+        "LSTM",
+        HALF,
+        (20, 30, 24),
+        (61, 30),
+        direction="FORWARD",
+        flags={"couple_input_forget": True},
+        options=DATA | SOME | {"row_warps": 4},
+    ),
+    Row("LSTM", FLOAT, (12, 5, 1), flags=CLIPPED | {"couple_input_forget": True}, peephole=True, options=DATA),
+    Row("LSTM", FLOAT, (40, 9, 4), (61, 9), direction="BACKWARD", flags=CLIPPED, options=DATA | REST),
 ]
 
 
@@ -196,6 +218,19 @@ def test_samples_do_not_touch_each_other(seam: Seam) -> None:
     assert np.isfinite(sequence[:, :, [0, 2, 3, 4]]).all()
 
 
+@pytest.mark.parametrize(("dtype", "options"), [(HALF, DATA), (FLOAT, DATA), (HALF, {}), (FLOAT, {})])
+def test_a_state_of_all_ones_is_a_nan_as_any_other(seam: Seam, dtype: Any, options: dict[str, Any]) -> None:
+    """It is not taken for a word that has yet to come: neither a float, nor two halves side by side."""
+    row = Row("RNN", dtype, (8, 2, 8 if dtype == HALF else 2), (16, 2), direction="FORWARD", options=options)
+    run = row.build(trains=False, lengths=[4, 4])
+    bits = run.inputs["hidden_init_tensor"].elements.view(np.uint16 if dtype == HALF else np.uint32)
+    bits[0, 0, 1, :] = np.iinfo(bits.dtype).max
+    launch(run, row.plan, seam)
+    single = run.outputs["output_single_tensor"].elements
+    assert np.isnan(single[0, 0, 1]).all()
+    assert np.isfinite(single[0, 0, 0]).all()
+
+
 @pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
 def test_each_output_alone(seam: Seam, output: str) -> None:
     run = FEW["LSTM"].build(trains=False, outputs=(output,))
@@ -242,6 +277,8 @@ SOAK = {
     "GRU": Row("GRU", HALF, (8, 2, 8), (16, 2), direction="FORWARD", flags=RESETS_FIRST),
     "GRU that resets last": Row("GRU", FLOAT, (4, 9, 8), (12, 9), direction="FORWARD", flags=RESETS_LAST, tf32=True),
     "LSTM": Row("LSTM", HALF, (4, 1, 8), (12, 2), direction="BACKWARD"),
+    "GRU without flags": Row("GRU", HALF, (8, 2, 8), (16, 2), direction="FORWARD", flags=RESETS_FIRST, options=DATA),
+    "RNN without flags": Row("RNN", FLOAT, (4, 2, 2), (8, 2), options=DATA),
 }
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import NotResidentError
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan, grid_gradient_shape, grid_gradient_shapes
+from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes
 from dmlpy.devices.cuda.seam import Limits, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from tests.cpu_seam import H100, T4, CpuSeam, NullSeam
@@ -45,6 +46,7 @@ class Spread:
         tf32: whether the walk's products are on tensor cores in TF32. Those after it are not: they have tests of their own.
         batch: samples of the case.
         registers: of a thread for R; None leaves that to the shape.
+        options: more for `grid_gradient_shape`.
     """
 
     units: int
@@ -54,16 +56,18 @@ class Spread:
     tf32: bool = False
     batch: int = 5
     registers: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, desc: RecurrentGradDesc, library: KernelLibrary) -> GridGradientPlan:
         samples = self.samples or self.pass_samples
         shape = grid_gradient_shape(
-            desc, library.limits, self.units, samples, self.pass_samples, tf32=self.tf32, most_registers=self.registers
+            desc, library.limits, self.units, samples, self.pass_samples, tf32=self.tf32, most_registers=self.registers, **self.options
         )
         assert shape is not None
         return GridGradientPlan(desc, library, shape, "as the test asks")
 
 
+DATA = {"protocol": "data"}
 SPREADS = {
     "fma, 5 blocks": Spread(8, 4),
     "fma, 3 blocks in passes": Spread(16, 2, 5, registers=4),
@@ -71,11 +75,17 @@ SPREADS = {
     "fma, alone": Spread(64, 4),
     "halves, 3 blocks": Spread(16, 8, dtype=np.float16),
     "halves, 3 blocks in passes": Spread(16, 8, 13, np.float16, batch=19, registers=0),
-    "halves, 2 blocks": Spread(32, 16, 3, np.float16),
+    "halves, 2 blocks": Spread(32, 16, 3, np.float16, options={"row_warps": 2}),
     "halves, alone": Spread(48, 8, dtype=np.float16),
-    "halves, alone with a tile of rows for each warp": Spread(128, 8, dtype=np.float16),
+    "halves, alone with a tile of rows for each warp": Spread(128, 8, dtype=np.float16, options={"row_warps": 8}),
     "tf32, 3 blocks": Spread(16, 8, tf32=True),
     "tf32, alone": Spread(48, 16, tf32=True, batch=17),
+    "fma, 5 blocks, data": Spread(8, 4, options=DATA),
+    "fma, 3 blocks in passes, data": Spread(16, 2, 5, registers=4, options=DATA),
+    "halves, 3 blocks, data": Spread(16, 8, dtype=np.float16, options=DATA),
+    "halves, 3 blocks in passes, data": Spread(16, 8, 13, np.float16, batch=19, registers=0, options=DATA),
+    "halves, 2 blocks, data": Spread(32, 16, 3, np.float16, options=DATA | {"row_warps": 2}),
+    "tf32, 3 blocks, data": Spread(16, 8, 2, tf32=True, options=DATA),
 }
 
 
@@ -309,6 +319,8 @@ SOAKED: dict[str, tuple[Spread, int, str, Flags, int, int]] = {
     "fma": (Spread(8, 1, batch=1), 13, *RNN, 1500, 4),
     "halves": (Spread(16, 8, dtype=np.float16, batch=1), 29, "LSTM", {}, 500, 3),
     "fma in passes": (Spread(16, 2, 5), H, *RESETS_FIRST, 200, 3),
+    "fma without flags": (Spread(8, 1, batch=1, options=DATA), 13, *RNN, 1000, 3),
+    "halves without flags": (Spread(16, 8, 9, np.float16, batch=9, options=DATA), H, *RESETS_FIRST, 100, 3),
     "halves in passes": (Spread(32, 8, 9, np.float16, batch=9), H, *RESETS_LAST, 100, 3),
 }
 """More than 10,000 steps in all."""
@@ -345,9 +357,13 @@ BARRIER = "__syncthreads();"
 SMALL = {
     "fma": (Spread(8, 1, registers=4), {"h": 13, "b": 2, "dtype": np.float32}),
     "halves": (Spread(32, 8, 9, np.float16, registers=0), {"h": 37, "b": 9, "dtype": np.float16}),
+    "halves, shared": (Spread(32, 8, 9, np.float16, registers=0, options={"row_warps": 2}), {"h": 37, "b": 9, "dtype": np.float16}),
+    "halves without flags": (Spread(32, 8, 9, np.float16, options=DATA), {"h": 37, "b": 9, "dtype": np.float16}),
+    "fma without flags": (Spread(8, 2, options=DATA), {"h": 13, "b": 2, "dtype": np.float32}),
     "alone": (Spread(16, 8, dtype=np.float16, registers=0), {"h": 13, "b": 2, "dtype": np.float16}),
 }
-"""One with several passes and more than 16 units of halves: there all barriers in the steps count. Alone, the one before them does."""
+"""One with several passes and more than 16 units of halves: there all barriers in the steps count but that of warps that share an operand.
+Alone, the one before them does."""
 
 
 def run_small(name: str, **options: Any) -> tuple[Case, Spread]:
@@ -358,7 +374,17 @@ def run_small(name: str, **options: Any) -> tuple[Case, Spread]:
 
 
 @pytest.mark.parametrize(
-    ("name", "sanitize"), [("fma", "thread"), ("halves", "thread"), ("halves", "address,undefined"), ("alone", "address,undefined")]
+    ("name", "sanitize"),
+    [
+        ("fma", "thread"),
+        ("halves", "thread"),
+        ("halves", "address,undefined"),
+        ("halves, shared", "thread"),
+        ("halves without flags", "thread"),
+        ("halves without flags", "address,undefined"),
+        ("fma without flags", "thread"),
+        ("alone", "address,undefined"),
+    ],
 )
 def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
     require("g++")
@@ -376,15 +402,15 @@ def test_the_thread_sanitizer_misses_a_release_and_an_acquire(fault: tuple[str, 
 
 
 BARRIERS = sources.read("recurrent/grid_gradient.cu").count(BARRIER)
-BEFORE_THE_STEPS = 2
-"""The number of the barrier between a block's first values and its steps."""
+ELSEWHERE = {1: "halves, shared", 3: "alone"}
+"""The numbers of the barrier between warps that share an operand, and of that between a block's first values and its steps."""
 
 
 @pytest.mark.parametrize("place", range(BARRIERS))
 def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
     require("g++")
     with pytest.raises(dml.DeviceError, match="data race"):
-        run_small("alone" if place == BEFORE_THE_STEPS else "halves", sanitize="thread", fault=(BARRIER, place))
+        run_small(ELSEWHERE.get(place, "halves"), sanitize="thread", fault=(BARRIER, place))
 
 
 # plans and shapes

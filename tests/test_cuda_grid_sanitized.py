@@ -18,10 +18,12 @@ from tests.tools import require
 ROWS = {
     "gru of halves": Row("GRU", np.float16, (8, 9, 8), (12, 9), direction="FORWARD", flags=RESETS_FIRST, options={"most_registers": 0}),
     "gru": Row("GRU", np.float32, (4, 2, 1), (6, 2), direction="FORWARD", flags=RESETS_FIRST, options={"most_registers": 0}),
-    "lstm": Row("LSTM", np.float16, (8, 9, 8), (12, 9), direction="FORWARD", options={"most_registers": 0}),
+    "lstm": Row("LSTM", np.float16, (8, 9, 8), (12, 9), direction="FORWARD", options={"most_registers": 0, "row_warps": 2}),
+    "gru without flags": Row("GRU", np.float16, (8, 9, 8), (16, 9), direction="FORWARD", flags=RESETS_FIRST, options={"protocol": "data"}),
+    "lstm without flags": Row("LSTM", np.float32, (4, 3, 2), (7, 3), direction="BACKWARD", options={"protocol": "data"}),
     "lstm in tf32": Row("LSTM", np.float32, (12, 5, 8), (12, 5), tf32=True, peephole=True),
 }
-"""Two groups of units with two passes over the samples each, and two directions of a block alone."""
+"""Groups of units with two passes over the samples each, and two directions of a block alone."""
 
 SOURCE = sources.read("recurrent/grid.cu")
 
@@ -39,7 +41,10 @@ def run(row: Row, seam: CpuSeam) -> None:
         ("gru of halves", "thread"),
         ("gru", "thread"),
         ("lstm", "thread"),
+        ("gru without flags", "thread"),
+        ("lstm without flags", "thread"),
         ("gru", "address,undefined"),
+        ("gru without flags", "address,undefined"),
         *(
             pytest.param(name, sanitize, marks=pytest.mark.slow)
             for name, sanitize in [
@@ -55,14 +60,19 @@ def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
     run(ROWS[name], CpuSeam(H100, sanitize=sanitize, sanitized=("grid<", "arrange<")))
 
 
+IN_STAGING = SOURCE[: SOURCE.index("class Staging")].count("__syncthreads();")
+"""The barrier of the warps that share an operand, of which only two that own different rows have need."""
 FAULTS: list[tuple[str, Any]] = [
-    *(("gru of halves", ("__syncthreads();", place)) for place in range(SOURCE.count("__syncthreads();"))),
-    *((name, ("__syncwarp();", place)) for place, name in enumerate(("gru", "gru of halves"))),
+    *(
+        ("lstm" if place == IN_STAGING else "gru of halves", ("__syncthreads();", place))
+        for place in range(SOURCE.count("__syncthreads();"))
+    ),
+    *((name, ("__syncwarp();", place)) for place, name in enumerate(("gru of halves", "gru"))),
     ("gru of halves", ("machine::load_acquire(", 0, "machine::load_relaxed(")),
     ("gru of halves", ("machine::store_release(", 0, "machine::store_relaxed(")),
-    ("lstm", ("step % 2) * most_passes", 0, "0) * most_passes")),
+    ("lstm", ("return step & mask_;", 0, "return 0;")),
 ]
-"""Each barrier of a block, of a warp (where an operand is staged, after a wait), what publishes and waits, the second buffer of H[t]."""
+"""Each barrier of a block, of a warp (after a wait, where an operand is staged), what publishes and waits, the second buffer of H[t]."""
 
 
 def test_all_that_orders_memory_is_left_out_once() -> None:
@@ -75,3 +85,11 @@ def test_the_thread_sanitizer_misses_what_orders_memory(name: str, fault: Any) -
     require("g++")
     with pytest.raises(DeviceError, match="data race"):
         run(ROWS[name], CpuSeam(H100, sanitize="thread", sanitized=("grid<",), fault=fault))
+
+
+@pytest.mark.parametrize("name", ["gru without flags", "lstm without flags"])
+def test_words_that_are_not_waited_for_are_wrong(name: str) -> None:
+    require("g++")
+    fault = ("exchange.complete(address + offset(row_words, i), under_way_[i].values);", 0)
+    with pytest.raises(AssertionError):
+        run(ROWS[name], CpuSeam(H100, fault=fault, delay_us=200))

@@ -11,7 +11,8 @@ import pytest
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import NotResidentError, activations_type, cell_type, storage_type
-from dmlpy.devices.cuda.recurrent.grid import RESIDENT_REGISTERS, GridPlan, GridShape, grid_kernel, grid_shape, grid_shapes, why_not
+from dmlpy.devices.cuda.recurrent.grid import GridPlan, grid_kernel
+from dmlpy.devices.cuda.recurrent.grid_shapes import RESIDENT_REGISTERS, Facts, GridShape, grid_shape, grid_shapes
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.layer import RecurrentDesc
@@ -84,7 +85,7 @@ def test_shapes_fit_the_device_and_hold_the_work(limits: Limits, cell: str, flag
         ("LSTM", "FLOAT16", 4096, 1, H100, None, False),
         ("GRU", "FLOAT32", 64, 8, T4, 1, True),
         ("RNN", "FLOAT16", 64, 100000, T4, 1, True),
-        ("RNN", "FLOAT32", 1024, 1, H100, 13, False),
+        ("RNN", "FLOAT32", 1024, 1, H100, 16, False),
     ],
 )
 def test_fewest_unit_groups(cell: str, data_type: str, hidden: int, batch: int, limits: Limits, least: int | None, alone: bool) -> None:
@@ -99,7 +100,7 @@ def test_fewest_unit_groups(cell: str, data_type: str, hidden: int, batch: int, 
 )
 def test_what_no_shape_takes(options: dict[str, Any], said: str | None) -> None:
     desc = training.build("LSTM", np.random.default_rng(1), **options).desc
-    why = why_not(desc)
+    why = Facts.of(desc).refusal
     assert (why is None) == (said is None)
     assert said is None or said in str(why)
     assert bool(grid_shapes(desc, H100, tf32=False)) == (said is None)
@@ -170,8 +171,10 @@ def test_a_plan_tells_how_it_is_spread() -> None:
     assert isinstance(plan, GridPlan)
     assert not plan.capturable
     text = plan.describe()
-    assert "grid<machine::half, TensorCores<machine::half, 1, 1, 1, 1>, TensorCores<machine::half, 1, 1, 1, 1>, false, 1, Training" in text
-    assert "3 x 2 x 2 blocks in a cooperative launch, 8 units and 3 sample(s) each, 8 at a time; 8192 bytes of R in registers" in text
+    product = "TensorCores<machine::half, 1, 1, 1, 1, 4, 2>"
+    assert f"grid<machine::half, {product}, {product}, Protocol::flags, 1, Training" in text
+    spread = "3 x 2 x 2 blocks in a cooperative launch, exchanging by flags, 8 units and 3 sample(s) each, 8 at a time"
+    assert f"{spread}; 8192 bytes of R in registers" in text
 
 
 # what the compiler makes of the largest

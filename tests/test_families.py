@@ -12,8 +12,9 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.families import BACKWARD, FORWARD, Choice, choose, gradient_plan, recurrent_plan
-from dmlpy.devices.cuda.recurrent.grid import GridPlan, grid_shapes
-from dmlpy.devices.cuda.recurrent.grid_gradient import grid_gradient_shapes
+from dmlpy.devices.cuda.recurrent.grid import GridPlan
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shapes
+from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shapes
 from dmlpy.devices.cuda.recurrent.layer import WalkPlan
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.seam import Limits

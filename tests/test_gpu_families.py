@@ -13,7 +13,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.recurrent import families
 from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
+from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.numpy.recurrent.layer import reference as layer_reference
 from tests.cpu_seam import H100, CpuSeam, NullSeam
 from tests.networks import Mode, Network, check, gradients, network, poisoned, reference, upstream
@@ -131,7 +134,7 @@ def test_kernels_that_keep_weights_on_chip_use_no_local_memory(family: str, unit
 # blocks that come late
 
 
-RELEASE = 'asm volatile("st.release.gpu.global.u32'
+STORES = ('asm volatile("st.release.gpu.global.u32', 'asm volatile("st.relaxed.gpu.global.u32')
 DELAY = """\
 unsigned const late = (static_cast<unsigned>(clock()) ^ blockIdx.x * 0x9E3779B9u) * 0x85EBCA6Bu >> 18;
     if (late % 2 != 0) {
@@ -142,9 +145,22 @@ unsigned const late = (static_cast<unsigned>(clock()) ^ blockIdx.x * 0x9E3779B9u
 
 
 def with_delays(text: str) -> str:
-    """A kernel's source that may sleep before each release, in which a block tells others that its values are there."""
-    assert text.count(RELEASE) <= 1
-    return text.replace(RELEASE, DELAY + RELEASE)
+    """A kernel's source that may sleep before each store for other blocks: of a value, and of a flag that tells that values are there."""
+    for store in STORES:
+        assert text.count(store) <= 1
+        text = text.replace(store, DELAY + store)
+    return text
+
+
+def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The family `grid` has no shapes but those whose blocks exchange so."""
+    for name in ("FORWARD", "BACKWARD"):
+        plans = getattr(families, name)
+
+        def shapes(*of: Any, every: Any = plans.grid_shapes, **how: Any) -> list[GridShape]:
+            return [shape for shape in every(*of, **how) if shape.protocol == protocol]
+
+        monkeypatch.setattr(families, name, replace(plans, grid_shapes=shapes))
 
 
 @contextmanager
@@ -186,21 +202,26 @@ def soak(plain: Layer | Replayed, late: Layer | Replayed, times: int) -> None:
         assert late.run() == expected, f"dispatch {time}"
 
 
+PROTOCOLS = pytest.mark.parametrize("protocol", ["flags", "data"])
 FEW = replace(H100, name="a small H100 on the CPU", multiprocessors=6)
 
 
+@PROTOCOLS
 @pytest.mark.parametrize("family", BETWEEN_BLOCKS)
-def test_late_blocks_change_nothing(family: str) -> None:
+def test_late_blocks_change_nothing(family: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     require("g++")
+    exchanging_by(protocol, monkeypatch)
     plain, late = (CudaDevice(CpuSeam(FEW, delay_us=delay_us, seed=delay_us), family=family) for delay_us in (0, 50))
-    assert "cooperative" in dml.compile(resetting_gru(300, 2, 4, np.float32)[0], plain).plan
+    assert f"cooperative launch, exchanging by {protocol}" in dml.compile(resetting_gru(300, 2, 4, np.float32)[0], plain).plan
     soak(Layer(plain, 300, 2, 4, np.float32), Layer(late, 300, 2, 4, np.float32), 2)
 
 
+@PROTOCOLS
 @pytest.mark.parametrize("family", BETWEEN_BLOCKS)
-def test_blocks_that_wait_are_captured(family: str) -> None:
-    """With the memset of their flags: a replay that found them raised would let blocks pass too early."""
+def test_blocks_that_wait_are_captured(family: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the memset of what they wait for: a replay that found it there would let blocks pass too early."""
     require("g++")
+    exchanging_by(protocol, monkeypatch)
     seam = CpuSeam(FEW, delay_us=50)
     layer = Layer(CudaDevice(seam, family=family), 300, 2, 4, np.float32)
     stream = seam.begin_capture()
@@ -216,34 +237,52 @@ def test_blocks_that_wait_are_captured(family: str) -> None:
 
 def test_delays_are_in_every_kernel_whose_blocks_wait() -> None:
     files = [path.relative_to(sources.directory()).as_posix() for path in sources.directory().rglob("*.cu")]
-    assert all(RELEASE in sources.read(file) for file in files if "store_release(" in sources.read(file))
-    delayed = {file for file in files if with_delays(sources.read(file)) != sources.read(file)}
-    assert {file for file in files if "Exchange<" in sources.read(file)} <= delayed
+    waiting = [file for file in files if "Exchange<" in sources.read(file)]
+    assert waiting
+    assert all(with_delays(sources.read(file)).count(DELAY) == len(STORES) for file in waiting)
 
 
+SOAKED: dict[Protocol, tuple[int, int]] = {"flags": (2000, 50), "data": (250, 400)}
+"""Steps, and how often they are taken: what is exchanged as data has to stay in the L2 cache, all steps of it."""
+
+
+def soaked(protocol: Protocol, dtype: Any) -> tuple[dml.OperatorDesc, Network]:
+    """A layer with 512 units, and a network with as many."""
+    steps, _ = SOAKED[protocol]
+    return resetting_gru(512, 2, steps, dtype)[0], stacked("lstm", 512, 2, steps, dtype)
+
+
+@DATA_TYPES
+@PROTOCOLS
 @pytest.mark.parametrize("family", BETWEEN_BLOCKS)
-def test_a_kernel_with_delays_compiles(family: str) -> None:
+def test_kernels_with_delays_compile(family: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the soak takes on a large GPU."""
     require("nvrtc")
     from tests.nvrtc import compile_instance
 
-    plan = dml.compile(resetting_gru(300, 2, 4, np.float16)[0], CudaDevice(NullSeam(), family=family))._plan
-    kernel = next(kernel for kernel in plan.kernels() if kernel.entry.startswith(f"{family}<"))  # type: ignore[attr-defined]
-    text = with_delays(sources.read(kernel.file))
-    assert text != sources.read(kernel.file)
-    assert not compile_instance(text, kernel.entry, 90).warnings
+    exchanging_by(protocol, monkeypatch)
+    layer, net = soaked(protocol, dtype)
+    device = CudaDevice(NullSeam(H100), family=family)
+    plans = [dml.compile(layer, device)._plan, *(plan for desc in descs_of(net) for plan in dml.compile(desc, device)._plan._plans)]  # type: ignore[attr-defined]
+    kernels = dict.fromkeys(kernel for plan in plans for kernel in plan.kernels() if kernel.entry.startswith(f"{family}<"))
+    assert {kernel.file for kernel in kernels} == {"recurrent/grid.cu", "recurrent/grid_gradient.cu"}
+    for kernel in kernels:
+        assert f"Protocol::{protocol}" in kernel.entry
+        assert not compile_instance(with_delays(sources.read(kernel.file)), kernel.entry, 90).warnings
 
 
 @ON_GPU
 @DATA_TYPES
+@PROTOCOLS
 @pytest.mark.parametrize("family", BETWEEN_BLOCKS)
-def test_a_hundred_thousand_steps_with_late_blocks(family: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_thousand_steps_with_late_blocks(family: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a layer, and of a network and its gradient."""
-    steps, times = 2000, 50
-    desc, _ = resetting_gru(512, 2, steps, dtype)
-    net = stacked("lstm", 512, 2, steps, dtype)
+    exchanging_by(protocol, monkeypatch)
+    steps, times = SOAKED[protocol]
+    layer, net = soaked(protocol, dtype)
 
     def both() -> tuple[Layer, Replayed]:
-        device = gpu_for(family, desc, *descs_of(net))
+        device = gpu_for(family, layer, *descs_of(net))
         return Layer(device, 512, 2, steps, dtype), Replayed(device, net)
 
     plain = both()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from dmlpy.devices.cuda.machine import Arithmetic, Machine
 from dmlpy.devices.cuda.recurrent.model import (
+    DATA_TRIPS,
+    FLAG_TRIPS,
     LOCAL,
+    Protocol,
     Work,
     block_bytes,
     floor_us,
@@ -108,8 +112,9 @@ def test_no_estimate_is_below_the_floor(limits: Limits) -> None:
                     times = [step_step(task, machine, launches=1, products=1, captured=True)]
                     if groups := least_unit_groups(task, machine):
                         samples = -(-batch // (machine.multiprocessors // groups))
-                        shape = {"units": -(-hidden // groups), "unit_groups": groups, "samples": samples, "pass_samples": min(8, samples)}
-                        times.append(grid_step(task, machine, **shape))
+                        shape = {"units": -(-hidden // groups), "samples": samples, "pass_samples": min(8, samples)}
+                        protocols: tuple[Protocol, ...] = ("flags", "data") if groups > 1 else ("alone",)
+                        times += [grid_step(task, machine, protocol=protocol, **shape) for protocol in protocols]
                     if task.recurrence_bytes <= machine.shared_bytes:
                         times += [walk_step(task, machine, taken) for taken in (1, 8)]
                     assert all(time.us >= 0.95 * least for time in times), (task, least, times)
@@ -118,18 +123,20 @@ def test_no_estimate_is_below_the_floor(limits: Limits) -> None:
 def test_what_makes_a_step_longer() -> None:
     machine, task = Machine.of(H200), work(4, 512, 16)
 
-    def grid(task: Work = task, **changes: int) -> float:
-        shape = {"units": 16, "unit_groups": 32, "samples": 4, "pass_samples": 8} | changes
+    def grid(task: Work = task, **changes: Any) -> float:
+        shape: dict[str, Any] = {"units": 16, "samples": 4, "pass_samples": 8, "protocol": "flags"} | changes
         return grid_step(task, machine, **shape).us
 
     least = grid()
     assert grid(samples=16) > least
-    assert grid(row_warps=8) > least
+    assert grid(row_warps=8, depth_warps=1, units=64) > grid(units=64, depth_warps=1)
     assert grid(register_bytes=0) > least
     assert grid(replace(task, arithmetic="float")) > least
-    assert grid(replace(task, resets_first=True)) - least >= machine.us(3 * machine.l2_cycles + LOCAL)
+    assert grid(replace(task, resets_first=True)) - least >= machine.us(FLAG_TRIPS * machine.l2_cycles + LOCAL)
+    without_flags = grid(protocol="data")
+    assert least - without_flags == pytest.approx(machine.us((FLAG_TRIPS - DATA_TRIPS) * machine.l2_cycles))
+    assert grid(protocol="alone") < without_flags
     assert grid(replace(task, backward=True)) > least, "four times the exchanged values"
-    assert grid(unit_groups=1) < least, "no exchange"
     once, twice = (walk_step(work(4, 64, batch), machine, 1) for batch in (132, 133))
     assert twice.us == pytest.approx(2 * once.us), "blocks wait for a turn"
     captured, uncaptured = (step_step(task, machine, launches=2, products=2, captured=flag) for flag in (True, False))

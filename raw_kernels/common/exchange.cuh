@@ -1,38 +1,93 @@
 // How blocks that run at the same time, a group, hand each other what they make, step by step.
 //
-// Each block has a flag, a 4-byte word that is zero before the launch, and the flags of a group lie side by side. An exchange has three
-// parts: every thread of a block puts its values, `publish` raises the block's flag to the number of the exchange, and `wait` lets a
-// warp pass once the flags of the blocks whose values it needs are up. Exchanges are counted from 1.
+// An exchange has two sides: threads put values, and others of the group load them. There are two protocols.
 //
-// Values may go into two buffers that take turns, as long as the warps of a block together wait for all blocks, and a barrier of the block
-// lies between these waits and what its threads put next: who puts number n + 1 then knows that all have read number n - 1. One buffer is
-// enough where another exchange comes between reading from it and putting into it again.
+//   flags  Each block has a flag, a 4-byte word that is zero before the launch, and the flags of a group lie side by side. When all threads
+//          of a block have put their values, `publish` raises its flag to the number of the exchange, and `wait` lets a warp pass once the
+//          flags of the blocks whose values it needs are up. Exchanges are counted from 1. Values may go into two buffers that take turns,
+//          as long as the warps of a block together wait for all blocks, and a barrier of the block lies between these waits and what its
+//          threads put next: who puts number n + 1 then knows that all have read number n - 1. One buffer is enough where another exchange
+//          comes between reading from it and putting into it again. The value, the flag, the poll and the load each cross to the L2 cache
+//          and wait for it.
+//   data   There are no flags: each exchange has a buffer of its own, whose words are all `not_yet` before the launch and are written once,
+//          and whoever loads a word that is still `not_yet` loads it again. Nothing is assumed of the order of different words. Only the
+//          store and the load that finds it cross to the L2 cache.
+//
+// A block without others has the protocol `alone`: its values stay in shared memory, and a barrier is all there is.
 //
 // tests/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
 #pragma once
 
-/// A block's part in its group. Without others (`alone`) the values stay in shared memory, and a barrier is all there is.
-template <bool alone>
+enum class Protocol { alone, flags, data };
+
+/// A word that no value has: two halves, or a float, that are NaN with all bits set.
+inline constexpr unsigned not_yet = 0xFFFFFFFF;
+
+/// The buffers of an exchange that takes place at each of `steps` steps: alone one, with flags `taking_turns` (1 or 2), with data as many as
+/// steps.
+///
+/// The compiler does not know their number: with two it would write a loop over the steps out for each of them, which takes registers.
+template <Protocol protocol>
+class Turns {
+  public:
+    __device__ Turns(int taking_turns, int steps)
+        : count_(protocol == Protocol::data ? steps : taking_turns),
+          mask_(machine::opaque(protocol == Protocol::data ? -1 : taking_turns - 1)) {}
+
+    __device__ int count() const {
+        return count_;
+    }
+
+    /// The number of a step's buffer.
+    __device__ int of(int step) const {
+        return step & mask_;
+    }
+
+  private:
+    int count_;
+    int mask_;
+};
+
+/// A block's part in its group.
+template <Protocol protocol>
 class Exchange {
   public:
     /// `flags` are the group's, `own` is this block's place there. A wait gives up, and the launch fails, after `most_polls` looks.
     __device__ Exchange(unsigned* flags, int own, unsigned most_polls) : flags_(flags), own_(own), most_polls_(most_polls) {}
 
-    /// Writes a value that others will read after the next `publish`.
+    /// Writes a value that others will read after the next `publish`, if the thread has one.
+    ///
+    /// Where there are others a whole warp has to call it, and halves travel in pairs: the places of lanes 2n and 2n + 1 are the halves of one
+    /// word, which is written if the former has a value.
     template <class E>
-    __device__ void put(E* place, E value) const {
-        if constexpr (alone) {
-            *place = value;
+    __device__ void put(E* place, E value, bool has_value) const {
+        if constexpr (protocol == Protocol::alone) {
+            if (has_value) {
+                *place = value;
+            }
         } else {
-            machine::store_exchanged(place, value);
+            unsigned word = machine::to_bits(value);
+            bool writes = has_value;
+            if constexpr (sizeof(E) == 2) {
+                word |= machine::shuffle_xor(word, 1) << 16;  // counts in even lanes
+                writes = has_value && threadIdx.x % 2 == 0;
+            }
+            if (writes) {
+                unsigned* const address = reinterpret_cast<unsigned*>(place);
+                if constexpr (protocol == Protocol::data) {
+                    machine::store_relaxed(address, word == not_yet ? 0x7FFF7FFF : word);  // which bits a NaN has tells nothing
+                } else {
+                    machine::store_exchanged(address, word);
+                }
+            }
         }
     }
 
     /// A barrier of the block, and what its threads put before it is there for those who wait.
     __device__ void publish() {
-        ++epoch_;
         __syncthreads();
-        if constexpr (!alone) {
+        if constexpr (protocol == Protocol::flags) {
+            ++epoch_;
             if (threadIdx.x == 0) {
                 machine::store_release(flags_ + own_, epoch_);
             }
@@ -40,24 +95,47 @@ class Exchange {
     }
 
     /// Called by a whole warp: waits for the blocks [first, last] to have published as often as this one, or `fewer` times less; they
-    /// may be none.
+    /// may be none. Only flags are waited for.
     __device__ void wait(int first, int last, int fewer = 0) const {
-        if constexpr (!alone) {
+        if constexpr (protocol == Protocol::flags) {
             unsigned const awaited = epoch_ - fewer;
             for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {
-                for (unsigned polls = 0; machine::load_relaxed(flags_ + block) < awaited; ++polls) {
-                    if (polls == most_polls_) {
-                        machine::trap();
-                    }
-                    machine::pause();
+                // Each look acquires: one more load after the flag is seen would be one more trip to the L2 cache.
+                for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) {
+                    give_up_after(polls);
                 }
-                machine::load_acquire(flags_ + block);
             }
             __syncwarp();
         }
     }
 
+    /// Begins to read 16 bytes that others have put, or with `data` will put,
+    __device__ void load(unsigned const* address, unsigned (&words)[4]) const {
+        if constexpr (protocol == Protocol::data) {
+            machine::load_relaxed(address, words);
+        } else {
+            machine::load_exchanged(address, words);
+        }
+    }
+
+    /// and makes sure that they are there.
+    __device__ void complete(unsigned const* address, unsigned (&words)[4]) const {
+        if constexpr (protocol == Protocol::data) {
+            for (unsigned polls = 0; words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet; ++polls) {
+                give_up_after(polls);
+                machine::load_relaxed(address, words);
+            }
+        }
+    }
+
   private:
+    __device__ void give_up_after(unsigned polls) const {
+        if (polls == most_polls_) {
+            machine::trap();
+        }
+        machine::pause();
+    }
+
     unsigned* flags_;
     int own_;
     unsigned most_polls_;

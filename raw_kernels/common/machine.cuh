@@ -64,6 +64,10 @@ __device__ __forceinline__ float shuffle_xor(float value, int mask) {
     return __shfl_xor_sync(~0u, value, mask);
 }
 
+__device__ __forceinline__ unsigned shuffle_xor(unsigned value, int mask) {
+    return __shfl_xor_sync(~0u, value, mask);
+}
+
 // ---- matrix products on tensor cores -------------------------------------------------------------------------------------------
 
 /// The nearest value that a TF32 product takes whole: 10 explicit bits of mantissa, ties away from zero. Compute capability 8.0 on.
@@ -124,43 +128,27 @@ __device__ __forceinline__ unsigned load_acquire(unsigned const* address) {
     return value;
 }
 
-/// What lies there, of late; it orders nothing.
-__device__ __forceinline__ unsigned load_relaxed(unsigned const* address) {
-    unsigned value;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(global_address(address)) : "memory");
-    return value;
-}
-
-/// Writes for other blocks. It is for a later release to make that known: the store orders nothing.
-__device__ __forceinline__ void store_exchanged(unsigned* address, unsigned value) {
-    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
-}
-
-__device__ __forceinline__ void store_exchanged(float* address, float value) {
-    asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" : : "l"(global_address(address)), "f"(value) : "memory");
-}
-
-__device__ __forceinline__ void store_exchanged(half* address, half value) {
-    asm volatile("st.relaxed.gpu.global.b16 [%0], %1;" : : "l"(global_address(address)), "h"(value.bits) : "memory");
-}
-
-/// Reads what other blocks wrote, past this multiprocessor's own cache; after an acquire that makes it known. Aligned to all its words.
-__device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[1]) {
-    words[0] = load_relaxed(address);
-}
-
-__device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[2]) {
-    asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
-                 : "=r"(words[0]), "=r"(words[1])
-                 : "l"(global_address(address))
-                 : "memory");
-}
-
-__device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
+/// What lies there, of late, past this multiprocessor's own cache; it orders nothing. Aligned to all its words.
+__device__ __forceinline__ void load_relaxed(unsigned const* address, unsigned (&words)[4]) {
     asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "l"(global_address(address))
                  : "memory");
+}
+
+/// Writes a word that tells by itself that it has come; it orders nothing.
+__device__ __forceinline__ void store_relaxed(unsigned* address, unsigned value) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
+}
+
+/// Writes for other blocks. It is for a later release to make that known: the store orders nothing.
+__device__ __forceinline__ void store_exchanged(unsigned* address, unsigned value) {
+    store_relaxed(address, value);
+}
+
+/// Reads what other blocks wrote, after an acquire that makes it known.
+__device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
+    load_relaxed(address, words);
 }
 
 /// Lets other warps run for some tens of cycles.

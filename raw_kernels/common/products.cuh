@@ -10,27 +10,11 @@
 //   Fma          rows of floats, one lane to a row, in float throughout
 //
 // Both have the same interface, and a lane holds a step of a tile in 16 bytes. Depth is counted up to `padded_depth`, a multiple of what
-// the warps take in one step; the arrangement is zero there, and whoever makes an operand has it zero there, too.
+// the warps take in one step; the arrangement is zero there, and an operand has to be finite.
+//
+// An operand is [sample][row], a row being as long as the depth and more. A block alone has all of it in shared memory. What other blocks
+// make is brought there by common/staging.cuh.
 #pragma once
-
-inline constexpr int product_warps = 8;
-inline constexpr int product_threads = 32 * product_warps;
-
-/// Hands out the block's dynamic shared memory piece by piece, each aligned to 16 bytes.
-class SharedPieces {
-  public:
-    __device__ SharedPieces() : next_(machine::dynamic_shared<unsigned char>()) {}
-
-    template <class E>
-    __device__ E* take(int count) {
-        E* const piece = reinterpret_cast<E*>(next_);
-        next_ += (count * static_cast<int>(sizeof(E)) + 15) / 16 * 16;
-        return piece;
-    }
-
-  private:
-    unsigned char* next_;
-};
 
 /// Sums as they are.
 struct Unscaled {};
@@ -38,8 +22,9 @@ struct Unscaled {};
 /// How depth is shared by the warps, and where a warp's part of the matrix is.
 ///
 /// A tile is what a lane holds 16 bytes of for each step. An arrangement is [warp][step][tile][lane] of 16 bytes. Within a warp the run is
-/// shared by `lane_groups`, where a tile has fewer rows than the warp has lanes; each takes so many steps.
-template <int tiles, int row_warps, int lane_groups, int depth_step_, int register_steps>
+/// shared by `lane_groups`, where a tile has fewer rows than the warp has lanes; each takes so many steps. Where there are other blocks,
+/// `loaded_samples` of a pass come from them, and a thread has `loads` of 16 bytes under way.
+template <class T, int tiles, int row_warps, int lane_groups, int depth_step_, int register_steps, int loaded_samples, int loads>
 class Resident {
   public:
     static constexpr int depth_step = depth_step_;
@@ -51,13 +36,21 @@ class Resident {
         return (depth + of_all_warps - 1) / of_all_warps;
     }
 
-    /// 16-byte values of a block's arrangement.
+    /// 16-byte values of a block's arrangement,
     __device__ static int arranged(int depth) {
         return product_warps * steps_of(depth) * tiles * 32;
     }
 
-    __device__ Resident(SharedPieces& pieces, int depth)
-        : steps_(steps_of(depth)), rest_(pieces.take<Quad<unsigned>>(product_warps * (steps_ - register_steps) * tiles * 32)) {}
+    /// and of shared memory for operands on their way from other blocks. Products that are never formed at the same time can share it.
+    __device__ static int staged(int depth) {
+        return StagingOf::size(steps_of(depth));
+    }
+
+    /// `staging`: that memory; unused by a block alone.
+    __device__ Resident(SharedPieces& pieces, int depth, Quad<unsigned>* staging)
+        : steps_(steps_of(depth)),
+          rest_(pieces.take<Quad<unsigned>>(product_warps * (steps_ - register_steps) * tiles * 32)),
+          staging_(staging, steps_, (depth * static_cast<int>(sizeof(T)) + 15) / 16) {}
 
     /// Loads this block's arrangement. No barrier: what a warp puts into shared memory only the same lanes read.
     __device__ __forceinline__ void load(Quad<unsigned> const* arrangement) {
@@ -95,7 +88,36 @@ class Resident {
         return first_depth() + steps_ * lane_groups * depth_step;
     }
 
+    /// Values between the samples of an operand. Alone they leave room, so that reads of four samples side by side meet no bank twice.
+    template <Protocol protocol>
+    __device__ int row() const {
+        constexpr int in_bank_row = 128 / static_cast<int>(sizeof(T));
+        int const padding = protocol == Protocol::alone ? (in_bank_row / 4 - padded_depth()) & (in_bank_row - 1) : 0;
+        return padded_depth() + padding;
+    }
+
+    /// Which of an operand's samples this thread loads, given which of the pass take part: see Operand.
+    template <Protocol protocol, class Takes>
+    __device__ Operand<T> operand(T const* values, Takes const& takes) const {
+        if constexpr (protocol == Protocol::alone) {
+            return {values};
+        } else {
+            return {values, staging_.loaded(takes)};
+        }
+    }
+
+    /// Begins to load the operand of the next `multiply`, unless the one before it was told of it.
+    template <Protocol protocol>
+    __device__ __forceinline__ void begin(Exchange<protocol> const& exchange, Operand<T> const& operand) {
+        if constexpr (protocol != Protocol::alone) {
+            staging_.load(exchange, operand, row_words<protocol>(), 0);
+        }
+    }
+
   protected:
+    using StagingOf =
+        Staging<power_of_two_from(loaded_samples), row_warps, lane_groups * depth_step * static_cast<int>(sizeof(T)) / 16, loads>;
+
     __device__ static int warp() {
         return threadIdx.x / 32;
     }
@@ -109,31 +131,77 @@ class Resident {
         return rest_[((step - register_steps) * tiles + tile) * 32];
     }
 
+    template <Protocol protocol>
+    __device__ int row_words() const {
+        return row<protocol>() * static_cast<int>(sizeof(T)) / 4;
+    }
+
+    /// Calls add(step, place, weights, words, words_of_row) for each of the warp's steps in turn: weights(tile) are those of the matrix,
+    /// `words` is the operand in shared memory from that step on, its samples so far apart; `place` is known to the compiler, and neighbours
+    /// differ in it. Calls started() when the first loads are under way.
+    template <Protocol protocol, class Started, class Add>
+    __device__ __forceinline__ void for_steps(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
+                                              Started const& started, Add const& add) {
+        constexpr int chunk = protocol == Protocol::alone ? 1 << 20 : StagingOf::chunk_steps;
+        constexpr int step_words = lane_groups * depth_step * static_cast<int>(sizeof(T)) / 4;
+        int const words_of_row = protocol == Protocol::alone ? row_words<protocol>() : 4 * StagingOf::row;
+        auto const enter = [&](int begin) {
+            if constexpr (protocol != Protocol::alone) {
+                staging_.enter(exchange, operand, next, row_words<protocol>(), begin);
+            }
+        };
+        // Where step `begin` of the operand is, and those after it in its chunk.
+        auto const words_from = [&](int begin) -> unsigned const* {
+            if constexpr (protocol == Protocol::alone) {
+                return reinterpret_cast<unsigned const*>(operand.values + first_depth()) + begin * step_words;
+            } else {
+                return staging_.chunk(begin)->values + begin % chunk * step_words;
+            }
+        };
+        started();
+#pragma unroll
+        for (int begin = 0; begin < register_steps; begin += chunk) {
+            enter(begin);
+            unsigned const* const words = words_from(begin);
+#pragma unroll
+            for (int step = begin; step < register_steps && step < begin + chunk; ++step) {
+                auto const weights = [&](int tile) -> Quad<unsigned> const& { return registers_[step][tile]; };
+                add(step, step, weights, words + (step - begin) * step_words, words_of_row);
+            }
+        }
+        for (int begin = register_steps; begin < steps_; begin += chunk - begin % chunk) {
+            if (begin % chunk == 0) {
+                enter(begin);
+            }
+            unsigned const* const words = words_from(begin);
+            int const end = min(steps_, begin + chunk - begin % chunk);
+            for (int first = begin; first < end; first += 4) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    if (first + i < end) {
+                        auto const weights = [&](int tile) -> Quad<unsigned> const& { return rest(first + i, tile); };
+                        add(first + i, i, weights, words + (first + i - begin) * step_words, words_of_row);
+                    }
+                }
+            }
+        }
+    }
+
     int steps_;
     Quad<unsigned>* rest_;  // [steps - register_steps][tiles][32], from this lane's on
+    StagingOf staging_;
     Quad<unsigned> registers_[register_steps > 0 ? register_steps : 1][tiles];
 };
 
-/// Words from shared memory, or from other blocks; aligned to all of them.
-template <bool in_shared, int count>
-__device__ __forceinline__ void load_operand(unsigned const* address, unsigned (&words)[count]) {
-    if constexpr (in_shared) {
-        Pack<unsigned, count> const loaded = *reinterpret_cast<Pack<unsigned, count> const*>(address);
-        for (int word = 0; word < count; ++word) {
-            words[word] = loaded.values[word];
-        }
-    } else {
-        machine::load_exchanged(address, words);
-    }
-}
-
 /// Products on tensor cores, of T = machine::half, or of float as TF32 (compute capability 8.0 on).
 ///
-/// The warps are `row_warps` by `depth_warps`; a warp owns `row_tiles` tiles of 16 rows. The operand is in the order of its fragments:
-/// [sample tile of 8][depth step][lane] of 8 bytes.
-template <class T, int row_tiles, int row_warps, int register_steps, int sample_tiles>
-class TensorCores : public Resident<row_tiles, row_warps, 1, 32 / static_cast<int>(sizeof(T)), register_steps> {
-    using Base = Resident<row_tiles, row_warps, 1, 32 / static_cast<int>(sizeof(T)), register_steps>;
+/// The warps are `row_warps` by `depth_warps`; a warp owns `row_tiles` tiles of 16 rows. In a step lane 4 g + t multiplies the four halves,
+/// or the two floats, of sample g that lie at number t of the step's eight bytes: what the instruction calls depth is a permutation of
+/// it, the same for the matrix.
+template <class T, int row_tiles, int row_warps, int register_steps, int sample_tiles, int loaded, int loads>
+class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast<int>(sizeof(T)), register_steps, loaded, loads> {
+    using Base = Resident<T, row_tiles, row_warps, 1, 32 / static_cast<int>(sizeof(T)), register_steps, loaded, loads>;
+    static_assert(loaded <= 8 * sample_tiles && (loaded < 8 || loaded % 8 == 0));
 
   public:
     using Element = T;
@@ -142,12 +210,9 @@ class TensorCores : public Resident<row_tiles, row_warps, 1, 32 / static_cast<in
     static constexpr int tiles = row_tiles;
     static constexpr int rows = 16 * row_tiles * row_warps;
     static constexpr int samples = 8 * sample_tiles;  // of a pass
-    /// Between rows of sums; lanes that write together meet no bank twice.
-    static constexpr int stride = samples + (sample_tiles % 2 == 0 ? 8 : 0);
 
-    /// The last argument: whether all operands lie in shared memory.
-    __device__ TensorCores(SharedPieces& pieces, int depth, bool)
-        : Base(pieces, depth), sums_(pieces.take<float>(depth_warps * rows * stride)) {}
+    __device__ TensorCores(SharedPieces& pieces, int depth, Quad<unsigned>* staging)
+        : Base(pieces, depth, staging), sums_(pieces.take<float>(depth_warps * rows * samples)) {}
 
     /// A value as the operand and the arrangement hold it.
     __device__ static T element(float value) {
@@ -164,12 +229,12 @@ class TensorCores : public Resident<row_tiles, row_warps, 1, 32 / static_cast<in
         constexpr int in_word = 4 / static_cast<int>(sizeof(T));
         Quad<unsigned> words;
         int const first_row = (warp / depth_warps * row_tiles + tile) * 16 + lane / 4;
-        int const first_k = (warp % depth_warps * Base::steps_of(depth) + step) * depth_step + lane % 4 * in_word;
+        int const first_k = (warp % depth_warps * Base::steps_of(depth) + step) * depth_step + lane % 4 * 2 * in_word;
         for (int word = 0; word < 4; ++word) {
             words.values[word] = 0;
             for (int i = 0; i < in_word; ++i) {
                 int const row = first_row + word % 2 * 8;
-                int const k = first_k + word / 2 * 4 * in_word + i;
+                int const k = first_k + word / 2 * in_word + i;
                 if (row < rows_of_matrix && k < depth) {
                     words.values[word] |= machine::to_bits(element(matrix(row, k))) << i * 16;
                 }
@@ -178,104 +243,44 @@ class TensorCores : public Resident<row_tiles, row_warps, 1, 32 / static_cast<in
         return words;
     }
 
-    /// Where an operand has the value of a sample at depth k.
-    __device__ int place(int sample, int k) const {
-        constexpr int in_word = 4 / static_cast<int>(sizeof(T));
-        int const fragment = sample / 8 * this->steps_ * depth_warps + k / depth_step;
-        int const in_step = k % depth_step;
-        int const word = in_step / (4 * in_word);
-        return ((fragment * 32 + sample % 8 * 4 + in_step / in_word % 4) * 2 + word) * in_word + in_step % in_word;
-    }
-
-    /// The matrix by the operand of a pass; `in_shared`: which lies in shared memory, else other blocks have written it. To be called by
-    /// all warps; a barrier has to follow before `sum`, and another one before the next product.
+    /// The matrix by the operand of a pass, as `operand` made it; `next` is that of the next call, if it is there already, and `begin` is
+    /// not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next product.
     ///
     /// With `scales` each depth step's products of two neighbouring samples count times scales(step, sample of the first), a
     /// Pack<float, 2>; the step is counted from depth 0 on. scales.fetch() is called before, by the whole warp, when the first loads of
     /// the operand are under way.
-    template <bool in_shared, class Scales = Unscaled>
-    __device__ __forceinline__ void multiply(T const* operand, Scales const& scales = {}) {
-        constexpr int ahead = sample_tiles < 8 ? 8 / sample_tiles : 1;  // steps whose loads are under way together
+    template <Protocol protocol, class Scales = Unscaled>
+    __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
+                                             Scales const& scales = {}) {
         // Products that do not wait for each other; scaled ones never do.
         constexpr bool scaled = !is_same<Scales, Unscaled>;
         constexpr int chains = row_tiles * sample_tiles < 2 && !scaled ? 2 : 1;
         float sums[chains][row_tiles][sample_tiles][4] = {};
-        unsigned fragments[ahead][sample_tiles][2];
         int const own_first = this->first_depth() / depth_step;
         int const first = scaled ? machine::opaque(own_first) : own_first;  // or places of scales would fill registers from step to step
-        unsigned const* const words = reinterpret_cast<unsigned const*>(operand) + (first * 32 + Base::lane()) * 2;
-        auto const load = [&](int i, int step) {
-#pragma unroll
-            for (int tile = 0; tile < sample_tiles; ++tile) {
-                load_operand<in_shared>(words + (tile * this->steps_ * depth_warps + step) * 64, fragments[i][tile]);
+        // Of a pass whose other samples are not loaded, what a lane reads for those does not matter: it is another sample's.
+        constexpr bool all_loaded = protocol == Protocol::alone || loaded >= 8;
+        int const sample = all_loaded ? Base::lane() / 4 : min(Base::lane() / 4, loaded - 1);
+        auto const started = [&] {
+            if constexpr (scaled) {
+                scales.fetch();
             }
         };
+        auto const add = [&](int step, int place, auto const& weights, unsigned const* words, int words_of_row) {
+            Pack<unsigned, 2> fragments[sample_tiles];
 #pragma unroll
-        for (int begin = 0; begin < register_steps; begin += ahead) {
-#pragma unroll
-            for (int i = 0; i < ahead; ++i) {
-                if (begin + i < register_steps) {
-                    load(i, begin + i);
-                }
-            }
-            if constexpr (scaled) {
-                if (begin == 0) {
-                    scales.fetch();
-                }
+            for (int tile = 0; tile < sample_tiles; ++tile) {
+                bool const there = protocol == Protocol::alone || tile * 8 < loaded;
+                unsigned const* const fragment = words + ((there ? tile * 8 : 0) + sample) * words_of_row + Base::lane() % 4 * 2;
+                fragments[tile] = *reinterpret_cast<Pack<unsigned, 2> const*>(fragment);
             }
 #pragma unroll
-            for (int i = 0; i < ahead; ++i) {
-                if (begin + i < register_steps) {
-#pragma unroll
-                    for (int tile = 0; tile < row_tiles; ++tile) {
-                        add(sums[i % chains][tile], this->registers_[begin + i][tile], fragments[i], first + begin + i, scales);
-                    }
-                }
+            for (int tile = 0; tile < row_tiles; ++tile) {
+                multiply_tile(sums[place % chains][tile], weights(tile), fragments, first + step, scales);
             }
-        }
-        for (int begin = register_steps; begin < this->steps_; begin += ahead) {
-#pragma unroll
-            for (int i = 0; i < ahead; ++i) {
-                if (begin + i < this->steps_) {
-                    load(i, begin + i);
-                }
-            }
-            if constexpr (scaled) {
-                if (begin == 0) {
-                    scales.fetch();
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < ahead; ++i) {
-                if (begin + i < this->steps_) {
-#pragma unroll
-                    for (int tile = 0; tile < row_tiles; ++tile) {
-                        add(sums[i % chains][tile], this->rest(begin + i, tile), fragments[i], first + begin + i, scales);
-                    }
-                }
-            }
-        }
-        float* const destination = sums_ + (Base::warp() % depth_warps * rows + Base::warp() / depth_warps * row_tiles * 16) * stride;
-#pragma unroll
-        for (int tile = 0; tile < row_tiles; ++tile) {
-#pragma unroll
-            for (int sample_tile = 0; sample_tile < sample_tiles; ++sample_tile) {
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    int const row = tile * 16 + half * 8 + Base::lane() / 4;
-                    int const sample = sample_tile * 8 + Base::lane() % 4 * 2;
-                    Pack<float, 2> pair;
-#pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        pair.values[i] = sums[0][tile][sample_tile][2 * half + i];
-                        if constexpr (chains == 2) {
-                            pair.values[i] += sums[1][tile][sample_tile][2 * half + i];
-                        }
-                    }
-                    *reinterpret_cast<Pack<float, 2>*>(destination + row * stride + sample) = pair;
-                }
-            }
-        }
+        };
+        this->for_steps(exchange, operand, next, started, add);
+        put_sums(sums);
     }
 
     /// An entry of the last product; `sample` is counted from the pass's first.
@@ -283,7 +288,7 @@ class TensorCores : public Resident<row_tiles, row_warps, 1, 32 / static_cast<in
         float total = 0.0f;
 #pragma unroll
         for (int part = 0; part < depth_warps; ++part) {
-            total += sums_[(part * rows + row) * stride + sample];
+            total += sums_[place_of_sum(part, row, sample)];
         }
         return total;
     }
@@ -291,15 +296,16 @@ class TensorCores : public Resident<row_tiles, row_warps, 1, 32 / static_cast<in
   private:
     /// Adds a tile's product in one step.
     template <class Scales>
-    __device__ __forceinline__ static void add(float (&sums)[sample_tiles][4], Quad<unsigned> const& weights,
-                                               unsigned const (&fragments)[sample_tiles][2], int step, Scales const& scales) {
+    __device__ __forceinline__ static void multiply_tile(float (&sums)[sample_tiles][4], Quad<unsigned> const& weights,
+                                                         Pack<unsigned, 2> const (&fragments)[sample_tiles], int step,
+                                                         Scales const& scales) {
 #pragma unroll
         for (int tile = 0; tile < sample_tiles; ++tile) {
             if constexpr (is_same<Scales, Unscaled>) {
-                machine::multiply_add<T>(sums[tile], weights.values, fragments[tile]);
+                machine::multiply_add<T>(sums[tile], weights.values, fragments[tile].values);
             } else {
                 float product[4] = {};
-                machine::multiply_add<T>(product, weights.values, fragments[tile]);
+                machine::multiply_add<T>(product, weights.values, fragments[tile].values);
                 Pack<float, 2> const factors = scales(step, tile * 8 + Base::lane() % 4 * 2);
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
@@ -310,15 +316,54 @@ class TensorCores : public Resident<row_tiles, row_warps, 1, 32 / static_cast<in
         }
     }
 
-    float* sums_;  // [depth_warps][rows][stride]
+    /// Where the sum of a part of the depth is. Eight samples of a row lie together, in an order that depends on the row, such that neither
+    /// the lanes of `put_sums` nor those that read 4, 8, 16 or 32 neighbouring rows of one sample or of several meet a bank twice.
+    __device__ static int place_of_sum(int part, int row, int sample) {
+        int const block = row / 4;  // of rows in one row of banks
+        int const order = (block & 1) << 2 | (block & 2) | (block >> 2 & 1);
+        return ((part * sample_tiles + sample / 8) * rows + row) * 8 + (sample % 8 ^ order);
+    }
+
+    /// Puts a warp's sums where `sum` finds them.
+    template <int chains>
+    __device__ __forceinline__ void put_sums(float const (&sums)[chains][row_tiles][sample_tiles][4]) const {
+        int const first_row = Base::warp() / depth_warps * row_tiles * 16 + Base::lane() / 4;
+        int const upper = Base::lane() / 16;  // these write their samples in the other order, or they would meet the banks of the lower half
+#pragma unroll
+        for (int tile = 0; tile < row_tiles; ++tile) {
+#pragma unroll
+            for (int sample_tile = 0; sample_tile < sample_tiles; ++sample_tile) {
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    float pair[2];
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        pair[i] = sums[0][tile][sample_tile][2 * half + i];
+                        if constexpr (chains == 2) {
+                            pair[i] += sums[1][tile][sample_tile][2 * half + i];
+                        }
+                    }
+                    int const row = first_row + tile * 16 + half * 8;
+                    int const sample = sample_tile * 8 + Base::lane() % 4 * 2;
+                    sums_[place_of_sum(Base::warp() % depth_warps, row, sample + upper)] = upper != 0 ? pair[1] : pair[0];
+                    sums_[place_of_sum(Base::warp() % depth_warps, row, sample + 1 - upper)] = upper != 0 ? pair[0] : pair[1];
+                }
+            }
+        }
+    }
+
+    float* sums_;  // [depth_warps][sample_tiles][rows][8]
 };
 
 /// Products of floats by multiply and add, a step being four of depth. `row_lanes` (8, 16 or 32) lanes side by side own the rows
 /// lane + row_lanes slot, all warps the same; the warps, and in a warp the groups of so many lanes, share the depth, these in turn: what
-/// they read together lies together. The operand is [sample][padded depth].
-template <int row_lanes, int row_slots, int register_quads, int pass_samples>
-class Fma : public Resident<row_slots, 1, 32 / row_lanes, 4, register_quads> {
-    using Base = Resident<row_slots, 1, 32 / row_lanes, 4, register_quads>;
+/// they read together lies together.
+///
+/// One 16-byte load of an operand serves four multiplications for each slot: with four slots it takes less of a multiprocessor's time than
+/// they do.
+template <int row_lanes, int row_slots, int register_quads, int pass_samples, int loads>
+class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_quads, pass_samples, loads> {
+    using Base = Resident<float, row_slots, 1, 32 / row_lanes, 4, register_quads, pass_samples, loads>;
 
   public:
     using Element = float;
@@ -329,11 +374,8 @@ class Fma : public Resident<row_slots, 1, 32 / row_lanes, 4, register_quads> {
     static constexpr int samples = pass_samples;
     static constexpr int stride = samples | 1;
 
-    __device__ Fma(SharedPieces& pieces, int depth, bool operand_in_shared)
-        : Base(pieces, depth),
-          sums_(pieces.take<float>(depth_warps * rows * stride)),
-          staged_(pieces.take<Quad<float>>(operand_in_shared ? 0 : product_warps * samples * run_steps()) +
-                  Base::warp() * samples * run_steps()) {}
+    __device__ Fma(SharedPieces& pieces, int depth, Quad<unsigned>* staging)
+        : Base(pieces, depth, staging), sums_(pieces.take<float>(depth_warps * rows * stride)) {}
 
     __device__ static float element(float value) {
         return value;
@@ -350,76 +392,43 @@ class Fma : public Resident<row_slots, 1, 32 / row_lanes, 4, register_quads> {
         return words;
     }
 
-    __device__ int place(int sample, int k) const {
-        return sample * this->padded_depth() + k;
-    }
-
-    /// As in TensorCores.
-    template <bool in_shared>
-    __device__ __forceinline__ void multiply(float const* operand) {
+    /// As in TensorCores, but that there are no scales.
+    template <Protocol protocol>
+    __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, Operand<float> const& operand,
+                                             Operand<float> const& next) {
         float sums[chains][row_slots][samples] = {};
-        float const* const run = operand + this->first_depth();
-        if constexpr (!in_shared) {
-            stage(run);
-        }
-        auto const quad = [&](int sample, int step) {
-            int const place = step * lane_groups + Base::lane() / row_lanes;
-            if constexpr (in_shared) {
-                return *reinterpret_cast<Quad<float> const*>(run + sample * this->padded_depth() + 4 * place);
-            } else {
-                return staged_[sample * run_steps() + place];
-            }
-        };
-        auto const add = [&](Quad<unsigned> const& weights, Quad<float> const& values, int slot, int sample) {
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                sums[e % chains][slot][sample] += machine::float_of_bits(weights.values[e]) * values.values[e];
-            }
-        };
-#pragma unroll
-        for (int step = 0; step < register_quads; ++step) {
-#pragma unroll
-            for (int sample = 0; sample < samples; ++sample) {
-                Quad<float> const values = quad(sample, step);
-#pragma unroll
-                for (int slot = 0; slot < row_slots; ++slot) {
-                    add(this->registers_[step][slot], values, slot, sample);
-                }
-            }
-        }
-#pragma unroll 1
-        for (int step = register_quads; step < this->steps_; ++step) {
-            Quad<float> values[samples];
-#pragma unroll
-            for (int sample = 0; sample < samples; ++sample) {
-                values[sample] = quad(sample, step);
-            }
+        auto const add = [&](int, int, auto const& weights, unsigned const* words, int words_of_row) {
+            Quad<unsigned> of_slots[row_slots];
 #pragma unroll
             for (int slot = 0; slot < row_slots; ++slot) {
-                Quad<unsigned> const weights = this->rest(step, slot);
-#pragma unroll
-                for (int sample = 0; sample < samples; ++sample) {
-                    add(weights, values[sample], slot, sample);
-                }
+                of_slots[slot] = weights(slot);
             }
-        }
-#pragma unroll
-        for (int slot = 0; slot < row_slots; ++slot) {
 #pragma unroll
             for (int sample = 0; sample < samples; ++sample) {
-                float total = sums[0][slot][sample];
+                unsigned const* const place = words + sample * words_of_row + Base::lane() / row_lanes * 4;
+                Quad<float> const values = *reinterpret_cast<Quad<float> const*>(place);
 #pragma unroll
-                for (int chain = 1; chain < chains; ++chain) {
-                    total += sums[chain][slot][sample];
-                }
+                for (int slot = 0; slot < row_slots; ++slot) {
 #pragma unroll
-                for (int lanes = row_lanes; lanes < 32; lanes *= 2) {
-                    total += machine::shuffle_xor(total, lanes);
-                }
-                if (Base::lane() < row_lanes) {
-                    sums_[(Base::warp() * rows + slot * row_lanes + Base::lane()) * stride + sample] = total;
+                    for (int e = 0; e < 4; ++e) {
+                        sums[e % chains][slot][sample] += machine::float_of_bits(of_slots[slot].values[e]) * values.values[e];
+                    }
                 }
             }
+        };
+        this->for_steps(exchange, operand, next, [] {}, add);
+#pragma unroll
+        for (int sample = 0; sample < samples; ++sample) {
+            float of_sample[row_slots];
+#pragma unroll
+            for (int slot = 0; slot < row_slots; ++slot) {
+                of_sample[slot] = sums[0][slot][sample];
+#pragma unroll
+                for (int chain = 1; chain < chains; ++chain) {
+                    of_sample[slot] += sums[chain][slot][sample];
+                }
+            }
+            put_sums<row_slots, 16>(of_sample, 0, sample);
         }
     }
 
@@ -436,49 +445,58 @@ class Fma : public Resident<row_slots, 1, 32 / row_lanes, 4, register_quads> {
     static constexpr int lane_groups = 32 / row_lanes;
     static constexpr int chains = row_slots * samples >= 4 ? 1 : row_slots * samples >= 2 ? 2 : 4;  // sums that do not wait for each other
 
-    /// The steps of all groups of this warp's lanes.
-    __device__ int run_steps() const {
-        return lane_groups * this->steps_;
-    }
-
-    /// Copies what the warp reads of the operand, so that each value comes from afar once.
-    __device__ __forceinline__ void stage(float const* run) {
-        constexpr int ahead = 4;
-        int const count = samples * run_steps();
-        for (int begin = Base::lane(); begin < count; begin += 32 * ahead) {
-            unsigned words[ahead][4];
+    /// Adds the groups' sums of the slots `first` to first + count - 1, groups `lanes` lanes apart first, and puts them where `sum` finds
+    /// them. As long as a group has an even number of slots it gives one half of them away and goes on with the other.
+    template <int count, int lanes>
+    __device__ __forceinline__ void put_sums(float const (&sums)[count], int first, int sample) const {
+        if constexpr (lanes < row_lanes) {
+            // Where groups have the same slots in the end, the one that is first writes them.
+            constexpr int shared_by = lane_groups * count / row_slots;
+            if (Base::lane() / row_lanes % shared_by == 0) {
 #pragma unroll
-            for (int i = 0; i < ahead; ++i) {
-                int const place = begin + 32 * i;
-                if (place < count) {
-                    int const sample = place / run_steps();
-                    int const step = place % run_steps();
-                    machine::load_exchanged(reinterpret_cast<unsigned const*>(run + sample * this->padded_depth() + 4 * step), words[i]);
+                for (int slot = 0; slot < count; ++slot) {
+                    sums_[(Base::warp() * rows + (first + slot) * row_lanes + Base::lane() % row_lanes) * stride + sample] = sums[slot];
                 }
             }
+        } else if constexpr (count % 2 == 0) {
+            bool const upper = (Base::lane() & lanes) != 0;
+            float kept[count / 2];
 #pragma unroll
-            for (int i = 0; i < ahead; ++i) {
-                if (begin + 32 * i < count) {
-                    for (int e = 0; e < 4; ++e) {
-                        staged_[begin + 32 * i].values[e] = machine::float_of_bits(words[i][e]);
-                    }
-                }
+            for (int slot = 0; slot < count / 2; ++slot) {
+                float const given = upper ? sums[slot] : sums[count / 2 + slot];
+                kept[slot] = (upper ? sums[count / 2 + slot] : sums[slot]) + machine::shuffle_xor(given, lanes);
             }
+            put_sums<count / 2, lanes / 2>(kept, upper ? first + count / 2 : first, sample);
+        } else {
+            float all[count];
+#pragma unroll
+            for (int slot = 0; slot < count; ++slot) {
+                all[slot] = sums[slot] + machine::shuffle_xor(sums[slot], lanes);
+            }
+            put_sums<count, lanes / 2>(all, first, sample);
         }
-        __syncwarp();
     }
 
-    float* sums_;          // [depth_warps][rows][stride]
-    Quad<float>* staged_;  // [samples][run_steps], this warp's
+    float* sums_;  // [depth_warps][rows][stride]
 };
 
 /// No product at all.
 struct NoProduct {
     static constexpr int samples = 0;
 
-    __device__ NoProduct(SharedPieces&, int, bool) {}
+    __device__ NoProduct(SharedPieces&, int, Quad<unsigned>*) {}
 
-    __device__ int padded_depth() const {
+    __device__ static int staged(int) {
         return 0;
+    }
+
+    template <Protocol>
+    __device__ int row() const {
+        return 0;
+    }
+
+    template <Protocol, class T, class Takes>
+    __device__ Operand<T> operand(T const*, Takes const&) const {
+        return {};
     }
 };

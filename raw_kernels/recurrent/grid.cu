@@ -24,8 +24,9 @@
 #include "common/cells.cuh"
 #include "common/layer.cuh"
 #include "common/sequence.cuh"
-#include "common/products.cuh"
 #include "common/exchange.cuh"
+#include "common/staging.cuh"
+#include "common/products.cuh"
 
 // ------------------------------------------------------------------------------------------------------------- arrange
 
@@ -75,9 +76,11 @@ struct GridParameters {
     Sequence<T> sequence;
     Quad<unsigned> const* recurrence;       // [D][unit groups][Product::arranged(H)]
     Quad<unsigned> const* late_recurrence;  // of the gate whose product is of r . H[t-1]
-    T* hidden;                              // [D][batch groups][2][passes][an operand of Product], zero; unused by a block alone
-    T* reset_hidden;                        // [D][batch groups][passes][an operand of LateProduct], zero
-    unsigned* flags;                        // [D][batch groups][unit groups], zero
+    // What blocks hand each other; unused by a block alone. With Protocol::flags all of it is zero before the launch, with Protocol::data
+    // all words are `not_yet`, and there are no flags.
+    T* hidden;                              // [D][batch groups][turns: 2, or T][passes][an operand of Product]
+    T* reset_hidden;                        // [D][batch groups][turns: 1, or T][passes][an operand of LateProduct]
+    unsigned* flags;                        // [D][batch groups][unit groups]
     int units;                              // of a block; the last group of units may have fewer
     int samples;                            // of a block; the last group of the batch may have fewer
     unsigned most_polls;                    // before a wait gives up
@@ -122,8 +125,9 @@ struct Producers {
 };
 
 /// One direction of `grid`: see there.
-template <class T, class Product, class LateProduct, bool alone, int pairs, class Pass, class Cell, class Activations>
+template <class T, class Product, class LateProduct, Protocol protocol, int pairs, class Pass, class Cell, class Activations>
 __device__ void grid_direction(GridParameters<T> const& parameters, int direction) {
+    constexpr bool alone = protocol == Protocol::alone;
     constexpr int gates = Cell::gates;
     constexpr bool training = is_same<Pass, Training>;
     constexpr bool resets_first = Cell::resets_before_product;
@@ -144,8 +148,9 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 
     // Shared memory. Slots count samples over all passes.
     SharedPieces pieces;
-    Product product(pieces, hidden_size, alone);
-    LateProduct late(pieces, hidden_size, alone);
+    auto* const staging = pieces.take<Quad<unsigned>>(alone ? 0 : max(Product::staged(hidden_size), LateProduct::staged(hidden_size)));
+    Product product(pieces, hidden_size, staging);
+    LateProduct late(pieces, hidden_size, staging);
     int const slots = most_passes * pass_samples;
     float* const hidden = pieces.take<float>(slots * units);                              // [slots][units]
     float* const memory = pieces.take<float>(Cell::has_memory ? slots * units : 0);
@@ -153,14 +158,22 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     float* const bias = pieces.take<float>(Cell::biases * units);                         // [biases][units]
     float* const peephole = pieces.take<float>(Cell::has_memory ? 3 * units : 0);         // [3][units]
     int* const lengths = pieces.take<int>(slots);
-    int const pass_size = product.padded_depth() * pass_samples;
-    int const late_pass_size = late.padded_depth() * pass_samples;
+    int const row = product.template row<protocol>();
+    int const late_row = late.template row<protocol>();
+    long long const pass_size = row * pass_samples;
+    long long const late_pass_size = late_row * pass_samples;
     T* const own_hidden = pieces.take<T>(alone ? most_passes * pass_size : 0);
-    T* const reset_hidden = alone ? pieces.take<T>(most_passes * late_pass_size)
-                                  : parameters.reset_hidden + static_cast<long long>(group) * most_passes * late_pass_size;
-    // H[t-1] and H[t] take turns in two buffers; within a block barriers keep them apart.
-    auto const operand = [&](int step) {
-        return alone ? own_hidden : parameters.hidden + (2LL * group + step % 2) * most_passes * pass_size;
+    T* const own_reset_hidden = pieces.take<T>(alone ? most_passes * late_pass_size : 0);
+    // Within a block barriers keep H[t-1] and H[t] apart; with flags two buffers take turns.
+    Turns<protocol> const turns(alone ? 1 : 2, sequence.seq_length);
+    Turns<protocol> const reset_turns(1, sequence.seq_length);
+    auto const hidden_of = [&](int step, int pass) {
+        long long const buffer = static_cast<long long>(group) * turns.count() + turns.of(step);
+        return (alone ? own_hidden : parameters.hidden) + ((alone ? 0 : buffer) * most_passes + pass) * pass_size;
+    };
+    auto const reset_hidden_of = [&](int step, int pass) {
+        long long const buffer = static_cast<long long>(group) * reset_turns.count() + reset_turns.of(step);
+        return (alone ? own_reset_hidden : parameters.reset_hidden) + ((alone ? 0 : buffer) * most_passes + pass) * late_pass_size;
     };
 
     product.load(parameters.recurrence + static_cast<long long>(block) * Product::arranged(hidden_size));
@@ -184,19 +197,22 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             own_hidden[index] = machine::from_float<T>(0.0f);
         }
         for (int index = threadIdx.x; index < most_passes * late_pass_size; index += product_threads) {
-            reset_hidden[index] = machine::from_float<T>(0.0f);
+            own_reset_hidden[index] = machine::from_float<T>(0.0f);
         }
     }
     __syncthreads();
 
-    // In each pass this thread has these units and samples, neighbouring threads neighbouring units.
+    // In each pass this thread has these units and samples, the sample counted from the pass's first; neighbouring threads have neighbouring
+    // units.
     int unit[pairs];
-    int column[pairs];  // the sample, counted from the pass's first
+    int sample_in_pass[pairs];
+    int column[pairs];  // the same, or nowhere for a pair that there is not
 #pragma unroll
     for (int p = 0; p < pairs; ++p) {
         int const index = threadIdx.x + p * product_threads;
         unit[p] = index % units;
-        column[p] = index / units < pass_samples && first_unit + unit[p] < hidden_size ? index / units : nowhere;
+        sample_in_pass[p] = index / units;
+        column[p] = sample_in_pass[p] < pass_samples && first_unit + unit[p] < hidden_size ? sample_in_pass[p] : nowhere;
     }
     int steps = 0;  // of the longest sample, the same in the whole group
     for (int slot = 0; slot < samples; ++slot) {
@@ -204,10 +220,22 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     }
     unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, which it is not before a step is taken
 
-    Exchange<alone> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.most_polls);
-    auto const hand_on_hidden = [&](int step, int pass, int p, float value) {
-        T* const destination = operand(step) + pass * pass_size;
-        exchange.put(destination + product.place(column[p], first_unit + unit[p]), Product::element(value));
+    Exchange<protocol> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.most_polls);
+    // Whether a sample of a pass takes a step, mask or not.
+    auto const runs = [&](int step, int pass, int sample) { return step < lengths[pass * pass_samples + sample]; };
+    // Whether a pair's value for a step goes to the group. With Protocol::data, which waits for every word, also those of the units beyond the
+    // last one, whose value is zero.
+    auto const hands_on = [&](int step, int pass, int p) {
+        bool const has_place = sample_in_pass[p] < pass_samples && first_unit + unit[p] < row;
+        return (protocol == Protocol::data ? has_place : column[p] != nowhere) && runs(step, pass, sample_in_pass[p]);
+    };
+    auto const hand_on_hidden = [&](int step, int pass, int p) {
+        float const value = column[p] != nowhere ? hidden[(pass * pass_samples + column[p]) * units + unit[p]] : 0.0f;
+        T* const place = hidden_of(step, pass) + sample_in_pass[p] * row + first_unit + unit[p];
+        exchange.put(place, Product::element(value), hands_on(step, pass, p));
+    };
+    auto const hidden_operand = [&](int step, int pass) {
+        return product.template operand<protocol>(hidden_of(step, pass), [&](int sample) { return runs(step, pass, sample); });
     };
     for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
@@ -220,8 +248,8 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                     memory[slot * units + unit[p]] =
                         value_or_zero(sequence.cell_mem_init, 0, direction, first_sample + slot, first_unit + unit[p]);
                 }
-                hand_on_hidden(0, pass, p, value);
             }
+            hand_on_hidden(0, pass, p);
         }
     }
     exchange.publish();
@@ -273,6 +301,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             }
         };
 
+        Operand<T> operand = hidden_operand(step, 0);
         if constexpr (resets_first) {
             for (int pass = 0; pass < passes; ++pass) {
                 float input[pairs];
@@ -286,22 +315,26 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                 }
                 if (pass == 0) {
                     exchange.wait(producers.first, producers.last);
+                    product.begin(exchange, operand);
                 }
-                product.template multiply<alone>(operand(step) + pass * pass_size);
+                Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{};
+                product.multiply(exchange, operand, next);
+                operand = next;
                 __syncthreads();
                 Held<Pass, Cell> held[pairs];
 #pragma unroll
                 for (int p = 0; p < pairs; ++p) {
                     int const slot = pass * pass_samples + column[p];
+                    float value = 0.0f;
                     if (taken(slot)) {
                         int const place = slot * units + unit[p];
                         update[place] = product.sum(unit[p], column[p]);
                         float const inputs[gates] = {0.0f, input[p], 0.0f};
                         float const sums[gates] = {0.0f, product.sum(units + unit[p], column[p]), 0.0f};
-                        float const value = Cell::reset(activations, constants_of(p), inputs, sums, held[p].pass()) * hidden[place];
-                        exchange.put(reset_hidden + pass * late_pass_size + late.place(column[p], first_unit + unit[p]),
-                                     LateProduct::element(value));
+                        value = Cell::reset(activations, constants_of(p), inputs, sums, held[p].pass()) * hidden[place];
                     }
+                    T* const place = reset_hidden_of(step, pass) + sample_in_pass[p] * late_row + first_unit + unit[p];
+                    exchange.put(place, LateProduct::element(value), hands_on(step, pass, p));
                 }
                 if (pass + 1 < passes) {
                     __syncthreads();
@@ -312,6 +345,12 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             }
         }
 
+        auto const reset_operand = [&](int pass) {
+            return late.template operand<protocol>(reset_hidden_of(step, pass), [&](int sample) { return runs(step, pass, sample); });
+        };
+        if constexpr (resets_first) {
+            operand = reset_operand(0);
+        }
         for (int pass = 0; pass < passes; ++pass) {
             float input[pairs][gates];
             bool takes[pairs];
@@ -334,13 +373,19 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                 if (pass == 0) {
                     Producers const of_late(late, units, hidden_size);
                     exchange.wait(of_late.first, of_late.last);
+                    late.begin(exchange, operand);
                 }
-                late.template multiply<alone>(reset_hidden + pass * late_pass_size);
+                Operand<T> const next = pass + 1 < passes ? reset_operand(pass + 1) : Operand<T>{};
+                late.multiply(exchange, operand, next);
+                operand = next;
             } else {
                 if (pass == 0) {
                     exchange.wait(producers.first, producers.last);
+                    product.begin(exchange, operand);
                 }
-                product.template multiply<alone>(operand(step) + pass * pass_size);
+                Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{};
+                product.multiply(exchange, operand, next);
+                operand = next;
             }
             __syncthreads();
             Held<Pass, Cell> held[pairs];
@@ -369,8 +414,8 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                         shown |= 1u << (pass * pairs + p);
                     }
                 }
-                if (slot < samples && step + 1 < lengths[slot]) {
-                    hand_on_hidden(step + 1, pass, p, hidden[slot * units + unit[p]]);
+                if (step + 1 < steps) {
+                    hand_on_hidden(step + 1, pass, p);
                 }
             }
             if (pass + 1 < passes) {
@@ -418,19 +463,19 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 
 /// The whole sequence in one launch.
 ///
-/// Grid: x is the group of units, `units` each; y is the group of the batch, `samples` each; z is the direction. Unless a block is
-/// alone, x being 1, all blocks have to run at the same time. Block: `product_threads`; in each pass over its samples a thread has up to
-/// `pairs` pairs of unit and sample, in training at most 32 over all passes. Product takes all rows of a block; where the cell resets
-/// before the product those of the last gate are LateProduct's, which is NoProduct elsewhere. Dynamic shared memory: what the pieces
-/// sum to.
-template <class T, class Product, class LateProduct, bool alone, int pairs, class Pass, class Cell, class ForwardActivations,
+/// Grid: x is the group of units, `units` each; y is the group of the batch, `samples` each; z is the direction. Where x is 1 a block is
+/// alone, and `protocol` says so; else all blocks have to run at the same time. Block: `product_threads`; in each pass over its samples a
+/// thread has up to `pairs` pairs of unit and sample, in training at most 32 over all passes. Product takes all rows of a block; where the
+/// cell resets before the product those of the last gate are LateProduct's, which is NoProduct elsewhere. Dynamic shared memory: what the
+/// pieces sum to.
+template <class T, class Product, class LateProduct, Protocol protocol, int pairs, class Pass, class Cell, class ForwardActivations,
           class BackwardActivations>
 __global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
-        grid_direction<T, Product, LateProduct, alone, pairs, Pass, Cell, ForwardActivations>(parameters, blockIdx.z);
+        grid_direction<T, Product, LateProduct, protocol, pairs, Pass, Cell, ForwardActivations>(parameters, blockIdx.z);
     } else if (blockIdx.z == 0) {
-        grid_direction<T, Product, LateProduct, alone, pairs, Pass, Cell, ForwardActivations>(parameters, 0);
+        grid_direction<T, Product, LateProduct, protocol, pairs, Pass, Cell, ForwardActivations>(parameters, 0);
     } else {
-        grid_direction<T, Product, LateProduct, alone, pairs, Pass, Cell, BackwardActivations>(parameters, 1);
+        grid_direction<T, Product, LateProduct, protocol, pairs, Pass, Cell, BackwardActivations>(parameters, 1);
     }
 }

@@ -28,8 +28,9 @@
 #include "common/cell_gradients.cuh"
 #include "common/layer.cuh"
 #include "common/gradient_sequence.cuh"
-#include "common/products.cuh"
 #include "common/exchange.cuh"
+#include "common/staging.cuh"
+#include "common/products.cuh"
 
 // ------------------------------------------------------------------------------------------------------------- arrange
 
@@ -84,12 +85,13 @@ __global__ void arrange(ArrangeParameters<T> parameters) {
 
 // ---------------------------------------------------------------------------------------------------------------- grid
 
-/// What the blocks of a group hand each other. `grid` keeps it in shared memory where a block is alone.
+/// What the blocks of a group hand each other. `grid` keeps it in shared memory where a block is alone. With Protocol::flags all of it is
+/// zero at first, with Protocol::data all words are `not_yet`, and `turns` is T.
 template <class T>
 struct Handed {
     Quad<unsigned> const* arranged;  // what `arrange` makes of the product's gates
-    T* operand;                      // [D][N][turns][passes][samples of a pass][padded depth], in the product's order; zero at first
-    float* inverse;                  // [D][N][turns][passes][parts][samples of a pass]: 1 / scale; of halves only; zero at first
+    T* operand;                      // [D][N][turns][passes][samples of a pass][row]
+    float* inverse;                  // [D][N][turns][passes][parts][samples of a pass]: 1 / scale; of halves only
 };
 
 template <class T>
@@ -99,7 +101,7 @@ struct GridParameters {
     Handed<T> reset;                    // d_h of such a Gru
     Strided<T> hidden_init_gradient;    // [1][D][B][H]
     Strided<T> cell_mem_init_gradient;  // [1][D][B][H]
-    unsigned* flags;                    // [D][N][P], zero at first; null if alone
+    unsigned* flags;                    // [D][N][P], zero at first; null without flags
     int samples;                        // of a block; the last group of the batch may have fewer
     int passes;                         // that these take
     unsigned most_polls;                // of a wait for another block, before the launch fails
@@ -119,18 +121,24 @@ struct Scale {
 };
 
 /// Takes the scales of a warp's run of depth back; its parts are of one block each.
-template <int part_steps, int samples, bool alone>
+template <int part_steps, int samples, Protocol protocol>
 struct Unscale {
+    Exchange<protocol> const& exchange;
     float const* inverse;  // [parts][samples], from the run's first part on
     float* fetched;        // the same in shared memory, for this warp; unused if alone
     int first_part;
     int parts;
+    int given;             // of these; the others are padding, and have a scale of zero
 
     __device__ __forceinline__ void fetch() const {
-        if constexpr (!alone) {
+        if constexpr (protocol != Protocol::alone) {
             for (int place = threadIdx.x % 32 * 4; place < parts * samples; place += 128) {
-                unsigned words[4];
-                machine::load_exchanged(reinterpret_cast<unsigned const*>(inverse + place), words);
+                unsigned const* const address = reinterpret_cast<unsigned const*>(inverse + place);
+                unsigned words[4] = {};
+                if (place < given * samples) {
+                    exchange.load(address, words);
+                    exchange.complete(address, words);
+                }
                 Quad<float> values;
                 for (int e = 0; e < 4; ++e) {
                     values.values[e] = machine::float_of_bits(words[e]);
@@ -144,7 +152,7 @@ struct Unscale {
     /// Of two neighbouring samples.
     __device__ __forceinline__ Pack<float, 2> operator()(int step, int sample) const {
         int const place = (step / part_steps - first_part) * samples + sample;
-        return *reinterpret_cast<Pack<float, 2> const*>((alone ? inverse : fetched) + place);
+        return *reinterpret_cast<Pack<float, 2> const*>((protocol == Protocol::alone ? inverse : fetched) + place);
     }
 };
 
@@ -174,8 +182,9 @@ struct Pairs {
 };
 
 /// A product of `grid`, and the gradients that it is of: those of `count` of the sums of each unit, from number `first_sum` on.
-template <class T, class Product, bool alone, int turns, int first_sum, int count>
+template <class T, class Product, Protocol protocol, int first_sum, int count>
 class Hand {
+    static constexpr bool alone = protocol == Protocol::alone;
     using Own = Pairs<Product::rows, Product::samples>;
     static constexpr int units = Product::rows;
     static constexpr int samples = Product::samples;
@@ -183,36 +192,45 @@ class Hand {
     static constexpr bool scaled = is_same<T, machine::half>;
 
   public:
-    __device__ Hand(SharedPieces& pieces, Handed<T> const& handed, int passes)
+    /// 16-byte values of shared memory for what comes from other blocks; hands that do not multiply at the same time can share it.
+    __device__ static int staged() {
+        return alone ? 0 : Product::staged(gridDim.x * part_depth);
+    }
+
+    __device__ Hand(SharedPieces& pieces, Handed<T> const& handed, int passes, Turns<protocol> const& turns, Quad<unsigned>* staging)
         : passes_(passes),
-          product_(pieces, gridDim.x * part_depth, alone),
+          turns_(turns),
+          product_(pieces, gridDim.x * part_depth, staging),
           largest_(pieces.take<float>(scaled && units > 16 ? Own::in_pass / 16 : 0)),
           fetched_(pieces.take<float>(scaled && !alone ? product_warps * fetched_size() : 0) + threadIdx.x / 32 * fetched_size()),
-          operand_size_(samples * product_.padded_depth()),
+          operand_size_(samples * product_.template row<protocol>()),
           inverse_size_(scaled ? samples * ((product_.padded_depth() + part_depth - 1) / part_depth) : 0) {
         long long const block = blockIdx.z * gridDim.x + blockIdx.x;
         product_.load(handed.arranged + block * Product::arranged(gridDim.x * part_depth));
         if constexpr (alone) {
-            operand_ = pieces.take<T>(turns * passes * operand_size_);
-            inverse_ = pieces.take<float>(turns * passes * inverse_size_);
-            for (int index = threadIdx.x; index < turns * passes * operand_size_; index += product_threads) {
+            operand_ = pieces.take<T>(passes * operand_size_);
+            inverse_ = pieces.take<float>(passes * inverse_size_);
+            for (int index = threadIdx.x; index < passes * operand_size_; index += product_threads) {
                 operand_[index] = machine::from_float<T>(0.0f);
             }
-            for (int index = threadIdx.x; index < turns * passes * inverse_size_; index += product_threads) {
+            for (int index = threadIdx.x; index < passes * inverse_size_; index += product_threads) {
                 inverse_[index] = 0.0f;
             }
         } else {
-            long long const group = static_cast<long long>(blockIdx.z * gridDim.y + blockIdx.y) * turns * passes;
+            long long const group = static_cast<long long>(blockIdx.z * gridDim.y + blockIdx.y) * turns.count() * passes;
             operand_ = handed.operand + group * operand_size_;
             inverse_ = handed.inverse + group * inverse_size_;
         }
     }
 
-    /// Puts the gradients of the pairs that exist where the group finds them after the next publication. All threads have to call it.
+    /// Puts the gradients of a step, those of the pairs that exist, where the group finds them after the next publication; `there`: how many
+    /// samples there are from the pass's first on. All threads have to call it.
+    ///
+    /// With Protocol::data, which waits for every word, also zeros for units beyond the last one, and scales for samples beyond it.
     template <int rows>
-    __device__ void put(Exchange<alone> const& exchange, int turn, int pass, Own const& own, bool const (&exists)[Own::count],
-                        float const (&d_sums)[Own::count][rows]) const {
-        long long const buffer = turn * passes_ + pass;
+    __device__ void put(Exchange<protocol> const& exchange, int step, int pass, int there, Own const& own,
+                        bool const (&exists)[Own::count], float const (&d_sums)[Own::count][rows]) const {
+        long long const buffer = buffer_of(step, pass);
         Scale scales[Own::count];
         if constexpr (scaled) {
             float largest[Own::count];
@@ -246,38 +264,42 @@ class Hand {
 #pragma unroll
             for (int i = 0; i < Own::count; ++i) {
                 scales[i] = Scale::of(largest[i]);
-                if (exists[i] && own.unit(i) == 0) {
-                    exchange.put(inverse_ + buffer * inverse_size_ + blockIdx.x * samples + own.sample(i), scales[i].inverse);
-                }
+                bool const in_pass = protocol == Protocol::data ? own.index(i) < Own::in_pass : exists[i];
+                float* const place = inverse_ + buffer * inverse_size_ + blockIdx.x * samples + own.sample(i);
+                exchange.put(place, scales[i].inverse, in_pass && own.unit(i) == 0);
             }
         }
         T* const operand = operand_ + buffer * operand_size_;
 #pragma unroll
         for (int i = 0; i < Own::count; ++i) {
-            if (exists[i]) {
+            bool const in_pass = protocol == Protocol::data ? own.index(i) < Own::in_pass && own.sample(i) < there : exists[i];
 #pragma unroll
-                for (int g = 0; g < count; ++g) {
-                    float const value = scaled ? d_sums[i][first_sum + g] * scales[i].factor : d_sums[i][first_sum + g];
-                    int const depth = (blockIdx.x * count + g) * units + own.unit(i);
-                    exchange.put(operand + product_.place(own.sample(i), depth), Product::element(value));
-                }
+            for (int g = 0; g < count; ++g) {
+                float const value = scaled ? d_sums[i][first_sum + g] * scales[i].factor : d_sums[i][first_sum + g];
+                int const depth = (blockIdx.x * count + g) * units + own.unit(i);
+                T* const place = operand + own.sample(i) * product_.template row<protocol>() + depth;
+                exchange.put(place, Product::element(value), in_pass);
             }
         }
     }
 
-    /// Waits for what the group put before the last publication but `fewer`, and multiplies. A barrier has to follow before `sum`, and
-    /// another one before the next product.
-    __device__ __forceinline__ void multiply(Exchange<alone> const& exchange, int turn, int pass, int fewer) {
+    /// Waits for what the group put in a step, before the last publication but `fewer`, and multiplies. A barrier has to follow before `sum`,
+    /// and another one before the next product. `there` as in `put`.
+    __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, int step, int pass, int there, int fewer) {
         int const first = product_.first_depth() / part_depth;
+        long long const buffer = buffer_of(step, pass);
+        Operand<T> const operand =
+            product_.template operand<protocol>(operand_ + buffer * operand_size_, [&](int sample) { return sample < there; });
         exchange.wait(first, min((product_.end_depth() - 1) / part_depth, static_cast<int>(gridDim.x) - 1), fewer);
-        long long const buffer = turn * passes_ + pass;
+        product_.begin(exchange, operand);
         if constexpr (scaled) {
             int const end = (product_.end_depth() + part_depth - 1) / part_depth;
+            int const given = static_cast<int>(gridDim.x) - first;
             float const* const inverse = inverse_ + buffer * inverse_size_ + first * samples;
-            Unscale<part_depth / Product::depth_step, samples, alone> const scales{inverse, fetched_, machine::opaque(first), end - first};
-            product_.template multiply<alone>(operand_ + buffer * operand_size_, scales);
+            using Scales = Unscale<part_depth / Product::depth_step, samples, protocol>;
+            product_.multiply(exchange, operand, {}, Scales{exchange, inverse, fetched_, machine::opaque(first), end - first, given});
         } else {
-            product_.template multiply<alone>(operand_ + buffer * operand_size_);
+            product_.multiply(exchange, operand, {});
         }
     }
 
@@ -287,12 +309,17 @@ class Hand {
     }
 
   private:
+    __device__ long long buffer_of(int step, int pass) const {
+        return static_cast<long long>(turns_.of(step)) * passes_ + pass;
+    }
+
     /// Of a warp: its run of depth can begin and end within parts.
     __device__ int fetched_size() const {
         return samples * ((product_.steps() * Product::depth_step - 1) / part_depth + 2);
     }
 
     int passes_;
+    Turns<protocol> turns_;
     Product product_;
     float* largest_;    // [samples][units / 16], shared: the largest gradients; where a sample's units are more than 16
     float* fetched_;    // as in Unscale
@@ -304,8 +331,12 @@ class Hand {
 
 /// Stands for a `Hand` where there is one exchange a step.
 struct NoHand {
-    template <class T>
-    __device__ NoHand(SharedPieces&, Handed<T> const&, int) {}
+    __device__ static int staged() {
+        return 0;
+    }
+
+    template <class T, class Turns>
+    __device__ NoHand(SharedPieces&, Handed<T> const&, int, Turns const&, Quad<unsigned>*) {}
 };
 
 template <bool wanted, class Wanted>
@@ -319,15 +350,15 @@ struct HandIf<false, Wanted> {
 };
 
 /// One direction of `grid`: see there.
-template <class T, class Product, class ResetProduct, bool alone, class Cell, class Activations>
+template <class T, class Product, class ResetProduct, Protocol protocol, class Cell, class Activations>
 __device__ void grid_direction(GridParameters<T> const& parameters, int direction) {
     using Gradient = CellGradient<Cell>;
     using Own = Pairs<Product::rows, Product::samples>;
     constexpr int pairs = Own::count;
     constexpr bool resets = Cell::resets_before_product;
-    // Two buffers take turns, unless a barrier or another exchange lies between reading one and writing it again.
-    constexpr int turns = alone || resets ? 1 : 2;
     Sequence<T> const& sequence = parameters.sequence;
+    // With flags two buffers take turns, unless another exchange lies between reading one and writing it again; alone a barrier does.
+    Turns<protocol> const turns(protocol == Protocol::alone || resets ? 1 : 2, sequence.seq_length);
     int const hidden_size = sequence.hidden_size;
     int const passes = parameters.passes;
     int const first_unit = blockIdx.x * Own::units;
@@ -339,11 +370,13 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     float* const hidden_gradients = pieces.take<float>(passes * Own::in_pass);  // [passes][samples][units]: d_H
     float* const memory_gradients = pieces.take<float>(Cell::has_memory ? passes * Own::in_pass : 0);
     UnitConstants* const constants = pieces.take<UnitConstants>(Cell::has_memory ? Own::units : 0);
-    Hand<T, Product, alone, turns, 0, resets ? Cell::gates - 1 : Cell::gates> sums(pieces, parameters.sums, passes);
-    using ResetHand = typename HandIf<resets, Hand<T, ResetProduct, alone, turns, Cell::gates - 1, 1>>::Type;
-    ResetHand reset(pieces, parameters.reset, passes);
-    unsigned* const flags = alone ? nullptr : parameters.flags + (direction * gridDim.y + blockIdx.y) * gridDim.x;
-    Exchange<alone> exchange(flags, blockIdx.x, parameters.most_polls);
+    using SumsHand = Hand<T, Product, protocol, 0, resets ? Cell::gates - 1 : Cell::gates>;
+    using ResetHand = typename HandIf<resets, Hand<T, ResetProduct, protocol, Cell::gates - 1, 1>>::Type;
+    auto* const staging = pieces.take<Quad<unsigned>>(max(SumsHand::staged(), ResetHand::staged()));
+    SumsHand sums(pieces, parameters.sums, passes, turns, staging);
+    ResetHand reset(pieces, parameters.reset, passes, turns, staging);
+    unsigned* const flags = protocol == Protocol::flags ? parameters.flags + (direction * gridDim.y + blockIdx.y) * gridDim.x : nullptr;
+    Exchange<protocol> exchange(flags, blockIdx.x, parameters.most_polls);
 
     struct Place {
         bool exists;
@@ -386,10 +419,9 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     for (int step = 0; step <= steps; ++step) {
         int const time = backward ? step : steps - 1 - step;
         int const time_before = backward ? step - 1 : steps - step;
-        int const turn = turns == 2 ? step % 2 : 0;
-        int const turn_before = turns == 2 ? 1 - turn : 0;
         bool const multiplies = step > 0 && (step < steps || parameters.hidden_init_gradient.data != nullptr);
         for (int pass = 0; pass < passes; ++pass) {
+            int const there = end_sample - first_sample - pass * Product::samples;
             Own const own;
             bool exists[pairs];
             bool takes[pairs];
@@ -411,7 +443,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             if (multiplies) {
                 // The other passes have published since; in the last turn none does.
                 int const since = step < steps ? passes - 1 : passes - 1 - pass;
-                sums.multiply(exchange, turn_before, pass, (resets ? 2 : 1) * since);
+                sums.multiply(exchange, step - 1, pass, there, (resets ? 2 : 1) * since);
                 __syncthreads();
             }
             float d_hidden[pairs];
@@ -432,9 +464,9 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             }
             if (step < steps) {
                 if constexpr (resets) {
-                    reset.put(exchange, turn, pass, own, exists, d_sums);
+                    reset.put(exchange, step, pass, there, own, exists, d_sums);
                     exchange.publish();
-                    reset.multiply(exchange, turn, pass, 0);
+                    reset.multiply(exchange, step, pass, there, 0);
                     __syncthreads();
 #pragma unroll
                     for (int p = 0; p < pairs; ++p) {
@@ -443,7 +475,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                         }
                     }
                 }
-                sums.put(exchange, turn, pass, own, exists, d_sums);
+                sums.put(exchange, step, pass, there, own, exists, d_sums);
                 exchange.publish();
             } else {
                 __syncthreads();  // all have read the sums
@@ -489,16 +521,16 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 /// All steps in one launch, without dropped states and projection.
 ///
 /// Grid: x is the block's number in its group, so which `Product::rows` units it owns; y is the batch group, of `samples`; z is the
-/// direction. Unless a block is alone, x being 1, all blocks have to run at the same time. Block: `product_threads`; in each pass a thread
+/// direction. Where x is 1 a block is alone, and `protocol` says so; else all blocks have to run at the same time. Block: `product_threads`; in each pass a thread
 /// owns up to `Pairs::count` units, each in one sample. Product is of all gates, but of z and r where the cell resets before the product:
 /// then that of h is ResetProduct, with the same rows and samples, else NoProduct. Dynamic shared memory: what the pieces sum to.
-template <class T, class Product, class ResetProduct, bool alone, class Cell, class ForwardActivations, class BackwardActivations>
+template <class T, class Product, class ResetProduct, Protocol protocol, class Cell, class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
-        grid_direction<T, Product, ResetProduct, alone, Cell, ForwardActivations>(parameters, blockIdx.z);
+        grid_direction<T, Product, ResetProduct, protocol, Cell, ForwardActivations>(parameters, blockIdx.z);
     } else if (blockIdx.z == 0) {
-        grid_direction<T, Product, ResetProduct, alone, Cell, ForwardActivations>(parameters, 0);
+        grid_direction<T, Product, ResetProduct, protocol, Cell, ForwardActivations>(parameters, 0);
     } else {
-        grid_direction<T, Product, ResetProduct, alone, Cell, BackwardActivations>(parameters, 1);
+        grid_direction<T, Product, ResetProduct, protocol, Cell, BackwardActivations>(parameters, 1);
     }
 }

@@ -1,15 +1,16 @@
 // x <- A x, again and again: the smallest kernel that multiplies by a resident matrix and exchanges what it makes.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/products.cuh"
 #include "common/exchange.cuh"
+#include "common/staging.cuh"
+#include "common/products.cuh"
 
 template <class T>
 struct Parameters {
     float const* matrix;          // [size][size]
     float* vectors;               // [size][samples], before and after
     Quad<unsigned>* arrangements; // [blocks][arranged]
-    T* operands;                  // [2][passes][padded depth][samples of a pass], zero
+    T* operands;                  // [2, or times + 1][passes][samples of a pass][row], as the protocol wants it before the launch
     unsigned* flags;              // [blocks], zero
     int size;
     int rows;                     // of a block
@@ -26,16 +27,20 @@ struct Halved {
     }
 };
 
-/// Grid: blocks that own `rows` rows each. Values are scaled by 2 going out and by 1/2 coming in where `scaled`.
-template <class T, class Product, bool alone, bool scaled>
+/// Grid: blocks that own `rows` rows each, an even number where they hand on halves as data. Values are scaled by 2 going out and by 1/2
+/// coming in where `scaled`.
+template <class T, class Product, Protocol protocol, bool scaled>
 __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> parameters) {
+    constexpr bool alone = protocol == Protocol::alone;
     int const size = parameters.size;
     int const first_row = blockIdx.x * parameters.rows;
     int const rows = min(parameters.rows, size - first_row);
     int const passes = (parameters.samples + Product::samples - 1) / Product::samples;
     SharedPieces pieces;
-    Product product(pieces, size, alone);
-    int const pass_size = product.padded_depth() * Product::samples;
+    auto* const staging = pieces.take<Quad<unsigned>>(alone ? 0 : Product::staged(size));
+    Product product(pieces, size, staging);
+    int const operand_row = product.template row<protocol>();
+    int const pass_size = operand_row * Product::samples;
     T* const operands = alone ? pieces.take<T>(passes * pass_size) : parameters.operands;
 
     int const arranged = Product::arranged(size);
@@ -53,39 +58,55 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
     __syncthreads();
     product.load(arrangement);
 
-    Exchange<alone> exchange(parameters.flags, blockIdx.x, parameters.most_polls);
-    auto const buffer = [&](int time) { return operands + (alone ? 0 : time % 2) * passes * pass_size; };
-    auto const put = [&](int time, int row, int sample, float value) {
-        T* const destination = buffer(time) + sample / Product::samples * pass_size;
-        exchange.put(destination + product.place(sample % Product::samples, first_row + row),
-                     Product::element(scaled ? 2.0f * value : value));
+    Exchange<protocol> exchange(parameters.flags, blockIdx.x, parameters.most_polls);
+    auto const buffer = [&](int time, int pass) {
+        int const turn = alone ? 0 : protocol == Protocol::flags ? time % 2 : time;
+        return operands + (turn * passes + pass) * pass_size;
     };
-    for (int index = threadIdx.x; index < rows * parameters.samples; index += blockDim.x) {
-        int const row = index / parameters.samples;
-        int const sample = index % parameters.samples;
-        put(0, row, sample, parameters.vectors[(first_row + row) * parameters.samples + sample]);
+    // What is handed on is counted by threads, rows first, so that neighbours have neighbouring rows.
+    int const handed = (parameters.rows + 31) / 32 * 32;
+    auto const put_all = [&](int time, int pass, auto const& value_of) {
+        for (int index = threadIdx.x; index < handed * Product::samples; index += blockDim.x) {
+            int const row = index % handed;
+            int const sample = index / handed;
+            bool const counts = row < rows && pass * Product::samples + sample < parameters.samples;
+            float const value = counts ? value_of(row, sample) : 0.0f;
+            bool const hands_on = protocol == Protocol::data ? row < parameters.rows && first_row + row < operand_row &&
+                                                                   pass * Product::samples + sample < parameters.samples
+                                                             : counts;
+            exchange.put(buffer(time, pass) + sample * operand_row + first_row + row, Product::element(scaled ? 2.0f * value : value),
+                         hands_on);
+        }
+    };
+    for (int pass = 0; pass < passes; ++pass) {
+        put_all(0, pass, [&](int row, int sample) {
+            return parameters.vectors[(first_row + row) * parameters.samples + pass * Product::samples + sample];
+        });
     }
     exchange.publish();
     int const last_depth = min(size, product.end_depth()) - 1;
+    auto const operand_of = [&](int time, int pass) {
+        return product.template operand<protocol>(buffer(time, pass),
+                                                  [&](int sample) { return pass * Product::samples + sample < parameters.samples; });
+    };
     for (int time = 0; time < parameters.times; ++time) {
         exchange.wait(product.first_depth() / parameters.rows, product.first_depth() < size ? last_depth / parameters.rows : -1);
+        Operand<T> operand = operand_of(time, 0);
+        product.begin(exchange, operand);
         for (int pass = 0; pass < passes; ++pass) {
-            T const* const operand = buffer(time) + pass * pass_size;
+            Operand<T> const next = pass + 1 < passes ? operand_of(time, pass + 1) : Operand<T>{};
             if constexpr (scaled) {
-                product.template multiply<alone>(operand, Halved());
+                product.multiply(exchange, operand, next, Halved());
             } else {
-                product.template multiply<alone>(operand);
+                product.multiply(exchange, operand, next);
             }
+            operand = next;
             __syncthreads();
-            for (int index = threadIdx.x; index < rows * Product::samples; index += blockDim.x) {
-                int const row = index / Product::samples;
-                int const sample = pass * Product::samples + index % Product::samples;
-                if (sample < parameters.samples) {
-                    float const sum = product.sum(row, index % Product::samples);
-                    put(time + 1, row, sample, sum);
-                    parameters.vectors[(first_row + row) * parameters.samples + sample] = sum;
-                }
-            }
+            put_all(time + 1, pass, [&](int row, int sample) {
+                float const sum = product.sum(row, sample);
+                parameters.vectors[(first_row + row) * parameters.samples + pass * Product::samples + sample] = sum;
+                return sum;
+            });
             if (pass + 1 < passes) {
                 __syncthreads();
             }

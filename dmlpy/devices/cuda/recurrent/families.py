@@ -25,14 +25,17 @@ from dmlpy.devices.cuda.recurrent import gradient, layer
 from dmlpy.devices.cuda.recurrent.common import NotResidentError, rounds_to_tf32, storage_type, work_of
 from dmlpy.devices.cuda.recurrent.gradient import StepGradientPlan, WalkGradientPlan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import GridPlan, GridShape, grid_shapes, why_not
-from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan, grid_gradient_shapes
+from dmlpy.devices.cuda.recurrent.grid import GridPlan
+from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import exchange_gradient_layout, grid_gradient_shapes
+from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape, exchange_layout, grid_shapes
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, WalkPlan
 from dmlpy.devices.cuda.recurrent.model import Estimate, Work, grid_step, least_unit_groups, step_step, walk_step
 from dmlpy.devices.cuda.recurrent.products import Fma
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, walk_shapes
 from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.plan import Layout
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.problems import DeviceError
@@ -53,6 +56,7 @@ class Plans(Generic[PlanT]):
         walk_shared_bytes: its shared memory for a desc and so many samples.
         grid: the plan of `grid`: as `walk`.
         grid_shapes: its shapes that fit a device.
+        grid_exchange: what its blocks hand each other, of a desc's facts and a shape.
         step: the plan of `step`: as `walk`, without a shape.
     """
 
@@ -61,12 +65,19 @@ class Plans(Generic[PlanT]):
     walk_shared_bytes: Callable[[Any, int], int]
     grid: Callable[..., PlanT]
     grid_shapes: Callable[..., Sequence[GridShape]]
+    grid_exchange: Callable[[Facts, GridShape], Layout]
     step: Callable[..., PlanT]
 
 
-FORWARD: Plans[RecurrentPlan] = Plans(WalkPlan, layer.SLICES, layer.walk_shared_bytes, GridPlan, grid_shapes, StepPlan)
+FORWARD: Plans[RecurrentPlan] = Plans(WalkPlan, layer.SLICES, layer.walk_shared_bytes, GridPlan, grid_shapes, exchange_layout, StepPlan)
 BACKWARD: Plans[RecurrentGradientPlan] = Plans(
-    WalkGradientPlan, gradient.SLICES, gradient.walk_shared_bytes, GridGradientPlan, grid_gradient_shapes, StepGradientPlan
+    WalkGradientPlan,
+    gradient.SLICES,
+    gradient.walk_shared_bytes,
+    GridGradientPlan,
+    grid_gradient_shapes,
+    exchange_gradient_layout,
+    StepGradientPlan,
 )
 
 
@@ -96,7 +107,7 @@ class Option(Generic[PlanT]):
 
 
 def _walk(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
-    if why := why_not(desc):
+    if why := Facts.of(desc).refusal:
         return why
     shapes = walk_shapes(desc, limits, plans.walk_slices, partial(plans.walk_shared_bytes, desc))
     if isinstance(shapes, str):
@@ -111,8 +122,9 @@ def _walk(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
 
 
 def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
-    if why := why_not(desc):
-        return why
+    facts = Facts.of(desc)
+    if facts.refusal:
+        return facts.refusal
     work, machine = work_of(desc), Machine.of(limits)
     if tf32 and work.arithmetic == "float":
         work = replace(work, arithmetic="tf32")
@@ -128,20 +140,21 @@ def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
             work,
             machine,
             units=shape.units,
-            unit_groups=shape.unit_groups,
             samples=shape.samples,
             pass_samples=shape.pass_samples,
+            protocol=shape.protocol,
             register_bytes=shape.register_bytes,
             depth_warps=shape.depth_warps,
             row_warps=shape.row_warps,
             row_lanes=shape.product.row_lanes if isinstance(shape.product, Fma) else 32,
             padding=_multiplied(work, shape) / (work.unit_weights * shape.units),
             blocks=shape.blocks,
+            exchange_bytes=plans.grid_exchange(facts, shape).size,
         )
         whole = work.recurrence_bytes * work.directions
         registers = min(whole, shape.register_bytes * shape.unit_groups * work.directions)
         operand = work.exchanged * work.itemsize * work.batch * work.directions
-        exchanged = 0 if shape.alone else operand * shape.unit_groups * shape.row_warps
+        exchanged = 0 if shape.alone else operand * shape.unit_groups
         estimate = Estimate("grid", work, time, registers, whole - registers, exchanged)
         return Option(shape.describe(), estimate, lambda library, reason: plans.grid(desc, library, shape, reason, tf32), not shape.alone)
 

@@ -37,8 +37,7 @@ from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     narrow_kernel,
     operand_kernel,
 )
-from dmlpy.devices.cuda.recurrent.gradient_memory import HALF, GradientMemory, short
-from dmlpy.devices.cuda.recurrent.gradient_memory import Places as Places
+from dmlpy.devices.cuda.recurrent.gradient_memory import HALF, GradientMemory, Places, short
 from dmlpy.devices.cuda.recurrent.gradient_tables import NO_SCALE, Run, Scale, Table, put_scale, scale_of, scaled
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import Reserve

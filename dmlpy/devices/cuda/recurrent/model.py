@@ -12,9 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, LAUNCH_US, Arithmetic, Machine
+
+Protocol = Literal["alone", "flags", "data"]
+"""How the blocks of a group hand each other values: see raw_kernels/common/exchange.cuh."""
 
 # lengths of the chain, in cycles (read on a H800 where a source is named: Luo et al., arXiv 2402.13499)
 
@@ -30,16 +34,20 @@ MMA_CHAIN = 4
 """Products that one warp adds one after the other at least. Model: several independent sums share the depth."""
 ACTIVATIONS = 77
 """From the sums of a unit to its new states, when the units of special functions are idle. Model."""
+UNIFORM_LOAD = 2
+"""Of the units that reach shared memory, for 16 bytes that a warp's lanes have in common. Read from the rate of compiled code."""
 FMA = 4
 """From a multiplication to the next that adds to its sum."""
 CLUSTER = 250
 """Of an exchange within a cluster. Model, over a hop of 180 (Luo et al.)."""
 LOCAL = 2 * BARRIER + 3 * SHARED_LOAD + MMA_CHAIN * MMA + ACTIVATIONS
 """All of a step that is there whatever the sizes: operand, product, sums of other warps, activations; 300 cycles."""
-FLAG_TRIPS = 3.0
-"""Trips to the L2 cache in an exchange with flags: states stored, flag seen, states read. Model."""
-DATA_TRIPS = 1.5
-"""The same where each word of data tells by itself whether it has come. Model."""
+FLAG_TRIPS = 4.0
+"""Trips to the L2 cache in an exchange with flags: states stored and known to be there, the flag stored and seen, states read. Model."""
+DATA_TRIPS = 2.0
+"""The same where each word of data tells by itself whether it has come: stored, and seen after half a look in vain. Model."""
+LEAST_DATA_TRIPS = 1.5
+"""What no exchange between blocks by data can be below. Model."""
 MULTICAST = 170
 """What one read of the L2 cache for a whole cluster takes longer. Luo et al."""
 
@@ -214,7 +222,7 @@ def _grid_floors(work: Work, machine: Machine, multiprocessors: int) -> list[flo
         samples = -(-work.batch // (multiprocessors // groups))
         compute = _arithmetic(work, machine, units, samples)
         ingest = samples * work.exchanged * work.itemsize
-        exchange = work.exchanges * (LOCAL + DATA_TRIPS * machine.l2_cycles)
+        exchange = work.exchanges * (LOCAL + LEAST_DATA_TRIPS * machine.l2_cycles)
         streamed = 0.0 if fits else overflow / (machine.l2_rate * multiprocessors)
         found.append(exchange + max(compute, ingest / machine.l2_rate, streamed))
         if machine.has_clusters and fits:
@@ -314,15 +322,16 @@ def grid_step(
     machine: Machine,
     *,
     units: int,
-    unit_groups: int,
     samples: int,
     pass_samples: int,
+    protocol: Protocol,
     register_bytes: int = 4 * WEIGHT_REGISTERS * THREADS,
     depth_warps: int = 8,
     row_warps: int = 1,
     row_lanes: int = 32,
     padding: float = 1.0,
     blocks: int = 1,
+    exchange_bytes: int = 0,
 ) -> StepTime:
     """A step of `grid`: R in registers and shared memory of many blocks, or of one.
 
@@ -330,40 +339,48 @@ def grid_step(
         work: what to do.
         machine: on what.
         units: of a block, padding included.
-        unit_groups: blocks that share R of one direction. One is alone: there is no exchange.
         samples: of a block.
         pass_samples: of them worked at a time.
+        protocol: how blocks hand each other states; `alone` where there is one for each direction.
         register_bytes: of the block's part of R that lies in registers; the rest is read from shared memory in each pass.
         depth_warps: warps that split the depth of a product, whose sums meet in shared memory.
         row_warps: warps that split its rows and read the same operand.
         row_lanes: lanes of a warp with different rows, in float32; the others split the depth too.
         padding: what the product multiplies, rows and depth rounded up, for each multiplication that is needed.
         blocks: in all. Blocks alone may be more than run at a time, which counts as longer steps.
+        exchange_bytes: of all buffers between blocks, which are filled before the first step.
     """
     passes = -(-samples // pass_samples)
-    alone = unit_groups == 1
+    alone = protocol == "alone"
     on_tensor_cores = work.arithmetic != "float"
     columns = -(-pass_samples // 8) * 8 if on_tensor_cores else pass_samples
     rows = units if work.backward else work.gates * units
     part = work.unit_weights * units
     rate = {"half": machine.mma, "tf32": machine.mma_tf32, "float": machine.fma}[work.arithmetic]
     compute = 2.0 * part * padding * columns / rate
+    # An operand is brought from the L2 cache once for a block, and each warp with other rows reads it from shared memory.
+    loaded = min(samples, pass_samples) * work.exchanged * work.itemsize
     weights = max(0, part * work.itemsize - register_bytes) / machine.shared_rate
-    operand = columns * work.exchanged * work.itemsize * row_warps / (machine.shared_rate if alone else machine.l2_rate)
-    # In float32 an operand's 16 bytes go to all lanes at once: a cycle of shared memory for each warp that reads them.
-    broadcast = 0.0 if on_tensor_cores else work.exchanged / 4 * columns * 4 * row_lanes / machine.shared_rate
+    if on_tensor_cores:
+        read = columns * work.exchanged * work.itemsize * row_warps / machine.shared_rate
+    else:
+        read = UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
+    shared = weights + read + (0 if alone else loaded / machine.shared_rate)
     sums = 2 * 4 * depth_warps * rows * columns / machine.shared_rate
-    product = passes * (max(compute, weights + broadcast, operand) + sums)
+    product = passes * (max(compute, shared, 0 if alone else loaded / machine.l2_rate) + sums)
     if alone:
         product = max(product, _gates_cycles(work, machine))  # which the exchange hides otherwise
+    trips = {"alone": 0.0, "flags": FLAG_TRIPS, "data": DATA_TRIPS}[protocol]
+    local = LOCAL if alone else LOCAL + BARRIER + SHARED_LOAD
     rounds = -(-blocks // machine.multiprocessors)
+    fill_us = 0.0 if alone else CAPTURED_LAUNCH_US + machine.memory_us(exchange_bytes)
     return StepTime(
-        exchange_us=0.0 if alone else machine.us(work.exchanges * FLAG_TRIPS * machine.l2_cycles),
+        exchange_us=machine.us(work.exchanges * trips * machine.l2_cycles),
         product_us=rounds * machine.us(product),
-        chain_us=rounds * machine.us(work.exchanges * passes * LOCAL),
+        chain_us=rounds * machine.us(work.exchanges * passes * local),
         pointwise_us=rounds * machine.us(work.special_functions * units * samples / machine.special),
         memory_us=_memory_us(work, machine),
-        once_us=rounds * machine.us(part * work.itemsize / machine.l2_rate + MEMORY_LOAD),
+        once_us=rounds * machine.us(part * work.itemsize / machine.l2_rate + MEMORY_LOAD) + fill_us,
     )
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import scalar_type
 from dmlpy.devices.cuda.recurrent.common import FLOAT
+from dmlpy.devices.cuda.recurrent.model import Protocol
 
 PRODUCT_WARPS = 8
 PRODUCT_THREADS = 32 * PRODUCT_WARPS
 LANE_BYTES = 16
-"""What a lane holds of one tile in one step."""
+"""What a lane holds of one tile in one step, and what it loads at a time."""
+FEW_LOADS, MOST_LOADS = 2, 4
+"""Of an operand that a thread has under way. When all multiprocessors read the L2 cache, each gets some 21 bytes a cycle and waits some 500
+cycles for a load: four keep it busy, two are enough for small operands. Model."""
+BANK_ROW_BYTES = 128
+"""What all banks of shared memory hold side by side."""
 
 
 def divide_up(number: int, by: int) -> int:
@@ -27,26 +34,110 @@ def whole_pieces(*sizes: int) -> int:
 
 
 @dataclass(frozen=True)
-class TensorCores:
-    """Tiles of 16 rows on tensor cores.
+class Product(ABC):
+    """A matrix that stays on the chip of a block, multiplied by one operand after the other.
 
     Attributes:
-        data_type: of the operand and the matrix: float16, or float32 as TF32.
-        row_tiles: of one warp.
+        data_type: of the operand and the matrix.
+        tiles: what a lane holds `LANE_BYTES` of in each step.
         row_warps: warps with different rows, 1, 2, 4 or 8; the others share the depth.
         register_steps: depth steps whose part of the matrix is in registers, of all `steps`.
-        sample_tiles: tiles of 8 samples in a pass.
+        samples: of a pass.
+        loads: of an operand that comes from other blocks, 16 bytes each: what a thread has under way together.
     """
 
     data_type: np.dtype[Any]
-    row_tiles: int
+    tiles: int
     row_warps: int
     register_steps: int
-    sample_tiles: int
+    samples: int
+    loads: int
+
+    @property
+    @abstractmethod
+    def type_name(self) -> str:
+        """The C++ type."""
+
+    @property
+    @abstractmethod
+    def lowest_capability(self) -> int:
+        """Of the oldest devices that have it, as in `Limits.compute_capability`."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """That fit."""
+
+    @property
+    @abstractmethod
+    def loaded_samples(self) -> int:
+        """Of a pass, that may come from other blocks."""
+
+    @property
+    @abstractmethod
+    def step_depth(self) -> int:
+        """What a warp takes of the depth in a step."""
+
+    @property
+    @abstractmethod
+    def sums_bytes(self) -> int:
+        """Shared memory for the partial sums of a pass."""
+
+    @abstractmethod
+    def arrangement(self) -> Product:
+        """The plainest product whose matrix is arranged as this one's."""
+
+    @property
+    def depth_warps(self) -> int:
+        return PRODUCT_WARPS // self.row_warps
+
+    def with_registers(self, steps: int) -> Self:
+        """The same with so many steps in registers."""
+        return replace(self, register_steps=steps)
+
+    def steps(self, depth: int) -> int:
+        """Of each warp."""
+        return divide_up(depth, self.step_depth * self.depth_warps)
+
+    def padded_depth(self, depth: int) -> int:
+        return self.steps(depth) * self.step_depth * self.depth_warps
+
+    def row(self, depth: int, protocol: Protocol) -> int:
+        """Elements between the samples of an operand; in shared memory four rows side by side lie in different banks."""
+        padded, in_bank_row = self.padded_depth(depth), BANK_ROW_BYTES // self.data_type.itemsize
+        return padded + ((in_bank_row // 4 - padded) % in_bank_row if protocol == "alone" else 0)
+
+    def arranged_bytes(self, depth: int) -> int:
+        """A block's arrangement of its matrix in global memory."""
+        return PRODUCT_WARPS * self.steps(depth) * self.tiles * 32 * LANE_BYTES
+
+    def staged_bytes(self, depth: int) -> int:
+        """Shared memory for operands on their way from other blocks."""
+        samples = 1 << (self.loaded_samples - 1).bit_length()
+        chunk_units = self.loads * 32 * self.row_warps // samples
+        chunk_depth = chunk_units * LANE_BYTES // self.data_type.itemsize
+        buffers = 2 if self.steps(depth) * self.step_depth > chunk_depth else 1
+        return self.depth_warps * buffers * samples * (chunk_units + (2 - chunk_units) % 8) * LANE_BYTES
+
+    def shared_bytes(self, depth: int) -> int:
+        """Shared memory for the matrix beyond the registers, and for the sums."""
+        resident = PRODUCT_WARPS * (self.steps(depth) - self.register_steps) * self.tiles * 32 * LANE_BYTES
+        return whole_pieces(resident, self.sums_bytes)
+
+
+@dataclass(frozen=True)
+class TensorCores(Product):
+    """Tiles of 16 rows on tensor cores, of float16, or of float32 as TF32. A pass takes samples by eight.
+
+    Attributes:
+        loaded: the samples of a pass that may come from other blocks: 1, 2, 4, or a multiple of 8.
+    """
+
+    loaded: int
 
     @property
     def type_name(self) -> str:
-        numbers = (self.row_tiles, self.row_warps, self.register_steps, self.sample_tiles)
+        numbers = (self.tiles, self.row_warps, self.register_steps, self.samples // 8, self.loaded, self.loads)
         return f"TensorCores<{scalar_type(self.data_type)}, {', '.join(map(str, numbers))}>"
 
     @property
@@ -54,115 +145,71 @@ class TensorCores:
         return 80 if self.data_type == FLOAT else 75
 
     @property
-    def tiles(self) -> int:
-        return self.row_tiles
-
-    @property
     def rows(self) -> int:
-        """That fit."""
-        return 16 * self.row_tiles * self.row_warps
+        return 16 * self.tiles * self.row_warps
 
     @property
-    def samples(self) -> int:
-        """Of a pass."""
-        return 8 * self.sample_tiles
+    def loaded_samples(self) -> int:
+        return self.loaded
 
     @property
-    def depth_warps(self) -> int:
-        return PRODUCT_WARPS // self.row_warps
-
-    @property
-    def depth_step(self) -> int:
+    def step_depth(self) -> int:
         return 32 // self.data_type.itemsize
 
-    def with_registers(self, steps: int) -> TensorCores:
-        """The same with so many steps in registers."""
-        return replace(self, register_steps=steps)
+    @property
+    def sums_bytes(self) -> int:
+        return self.depth_warps * self.rows * self.samples * FLOAT.itemsize
 
     def arrangement(self) -> TensorCores:
-        """The plainest product whose matrix is arranged as this one's."""
-        return replace(self, register_steps=0, sample_tiles=1)
-
-    def steps(self, depth: int) -> int:
-        """Of each warp."""
-        return divide_up(depth, self.depth_step * self.depth_warps)
-
-    def padded_depth(self, depth: int) -> int:
-        return self.steps(depth) * self.depth_step * self.depth_warps
-
-    def arranged_bytes(self, depth: int) -> int:
-        """A block's arrangement of its matrix in global memory."""
-        return PRODUCT_WARPS * self.steps(depth) * self.tiles * 32 * LANE_BYTES
-
-    def shared_bytes(self, depth: int, operand_in_shared: bool) -> int:
-        """The matrix beyond the registers, and the sums."""
-        stride = self.samples + (8 if self.sample_tiles % 2 == 0 else 0)
-        resident = PRODUCT_WARPS * (self.steps(depth) - self.register_steps) * self.tiles * 32 * LANE_BYTES
-        return whole_pieces(resident, self.depth_warps * self.rows * stride * FLOAT.itemsize)
+        return replace(self, register_steps=0, samples=8, loaded=8, loads=MOST_LOADS)
 
 
 @dataclass(frozen=True)
-class Fma:
+class Fma(Product):
     """Rows of floats by multiply and add.
 
     Attributes:
-        row_lanes: lanes side by side that own rows, 8, 16 or 32; the groups of so many lanes share the depth.
-        row_slots: rows of a lane.
-        register_quads: steps of four values whose part of the matrix is in registers, of all `steps`.
-        samples: of a pass.
+        row_lanes: lanes side by side that own rows, `tiles` each: 8, 16 or 32; the groups of so many lanes share the depth.
     """
 
+    data_type: np.dtype[Any] = field(default=FLOAT, init=False)
+    row_warps: int = field(default=1, init=False)
     row_lanes: int
-    row_slots: int
-    register_quads: int
-    samples: int
-
-    lowest_capability = 75
-    row_warps = 1
-    depth_warps = PRODUCT_WARPS
-    depth_step = 4
 
     @property
     def type_name(self) -> str:
-        return f"Fma<{self.row_lanes}, {self.row_slots}, {self.register_quads}, {self.samples}>"
+        return f"Fma<{self.row_lanes}, {self.tiles}, {self.register_steps}, {self.samples}, {self.loads}>"
 
     @property
-    def tiles(self) -> int:
-        return self.row_slots
+    def lowest_capability(self) -> int:
+        return 75
 
     @property
     def rows(self) -> int:
-        """That fit."""
-        return self.row_lanes * self.row_slots
+        return self.row_lanes * self.tiles
 
     @property
-    def register_steps(self) -> int:
-        return self.register_quads
+    def loaded_samples(self) -> int:
+        return self.samples
 
-    def with_registers(self, steps: int) -> Fma:
-        """The same with so many steps in registers."""
-        return replace(self, register_quads=steps)
+    @property
+    def step_depth(self) -> int:
+        return 4 * 32 // self.row_lanes
+
+    @property
+    def sums_bytes(self) -> int:
+        return PRODUCT_WARPS * self.rows * (self.samples | 1) * FLOAT.itemsize
 
     def arrangement(self) -> Fma:
-        """The plainest product whose matrix is arranged as this one's."""
-        return replace(self, register_quads=0, samples=1)
-
-    def steps(self, depth: int) -> int:
-        """Of each group of lanes."""
-        return divide_up(depth, self.depth_step * (32 // self.row_lanes) * PRODUCT_WARPS)
-
-    def padded_depth(self, depth: int) -> int:
-        return self.steps(depth) * self.depth_step * (32 // self.row_lanes) * PRODUCT_WARPS
-
-    def arranged_bytes(self, depth: int) -> int:
-        """A block's arrangement of its matrix in global memory."""
-        return PRODUCT_WARPS * self.steps(depth) * self.tiles * 32 * LANE_BYTES
-
-    def shared_bytes(self, depth: int, operand_in_shared: bool) -> int:
-        """The matrix beyond the registers, the sums, and the operand on its way from other blocks."""
-        resident = PRODUCT_WARPS * (self.steps(depth) - self.register_quads) * self.tiles * 32 * LANE_BYTES
-        staged = 0 if operand_in_shared else self.samples * self.padded_depth(depth) * FLOAT.itemsize
-        return whole_pieces(resident, PRODUCT_WARPS * self.rows * (self.samples | 1) * FLOAT.itemsize, staged)
+        return replace(self, register_steps=0, samples=1, loads=MOST_LOADS)
 
 
-Product = TensorCores | Fma
+def loads_of(size: int) -> int:
+    """`Product.loads` for an operand of so many bytes: as many as bring it in two trips, registers being scarce, but no more than four."""
+    return FEW_LOADS if size <= 2 * FEW_LOADS * PRODUCT_THREADS * LANE_BYTES else MOST_LOADS
+
+
+def loaded_samples(samples: int, pass_samples: int) -> int:
+    """`TensorCores.loaded` for blocks that have so many samples and take so many in a pass."""
+    needed = min(samples, pass_samples)
+    return next((few for few in (1, 2, 4) if needed <= few), divide_up(needed, 8) * 8)

@@ -1,0 +1,245 @@
+"""The shapes of the gradients of the family `grid` that fit a device: see `grid_shapes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import ALIGNMENT
+from dmlpy.devices.cuda.recurrent.common import FLOAT
+from dmlpy.devices.cuda.recurrent.grid_shapes import ROW_WARPS, Facts, GridShape, stays_in_l2
+from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.cuda.recurrent.products import (
+    PRODUCT_THREADS,
+    PRODUCT_WARPS,
+    Fma,
+    Product,
+    TensorCores,
+    divide_up,
+    loaded_samples,
+    loads_of,
+    whole_pieces,
+)
+from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.plan import Layout
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+FMA_UNITS = (8, 16, 32, 64, 96, 128)
+"""Hidden units that a block may own where its products are by multiply and add."""
+TENSOR_CORE_UNITS = (16, 32, 48, 64, 96, 128)
+"""The same on tensor cores, whose tiles have 16 rows."""
+
+MOST_PAIRS = 4
+"""Pairs of unit and sample that a thread has in a pass, at most: each has in registers what the step kept."""
+
+HANDS = ("sums", "reset")
+"""What blocks hand each other for the products of a step, as the kernel's parameters name it."""
+
+
+def grid_gradient_shapes(desc: RecurrentGradDesc, limits: Limits, *, tf32: bool) -> list[GridShape]:
+    """The shapes of a checked desc that fit the device, each worth a look; none if none fits.
+
+    Args:
+        desc: what to run.
+        limits: of the device.
+        tf32: whether factors of float32 matrix products may be rounded to TF32; the device has to have it.
+    """
+    facts = Facts.of(desc)
+    return [] if facts.refusal else list(dict.fromkeys(_all_shapes(facts, limits, tf32)))
+
+
+def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]:
+    on_tensor_cores = facts.on_tensor_cores(tf32)
+    for units in TENSOR_CORE_UNITS if on_tensor_cores else FMA_UNITS:
+        unit_groups = divide_up(facts.hidden_size, units)
+        most_batch_groups = limits.multiprocessors // (unit_groups * facts.directions)
+        # A block alone waits for nobody, so there may be more of them than run at a time.
+        if unit_groups == 1 or most_batch_groups:
+            fewest = divide_up(facts.batch_size, max(1, most_batch_groups))
+            for pass_samples in (8, 16, 32) if on_tensor_cores else (1, 2, 4, 8):
+                # As few samples as blocks allow, or as few blocks as have whole passes then.
+                for samples in (fewest, divide_up(fewest, pass_samples) * pass_samples):
+                    if pass_samples < 2 * samples or (on_tensor_cores and pass_samples == 8):
+                        for row_warps in ROW_WARPS if on_tensor_cores else (1,):
+                            shape = _shape(facts, limits, units, min(samples, facts.batch_size), pass_samples, tf32, row_warps)
+                            if shape is not None:
+                                yield shape
+                                if not shape.alone and _can_exchange_data(facts, limits, shape):
+                                    yield replace(shape, protocol="data")
+        if unit_groups == 1:
+            break
+
+
+def grid_gradient_shape(
+    desc: RecurrentGradDesc,
+    limits: Limits,
+    units: int,
+    samples: int,
+    pass_samples: int,
+    *,
+    tf32: bool,
+    row_warps: int = 1,
+    protocol: Protocol = "flags",
+    most_registers: int | None = None,
+) -> GridShape | None:
+    """The shape whose blocks have so many units and samples, None if it does not fit.
+
+    Args:
+        desc: a checked desc that no `Facts.refusal` is about.
+        limits: of the device.
+        units: of a block; with tensor cores a multiple of 16, else of 8.
+        samples: of a block.
+        pass_samples: of them, to be worked at a time; with tensor cores a multiple of 8.
+        tf32: as for `grid_gradient_shapes`.
+        row_warps: warps with different rows, on tensor cores.
+        protocol: between blocks; counts for nothing where a block has all units.
+        most_registers: of a thread for R; None leaves that to what else it has.
+    """
+    facts = Facts.of(desc)
+    shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers)
+    if shape is None or shape.alone or protocol == "flags":
+        return shape
+    return replace(shape, protocol=protocol) if _can_exchange_data(facts, limits, shape) else None
+
+
+def _shape(
+    facts: Facts,
+    limits: Limits,
+    units: int,
+    samples: int,
+    pass_samples: int,
+    tf32: bool,
+    row_warps: int,
+    most_registers: int | None = None,
+) -> GridShape | None:
+    """As `grid_gradient_shape`, of blocks that have flags if they are not alone."""
+    cell, data_type = facts.cell, facts.data_type
+    unit_groups, pairs = divide_up(facts.hidden_size, units), divide_up(units * pass_samples, PRODUCT_THREADS)
+    if pairs > MOST_PAIRS:
+        return None
+    loads = loads_of(min(samples, pass_samples) * facts.gates * facts.hidden_size * data_type.itemsize)
+    first: Product
+    if facts.on_tensor_cores(tf32):
+        first = _tensor_cores(data_type, units, samples, pass_samples, row_warps, loads)
+    else:
+        first = _fma(units, pass_samples, loads)
+    alone = unit_groups == 1
+    registers = resident_registers(first, pairs, alone=alone, resets_first=cell.resets_first) if most_registers is None else most_registers
+    products: list[Product] = []
+    for gates in product_gates(facts):
+        steps = max(0, min(first.steps(unit_groups * gates * units), registers // (4 * first.tiles)))
+        registers -= 4 * first.tiles * steps
+        products.append(first.with_registers(steps))
+    shape = GridShape(
+        units=units,
+        unit_groups=unit_groups,
+        samples=samples,
+        batch_groups=divide_up(facts.batch_size, samples),
+        directions=facts.directions,
+        pairs=pairs,
+        protocol="alone" if alone else "flags",
+        product=products[0],
+        late_product=products[1] if cell.resets_first else None,
+        shared_bytes=0,
+    )
+    shape = replace(shape, shared_bytes=sum(_shared_pieces(facts, shape)))
+    fits = shape.shared_bytes <= limits.shared_memory_per_block and (shape.alone or shape.blocks <= limits.multiprocessors)
+    return shape if fits else None
+
+
+def product_gates(facts: Facts) -> tuple[int, ...]:
+    """Of each product of a step: all, or z and r and then h of a GRU that resets first."""
+    return (facts.gates - 1, 1) if facts.cell.resets_first else (facts.gates,)
+
+
+def _fma(units: int, samples: int, loads: int) -> Fma:
+    row_lanes = next((lanes for lanes in (8, 16) if units <= 4 * lanes), 32)
+    return Fma(tiles=units // row_lanes, register_steps=0, samples=samples, loads=loads, row_lanes=row_lanes)
+
+
+def _tensor_cores(data_type: np.dtype[Any], units: int, samples: int, pass_samples: int, row_warps: int, loads: int) -> TensorCores:
+    """With so many warps with different rows, or the most below that share the tiles evenly."""
+    tiles = units // 16
+    row_warps = next(warps for warps in (8, 4, 2, 1) if warps <= row_warps and tiles % warps == 0)
+    return TensorCores(data_type, tiles // row_warps, row_warps, 0, pass_samples, loads, loaded_samples(samples, pass_samples))
+
+
+def resident_registers(product: Product, pairs: int, *, alone: bool, resets_first: bool) -> int:
+    """Registers of a thread for R, all products of a step together. Compilers' reports are where the numbers come from.
+
+    Args:
+        product: the first of a step.
+        pairs: of unit and sample, that a thread has in a pass.
+        alone: whether its block hands on nothing.
+        resets_first: whether there is a second product.
+    """
+    if isinstance(product, Fma):
+        more_sums = max(0, product.tiles * product.samples - 8)
+        most = 132 - more_sums if alone else 116 - more_sums - 16 * resets_first
+    else:
+        sums = product.tiles * product.samples // 2
+        if product.data_type == FLOAT:
+            most = (168 if alone else 152) - 2 * max(0, sums - 8)
+        elif alone:
+            most = 176 - 4 * (sums - 4) - 24 * resets_first
+        else:  # the scales of halves take registers, too
+            most = 124 - 5 * (sums - 4) - 32 * resets_first
+    return max(0, most - 12 * max(0, pairs - 2))
+
+
+def hands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product, int, int, int]]:
+    """For each product of a step: itself, its depth, the parts of the depth that have a scale, and the elements of a pass's operand."""
+    for product, gates in zip(shape.products, product_gates(facts), strict=True):
+        part = gates * shape.units
+        depth = shape.unit_groups * part
+        parts = divide_up(product.padded_depth(depth), part) if facts.data_type != FLOAT else 0
+        yield product, depth, parts, shape.pass_samples * product.row(depth, shape.protocol)
+
+
+def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
+    """Bytes of the pieces of shared memory that a block of `grid` takes."""
+    slots = shape.passes * shape.pass_samples * shape.units
+    yield (1 + facts.cell.has_memory) * whole_pieces(slots * FLOAT.itemsize)
+    yield facts.cell.has_memory * whole_pieces(shape.units * 4 * FLOAT.itemsize)
+    handed = list(hands(facts, shape))
+    if not shape.alone:
+        yield max(product.staged_bytes(depth) for product, depth, _, _ in handed)
+    for product, depth, parts, operand in handed:
+        yield product.shared_bytes(depth)
+        if parts and shape.units > 16:
+            yield whole_pieces(shape.units * shape.pass_samples // 16 * FLOAT.itemsize)
+        if shape.alone:
+            yield whole_pieces(shape.passes * operand * facts.data_type.itemsize)
+            yield whole_pieces(shape.passes * parts * shape.pass_samples * FLOAT.itemsize)
+        elif parts:
+            part = depth // shape.unit_groups
+            fetched = (product.steps(depth) * product.step_depth - 1) // part + 2
+            yield whole_pieces(PRODUCT_WARPS * fetched * shape.pass_samples * FLOAT.itemsize)
+
+
+# what blocks hand each other
+
+
+def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
+    """Whether the blocks of a shape could do without flags: the L2 cache keeps what they hand on in all steps."""
+    return stays_in_l2(limits, exchange_gradient_layout(facts, replace(shape, protocol="data")).size)
+
+
+def exchange_gradient_layout(facts: Facts, shape: GridShape) -> Layout:
+    """What blocks hand each other; nothing where a block is alone."""
+    if shape.alone:
+        return Layout([], ALIGNMENT)
+    groups = shape.directions * shape.batch_groups
+    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+    if shape.protocol == "flags":
+        arrays.append(("flags", (groups, shape.unit_groups), np.dtype(np.uint32)))
+        turns = 1 if facts.cell.resets_first else 2
+    else:
+        turns = facts.seq_length
+    for name, (_, _, parts, operand) in zip(HANDS, hands(facts, shape), strict=False):
+        arrays.append((f"{name} operand", (groups, turns, shape.passes, operand), facts.data_type))
+        arrays.append((f"{name} inverse", (groups, turns, shape.passes, parts, shape.pass_samples), FLOAT))
+    return Layout(arrays, ALIGNMENT)

@@ -1,0 +1,387 @@
+"""How the recurrences of the family `grid` are spread over blocks: `GridShape`, and the shapes of the forward pass that fit a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import ALIGNMENT
+from dmlpy.devices.cuda.machine import L2_SHARE, Machine
+from dmlpy.devices.cuda.recurrent.common import FLOAT, storage_type
+from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.cuda.recurrent.products import (
+    LANE_BYTES,
+    PRODUCT_THREADS,
+    Fma,
+    Product,
+    TensorCores,
+    divide_up,
+    loaded_samples,
+    loads_of,
+    whole_pieces,
+)
+from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.plan import Layout
+from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
+
+UNITS = (4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+"""Hidden units that a block may own where it has others beside it."""
+
+MOST_PAIRS = 8
+"""Pairs of unit and sample that a thread has in a pass, at most: each has its gates in registers."""
+
+MOST_OUTPUT_BITS = 32
+"""Pairs of a thread in all passes of training: a bit of a register tells of each whether its state is an output."""
+
+MOST_BATCH_GROUPS = 2**16 - 1
+"""What the second axis of a grid can count. Only blocks alone can be so many."""
+
+ROW_WARPS = (1, 2, 4, 8)
+"""Warps of a block that have different rows, on tensor cores."""
+
+BEFORE_LAUNCH: Mapping[Protocol, int] = {"flags": 0, "data": 0xFF}
+"""How blocks that are not alone may hand each other states, and the value of all bytes that they do it with, before they do."""
+
+RESIDENT_REGISTERS = 168
+"""Of a thread's 255 for R, where its block is alone and it has one pair of unit and sample and no more than 8 sums on tensor cores."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What shapes depend on of a desc.
+
+    Attributes:
+        hidden_size: H.
+        batch_size: B.
+        seq_length: T.
+        directions: D.
+        gates: G.
+        data_type: of the tensors.
+        cell: of a step.
+        trains: whether a step may be masked, or keeps what a gradient reads.
+        refusal: why no shape takes the desc, whatever the device; None if one may.
+    """
+
+    hidden_size: int
+    batch_size: int
+    seq_length: int
+    directions: int
+    gates: int
+    data_type: np.dtype[Any]
+    cell: RecurrentCell
+    trains: bool
+    refusal: str | None
+
+    @classmethod
+    def of(cls, desc: RecurrentDesc) -> Facts:
+        sizes, cell, tensors = desc.geometry, desc.cell, desc.tensors()
+        refusal = None
+        if "state_dropout_tensor" in tensors:
+            refusal = "dropout of states takes products of its own in each step"
+        elif cell.projection:
+            refusal = "a projection takes a product of its own in each step"
+        return cls(
+            hidden_size=sizes.hidden_size,
+            batch_size=sizes.batch_size,
+            seq_length=sizes.seq_length,
+            directions=sizes.num_directions,
+            gates=sizes.gates,
+            data_type=storage_type(desc),
+            cell=cell,
+            trains="reserve_tensor" in tensors or "step_mask_tensor" in tensors,
+            refusal=refusal,
+        )
+
+    @property
+    def early_gates(self) -> int:
+        """Gates whose product is of H[t-1] itself."""
+        return self.gates - self.cell.resets_first
+
+    def on_tensor_cores(self, tf32: bool) -> bool:
+        return self.data_type != FLOAT or tf32
+
+
+@dataclass(frozen=True)
+class GridShape:
+    """How a sequence is spread over blocks.
+
+    Attributes:
+        units: hidden units of a block; the last group of units may have fewer.
+        unit_groups: blocks that share R of one direction; one is alone and waits for nobody.
+        samples: of the batch, of a block; the last group may have fewer.
+        batch_groups: blocks that share the batch.
+        directions: D.
+        pairs: of unit and sample, of a thread in a pass.
+        protocol: how blocks hand each other states.
+        product: by R, or by the rows of its first gates where the last one's product waits for the reset.
+        late_product: by the rows of the last gate then.
+        shared_bytes: dynamic shared memory of a block.
+    """
+
+    units: int
+    unit_groups: int
+    samples: int
+    batch_groups: int
+    directions: int
+    pairs: int
+    protocol: Protocol
+    product: Product
+    late_product: Product | None
+    shared_bytes: int
+
+    @property
+    def alone(self) -> bool:
+        return self.protocol == "alone"
+
+    @property
+    def blocks(self) -> int:
+        return self.unit_groups * self.batch_groups * self.directions
+
+    @property
+    def pass_samples(self) -> int:
+        """Samples of a block that are worked at a time."""
+        return self.product.samples
+
+    @property
+    def passes(self) -> int:
+        return divide_up(self.samples, self.pass_samples)
+
+    @property
+    def depth_warps(self) -> int:
+        return self.product.depth_warps
+
+    @property
+    def row_warps(self) -> int:
+        return self.product.row_warps
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        return (self.product,) if self.late_product is None else (self.product, self.late_product)
+
+    @property
+    def register_bytes(self) -> int:
+        """Of a block's part of R that lie in registers."""
+        return sum(PRODUCT_THREADS * 16 * product.tiles * product.register_steps for product in self.products)
+
+    def describe(self) -> str:
+        """In a line."""
+        blocks = f"{self.unit_groups} x {self.batch_groups} x {self.directions} blocks"
+        together = "alone" if self.alone else f"in a cooperative launch, exchanging by {self.protocol}"
+        return (
+            f"{blocks} {together}, {self.units} units and {self.samples} sample(s) each, {self.pass_samples} at a time; "
+            f"{self.register_bytes} bytes of R in registers, {self.shared_bytes} bytes of shared memory"
+        )
+
+
+# the shapes that fit
+
+
+def grid_shapes(desc: RecurrentDesc, limits: Limits, *, tf32: bool) -> list[GridShape]:
+    """The shapes of a checked desc that fit the device, each worth a look; none if none fits.
+
+    Args:
+        desc: what to run.
+        limits: of the device.
+        tf32: whether factors of float32 matrix products may be rounded to TF32; the device has to have it.
+    """
+    facts = Facts.of(desc)
+    return [] if facts.refusal else list(dict.fromkeys(_all_shapes(facts, limits, tf32)))
+
+
+def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]:
+    step = 8 if facts.on_tensor_cores(tf32) else 1
+    for units in (*(units for units in UNITS if units < facts.hidden_size), facts.hidden_size):
+        unit_groups = divide_up(facts.hidden_size, units)
+        most_batch_groups = limits.multiprocessors // (unit_groups * facts.directions)
+        if most_batch_groups == 0 and unit_groups > 1:
+            continue
+        most = divide_up(facts.batch_size, max(1, most_batch_groups))
+        most = min(divide_up(most, step) * step, facts.batch_size)
+        # A block alone waits for nobody, so there may be more of them than run at a time.
+        for samples in sorted({most} if unit_groups > 1 else {min(most, few) for few in (8, 32, most)}):
+            for pass_samples in _pass_samples(samples, step):
+                for row_warps in ROW_WARPS if step == 8 else (1,):
+                    shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps)
+                    if shape is not None:
+                        yield shape
+                        if not shape.alone and can_exchange_data(facts, limits, shape):
+                            yield replace(shape, protocol="data")
+
+
+def _pass_samples(samples: int, step: int) -> list[int]:
+    """Numbers of samples that are worth working at a time, of a block's; multiples of `step`."""
+    groups = divide_up(samples, step)
+    return sorted({step * min(groups, count) for count in ((1, 2, 4) if step == 8 else (1, 2, 4, 8))})
+
+
+def grid_shape(
+    desc: RecurrentDesc,
+    limits: Limits,
+    units: int,
+    samples: int,
+    pass_samples: int,
+    *,
+    tf32: bool,
+    row_warps: int = 1,
+    protocol: Protocol = "flags",
+    most_registers: int = RESIDENT_REGISTERS,
+) -> GridShape | None:
+    """The shape whose blocks have so many units and samples, None if it does not fit.
+
+    Args:
+        desc: a checked desc that no `Facts.refusal` is about.
+        limits: of the device.
+        units: of a block.
+        samples: of a block.
+        pass_samples: of them, to be worked at a time; with tensor cores a multiple of 8.
+        tf32: as for `grid_shapes`.
+        row_warps: warps with different rows, on tensor cores.
+        protocol: between blocks; counts for nothing where a block has all units.
+        most_registers: of a thread for R.
+    """
+    facts = Facts.of(desc)
+    shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers)
+    if shape is None or shape.alone or protocol == "flags":
+        return shape
+    return replace(shape, protocol=protocol) if can_exchange_data(facts, limits, shape) else None
+
+
+def _shape(
+    facts: Facts,
+    limits: Limits,
+    units: int,
+    samples: int,
+    pass_samples: int,
+    tf32: bool,
+    row_warps: int,
+    most_registers: int = RESIDENT_REGISTERS,
+) -> GridShape | None:
+    """As `grid_shape`, of blocks that have flags if they are not alone."""
+    cell, data_type, depth = facts.cell, facts.data_type, facts.hidden_size
+    unit_groups, pairs = divide_up(depth, units), divide_up(units * pass_samples, PRODUCT_THREADS)
+    if pairs > MOST_PAIRS or (facts.trains and pairs * divide_up(samples, pass_samples) > MOST_OUTPUT_BITS):
+        return None
+    if unit_groups > 1 and units * data_type.itemsize % 4:
+        return None  # words of two halves have one writer
+    loads = loads_of(min(samples, pass_samples) * depth * data_type.itemsize)
+    products: list[Product] = []
+    for rows in (facts.early_gates * units, *([units] if cell.resets_first else [])):
+        if facts.on_tensor_cores(tf32):
+            products.append(_tensor_cores(data_type, rows, samples, pass_samples, row_warps, loads))
+        else:
+            products.append(_fma(rows, pass_samples, loads))
+    registers = _resident_registers(products, pairs, facts, alone=unit_groups == 1)
+    if registers is None:
+        return None
+    registers = min(registers, most_registers)
+    for place, product in enumerate(products):
+        steps = min(product.steps(depth), registers // (4 * product.tiles))
+        registers -= 4 * product.tiles * steps
+        products[place] = product.with_registers(steps)
+    shape = GridShape(
+        units=units,
+        unit_groups=unit_groups,
+        samples=samples,
+        batch_groups=divide_up(facts.batch_size, samples),
+        directions=facts.directions,
+        pairs=pairs,
+        protocol="alone" if unit_groups == 1 else "flags",
+        product=products[0],
+        late_product=products[1] if cell.resets_first else None,
+        shared_bytes=0,
+    )
+    shape = replace(shape, shared_bytes=_shared_bytes(facts, shape))
+    together = shape.blocks <= limits.multiprocessors or (shape.alone and shape.batch_groups <= MOST_BATCH_GROUPS)
+    return shape if together and shape.shared_bytes <= limits.shared_memory_per_block else None
+
+
+def _fma(rows: int, samples: int, loads: int) -> Fma:
+    """The fewest lanes side by side that leave each no more than four rows, or the most of all: a load of an operand serves a lane's rows.
+
+    Few lanes may be without a row: an eighth, or else the fewest that can be.
+    """
+
+    def idle(lanes: int) -> int:
+        return divide_up(rows, lanes) * lanes - rows
+
+    fitting = [lanes for lanes in (8, 16, 32) if 8 * idle(lanes) <= rows] or [min((32, 16, 8), key=idle)]
+    row_lanes = next((lanes for lanes in fitting if divide_up(rows, lanes) <= 4), fitting[-1])
+    return Fma(tiles=divide_up(rows, row_lanes), register_steps=0, samples=samples, loads=loads, row_lanes=row_lanes)
+
+
+def _tensor_cores(data_type: np.dtype[Any], rows: int, samples: int, pass_samples: int, row_warps: int, loads: int) -> TensorCores:
+    """With so many warps with different rows, but no more than there are tiles."""
+    tiles = divide_up(rows, 16)
+    row_warps = next(warps for warps in (8, 4, 2, 1) if warps <= min(row_warps, tiles))
+    return TensorCores(data_type, divide_up(tiles, row_warps), row_warps, 0, pass_samples, loads, loaded_samples(samples, pass_samples))
+
+
+def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *, alone: bool) -> int | None:
+    """Registers of a thread for R; None if its sums alone are too many. The numbers come from compilers' reports."""
+
+    def sums(product: Product) -> int:
+        return product.tiles * product.samples // (1 if isinstance(product, Fma) else 2)
+
+    most_sums = max(map(sums, products))
+    more_sums, others = max(0, most_sums - 8), 8 * (len(products) - 1)
+    if isinstance(products[0], Fma):
+        others += more_sums * 5 // 4 + 28 + 4 * products[0].samples + 4 * (products[0].row_lanes < 32)
+    else:
+        others += 2 * more_sums
+    if pairs > 1:
+        others += 32 + (pairs - 1) * (facts.gates + (facts.cell.kept if facts.trains else 0) + 4)
+    if not alone:
+        others += 48
+    return None if most_sums > 64 or others > RESIDENT_REGISTERS else RESIDENT_REGISTERS - others
+
+
+def _shared_bytes(facts: Facts, shape: GridShape) -> int:
+    """What the pieces of `grid` sum to."""
+    cell, depth, slots = facts.cell, facts.hidden_size, shape.passes * shape.pass_samples
+    states = 1 + cell.has_memory + cell.resets_first
+    constants = [(cell.gates + cell.resets_last) * shape.units, *([3 * shape.units] if cell.has_memory else [])]
+    pieces = [
+        *(product.shared_bytes(depth) for product in shape.products),
+        *[slots * shape.units * FLOAT.itemsize] * states,
+        *(count * FLOAT.itemsize for count in constants),
+        slots * 4,
+    ]
+    if shape.alone:
+        pieces += [slots * product.row(depth, "alone") * facts.data_type.itemsize for product in shape.products]
+    else:
+        pieces.append(max(product.staged_bytes(depth) for product in shape.products))
+    return whole_pieces(*pieces)
+
+
+# what blocks hand each other
+
+
+def can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
+    """Whether the blocks of a shape could do without flags: they write all that others load, and the L2 cache keeps it."""
+    item = facts.data_type.itemsize
+    loaded = divide_up(facts.hidden_size * item, LANE_BYTES) * LANE_BYTES
+    return loaded <= shape.unit_groups * shape.units * item and stays_in_l2(
+        limits, exchange_layout(facts, replace(shape, protocol="data")).size
+    )
+
+
+def stays_in_l2(limits: Limits, size: int) -> bool:
+    """Whether a device's L2 cache should keep so many bytes: beyond that a step would wait for memory, as long as for flags."""
+    return size <= L2_SHARE * Machine.of(limits).l2_bytes
+
+
+def exchange_layout(facts: Facts, shape: GridShape) -> Layout:
+    """What blocks hand each other; nothing where a block is alone."""
+    if shape.alone:
+        return Layout([], ALIGNMENT)
+    groups, samples = shape.directions * shape.batch_groups, shape.passes * shape.pass_samples
+    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+    if shape.protocol == "flags":
+        arrays.append(("flags", (groups, shape.unit_groups), np.dtype(np.uint32)))
+    for name, turns, product in zip(("hidden", "reset_hidden"), (2, 1), shape.products, strict=False):
+        buffers = turns if shape.protocol == "flags" else facts.seq_length
+        arrays.append((name, (groups, buffers, samples, product.row(facts.hidden_size, shape.protocol)), facts.data_type))
+    return Layout(arrays, ALIGNMENT)
