@@ -19,6 +19,7 @@ from dmlpy.devices.cuda.recurrent.model import (
     floors_us,
     grid_step,
     least_unit_groups,
+    product_us,
     step_step,
     walk_step,
 )
@@ -142,6 +143,47 @@ def test_what_makes_a_step_longer() -> None:
     captured, uncaptured = (step_step(task, machine, launches=2, products=2, captured=flag) for flag in (True, False))
     assert captured.launch_us == pytest.approx(4 * 1.3)
     assert uncaptured.us > captured.us
+
+
+def test_r_comes_into_the_shared_memory_of_walk_in_turns() -> None:
+    """A thread has 128 bytes under way. Few threads wait for that; many are held up by the rate of the L2 cache."""
+    machine = Machine.of(H200)
+    small, large = work(4, 32, 1), work(4, 128, 1)
+    assert small.recurrence_bytes == 2 * 32 * 128, "two turns of 32 threads"
+    assert walk_step(small, machine, 1).once_us == pytest.approx(machine.us(2 * (machine.l2_cycles + 40) + 479))
+    assert walk_step(replace(small, backward=True), machine, 1).once_us == pytest.approx(walk_step(small, machine, 1).once_us + 1.3)
+    assert walk_step(large, machine, 1).once_us == pytest.approx(machine.us(large.recurrence_bytes / machine.l2_rate + 479))
+
+
+def test_a_launch_waits_for_its_loads_and_a_small_product_for_its_own() -> None:
+    machine, task = Machine.of(H200), work(4, 64, 2)
+    one, two = (step_step(task, machine, launches=1, products=1, captured=True, loads=loads) for loads in (1, 2))
+    assert two.us - one.us == pytest.approx(machine.us(machine.l2_cycles))
+    assert one.product_us == 4.0
+    large = work(4, 2048, 4096)
+    assert step_step(large, machine, launches=1, products=1, captured=True).product_us > 100
+
+
+def test_what_moves_through_memory() -> None:
+    """FLOAT16: the input's gates are halves in inference and floats in training, which keeps as many and a state beside h."""
+    task = work(4, 64, 1)
+    assert task.memory_bytes() == 4 * 2 + 2
+    assert task.memory_bytes(gates_from_memory=False) == 2
+    assert replace(task, training=True).memory_bytes() == 4 * 4 + 2 + 5 * 4
+    assert replace(task, backward=True).memory_bytes() == 12 * 4 + 3 * 2
+    machine, many = Machine.of(H200), work(1, 64, 100_000)
+    read, cached = (
+        step_step(many, machine, launches=1, products=1, captured=True, gates_from_memory=there).memory_us for there in (True, False)
+    )
+    assert read == pytest.approx(2 * cached)
+
+
+def test_a_product_is_bound_by_its_bytes_where_it_has_few_sums() -> None:
+    machine = Machine.of(H200)
+    times = [product_us(machine, "half", 10_000, 4096, 8, 2, result_itemsize) for result_itemsize in (4, 2, 0)]
+    factors = 2 * 8 * (10_000 + 4096)
+    assert times[:2] == [pytest.approx(machine.memory_us(factors + item * 10_000 * 4096)) for item in (4, 2)]
+    assert times[2] < times[1] / 2
 
 
 def test_what_a_device_tells_of_itself_counts() -> None:

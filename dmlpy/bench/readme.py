@@ -1,8 +1,9 @@
 """The figures and pictures in README files, from the records: `python -m dmlpy.bench.readme [--check] [FILE ...]`.
 
 What stands between `<!-- bench: NAME -->` and `<!-- end -->` is written from records/NAME.json, and records/NAME.svg is drawn anew where it
-is another record's. `<!-- bench: NAME goals -->` is the table of goals. None of it is typed. With `--check` nothing is written: the exit
-status tells whether all is up to date. The files are, if none is named, the checkout's README.md and the one beside the records.
+is another record's. `<!-- bench: NAME goals -->` is the table of goals, and what the model predicts is named `predictions`. None of it is
+typed. With `--check` nothing is written: the exit status tells whether all is up to date. The files are, if none is named, the checkout's
+README.md and the one beside the records.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import sys
 from pathlib import Path
 
-from dmlpy.bench import picture, tables
+from dmlpy.bench import picture, predictions, tables
 from dmlpy.bench.records import Record
 
 RECORDS = Path(__file__).parent / "records"
@@ -32,6 +33,8 @@ EXPLAINED = (
 def block(name: str, records: Path) -> str:
     """What a README says of a record: where it was taken, the tables, the picture. Without the record: how to make it."""
     path = records / f"{name}.json"
+    if name == predictions.NAME:
+        return predictions.markdown(predictions.Predictions.load(path))
     if not path.is_file():
         return f"Not measured yet; `dmlpy bench --save {FOLDER}/{name}.json` makes the record.\n"
     record = Record.load(path)
@@ -81,7 +84,7 @@ def stale_pictures(text: str, records: Path) -> list[Path]:
     stale = []
     for found in BLOCK.finditer(text):
         path = records / f"{found['name']}.json"
-        if not found["goals"] and path.is_file() and picture.points(Record.load(path)):
+        if found["name"] != predictions.NAME and not found["goals"] and path.is_file() and picture.points(Record.load(path)):
             drawn = path.with_suffix(".svg")
             if not drawn.is_file() or picture.hash_in(drawn.read_text("utf-8")) != picture.record_hash(path):
                 stale.append(path)

@@ -29,6 +29,7 @@ from dmlpy.devices.cuda.recurrent.grid import GridPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import exchange_gradient_layout, grid_gradient_shapes
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape, exchange_layout, grid_shapes
+from dmlpy.devices.cuda.recurrent.input_product import can_be_in_chunks
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, WalkPlan
 from dmlpy.devices.cuda.recurrent.model import Estimate, Work, grid_step, least_unit_groups, step_step, walk_step
 from dmlpy.devices.cuda.recurrent.products import Fma
@@ -178,7 +179,15 @@ def _step(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
     late = cell.resets_first + cell.projection
     early = work.gates - cell.resets_first if "state_dropout_tensor" in desc.tensors() else 1
     captured = work.steps <= MOST_CAPTURED_STEPS
-    time = step_step(work, Machine.of(limits), launches=1 + late, products=early + late, captured=captured)
+    time = step_step(
+        work,
+        Machine.of(limits),
+        launches=1 + late,
+        products=early + late,
+        captured=captured,
+        loads=2 if "sequence_lengths_tensor" in desc.tensors() and not work.backward else 1,
+        gates_from_memory=work.backward or not can_be_in_chunks(desc),
+    )
     products = f"{early + late} matrix product(s) and {1 + late} kernel(s) for each step"
     what = f"{products}, {'in a CUDA graph' if captured else f'no CUDA graph beyond {MOST_CAPTURED_STEPS} steps'}"
     return [Option(what, Estimate("step", work, time), lambda library, reason: plans.step(desc, library, reason, tf32))]

@@ -39,6 +39,12 @@ LEAST_ROWS = 2048
 """Rows of a chunk's product, at least: fewer would leave multiprocessors idle, and read W too often."""
 
 
+def can_be_in_chunks(desc: RecurrentDesc) -> bool:
+    """Whether a step is at the same time in all samples; a walk that begins at the end of samples of different lengths has none such."""
+    backward = backward_walks(desc)[: desc.geometry.num_directions]
+    return not (any(backward) and "sequence_lengths_tensor" in desc.tensors())
+
+
 class Chunk(NamedTuple):
     """Some steps of a walk: the first, and how many."""
 
@@ -74,9 +80,7 @@ class InputProduct:
         self._columns = sizes.num_directions * sizes.gates * sizes.hidden_size
         self.data_type = FLOAT if training else self._type
         self.in_place = "reserve_tensor" in self._tensors and desc.cell.kept == sizes.gates
-        # Where a walk begins at the end, samples of different lengths take the same step at different times.
-        together = "sequence_lengths_tensor" in self._tensors and any(self._backward[: sizes.num_directions])
-        steps = self._chunk_steps() if in_chunks and not together else sizes.seq_length
+        steps = self._chunk_steps() if in_chunks and can_be_in_chunks(desc) else sizes.seq_length
         self.chunks = [Chunk(first, min(steps, sizes.seq_length - first)) for first in range(0, sizes.seq_length, steps)]
 
     def _chunk_steps(self) -> int:
@@ -91,6 +95,11 @@ class InputProduct:
     def size(self) -> int:
         """Bytes of the product of all steps."""
         return self._sizes.seq_length * self._sizes.batch_size * self._columns * self.data_type.itemsize
+
+    @property
+    def item_bytes_in_memory(self) -> int:
+        """Of a value of the product in the GPU's memory; 0 if chunks are read while the L2 cache has them."""
+        return self.data_type.itemsize if len(self.chunks) == 1 else 0
 
     def kernels(self) -> list[Kernel]:
         """Every kernel that `work` launches."""

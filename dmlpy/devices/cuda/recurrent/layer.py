@@ -199,7 +199,7 @@ class RecurrentPlan(Plan):
         rows, columns = work.steps * work.batch, work.directions * work.gates * work.hidden
         step_products = 2 * rows * columns * FLOAT.itemsize if self.launches_steps else 0
         traffic = {"input product": 2 * self._input.size, "products of steps": step_products}  # written and read
-        product = product_us(machine, work.arithmetic, rows, columns, work.inputs, work.itemsize)
+        product = product_us(machine, work.arithmetic, rows, columns, work.inputs, work.itemsize, self._input.item_bytes_in_memory)
         return cost_of(self.estimate, work, machine, product, traffic)
 
     # memory

@@ -36,6 +36,12 @@ ACTIVATIONS = 77
 """From the sums of a unit to its new states, when the units of special functions are idle. Model."""
 UNIFORM_LOAD = 2
 """Of the units that reach shared memory, for 16 bytes that a warp's lanes have in common. Read from the rate of compiled code."""
+COPY_LOADS = 8
+"""Of 16 bytes, that a thread of `walk` has under way while R is brought into shared memory."""
+COPY_STORES = 40
+"""Until they are in shared memory, and the next ones begin. Model."""
+LEAST_GEMM_US = 4.0
+"""Of a library's product of a few rows, whose multiprocessors wait for loads rather than multiply. Forecast: 4 to 6 us."""
 FMA = 4
 """From a multiplication to the next that adds to its sum."""
 CLUSTER = 250
@@ -141,11 +147,16 @@ class Work:
         return 2 * {4: 5, 3: 3}.get(self.gates, 1) if not self.backward else 2
 
     @property
-    def memory_elements(self) -> int:
-        """Elements read or written in a step by one direction, beside R, for a unit and sample."""
+    def gate_bytes(self) -> int:
+        """Of an element of the input's product, or of what training keeps of gates: float32 but in inference."""
+        return 4 if self.training or self.backward else self.itemsize
+
+    def memory_bytes(self, *, gates_from_memory: bool = True) -> int:
+        """Read or written in a step by one direction, beside R, for a unit and sample; the input's gates may be in the L2 cache."""
         if self.backward:
-            return 3 * self.gates + 3
-        return 2 * self.gates + 2 if self.training else self.gates + 1
+            return 3 * self.gates * self.gate_bytes + 3 * self.itemsize
+        read = self.gates * self.gate_bytes if gates_from_memory else 0
+        return read + self.itemsize + (4 * (self.gates + 1) if self.training else 0)
 
 
 # residency
@@ -189,7 +200,7 @@ def floors_us(work: Work, machine: Machine) -> dict[str, float]:
         if candidates:
             found["cluster"] = machine.us(min(candidates))
     found["grid"] = machine.us(min(_grid_floors(work, machine, multiprocessors)))
-    streamed = machine.memory_us(work.memory_elements * work.batch * work.hidden * work.itemsize * work.directions)
+    streamed = machine.memory_us(work.memory_bytes(gates_from_memory=False) * work.batch * work.hidden * work.directions)
     return {family: max(value, streamed) for family, value in found.items()}
 
 
@@ -308,12 +319,14 @@ def walk_step(work: Work, machine: Machine, samples: int) -> StepTime:
     product = max(issue, shared, waits, _gates_cycles(work, machine))
     pointwise = work.special_functions * work.hidden * samples / machine.special
     chain = work.exchanges * (BARRIER + SHARED_LOAD) + ACTIVATIONS
+    turns = -(-work.recurrence_bytes // (16 * COPY_LOADS * 32 * warps))  # in which all threads copy R
+    copied = max(work.recurrence_bytes / machine.l2_rate, turns * (machine.l2_cycles + COPY_STORES)) + MEMORY_LOAD
     return StepTime(
         product_us=rounds * machine.us(product),
         chain_us=rounds * machine.us(chain),
         pointwise_us=rounds * machine.us(pointwise),
         memory_us=_memory_us(work, machine),
-        once_us=rounds * machine.us(work.recurrence_bytes / machine.l2_rate + MEMORY_LOAD),
+        once_us=rounds * machine.us(copied) + (CAPTURED_LAUNCH_US if work.backward else 0.0),  # another kernel turns R around
     )
 
 
@@ -384,7 +397,9 @@ def grid_step(
     )
 
 
-def step_step(work: Work, machine: Machine, *, launches: int, products: int, captured: bool) -> StepTime:
+def step_step(
+    work: Work, machine: Machine, *, launches: int, products: int, captured: bool, loads: int = 1, gates_from_memory: bool = True
+) -> StepTime:
     """A step of `step`: matrix products by a library and a fused kernel, one launch after the other.
 
     Args:
@@ -393,6 +408,8 @@ def step_step(work: Work, machine: Machine, *, launches: int, products: int, cap
         launches: of kernels, the products' not counted.
         products: matrix products of one direction, among which the gates are shared out.
         captured: whether the launches are replayed as one CUDA graph.
+        loads: of a launch, that wait for each other.
+        gates_from_memory: whether the input's gates are read from there; else they are still in the L2 cache.
     """
     gates = max(1, work.gates // products)
     columns, depth = (work.hidden, gates * work.hidden) if work.backward else (gates * work.hidden, work.hidden)
@@ -401,16 +418,22 @@ def step_step(work: Work, machine: Machine, *, launches: int, products: int, cap
     count = launches + products * work.directions
     activations = work.special_functions * work.directions * work.hidden * work.batch
     return StepTime(
-        product_us=products * work.directions * one,
+        product_us=products * work.directions * max(one, LEAST_GEMM_US),
+        chain_us=launches * machine.us(loads * machine.l2_cycles + ACTIVATIONS),
         pointwise_us=machine.us(activations / (machine.special * machine.multiprocessors)),
         launch_us=count * (CAPTURED_LAUNCH_US if captured else LAUNCH_US),
-        memory_us=_memory_us(work, machine),
+        memory_us=_memory_us(work, machine, gates_from_memory=gates_from_memory),
     )
 
 
-def product_us(machine: Machine, arithmetic: Arithmetic, rows: int, columns: int, depth: int, itemsize: int = 4) -> float:
-    """A product over all steps at once, before or after the walk: [rows, depth] by [depth, columns], factors of `itemsize` bytes."""
-    size = itemsize * depth * (rows + columns) + 4 * rows * columns
+def product_us(
+    machine: Machine, arithmetic: Arithmetic, rows: int, columns: int, depth: int, itemsize: int = 4, result_itemsize: int = 4
+) -> float:
+    """A product over all steps at once, before or after the walk: [rows, depth] by [depth, columns], factors of `itemsize` bytes.
+
+    A result with items of 0 bytes does not go to memory: it is read while the L2 cache has it.
+    """
+    size = itemsize * depth * (rows + columns) + result_itemsize * rows * columns
     return max(machine.gemm_us(2 * rows * columns * depth, 0, arithmetic), machine.memory_us(size))
 
 
@@ -442,12 +465,11 @@ def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float
 
 def _gates_cycles(work: Work, machine: Machine) -> int:
     """Until the input's gates of a step, or what training kept of it, are there."""
-    size = 4 * work.gates * work.hidden * work.batch * work.directions * work.steps
+    size = work.gate_bytes * work.gates * work.hidden * work.batch * work.directions * work.steps
     return machine.l2_cycles if size <= L2_SHARE * machine.l2_bytes else MEMORY_LOAD
 
 
-def _memory_us(work: Work, machine: Machine) -> float:
-    """What a step reads and writes beside R: gates and what training keeps are float32, states of the operator's own type."""
-    own = {False: 1, True: 3}[work.backward]
-    size = 4 * (work.memory_elements - own) + work.itemsize * own
+def _memory_us(work: Work, machine: Machine, *, gates_from_memory: bool = True) -> float:
+    """Of what a step reads and writes beside R."""
+    size = work.memory_bytes(gates_from_memory=gates_from_memory)
     return machine.memory_us(size * work.batch * work.hidden * work.directions)

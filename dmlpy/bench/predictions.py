@@ -1,0 +1,142 @@
+"""What the model of recurrences on a GPU predicts for the benchmark's shapes: `python -m dmlpy.bench.predictions [--check] [--add TITLE]`.
+
+Writes what the model of this dmlpy says into records/predictions.json, in place of the last model's predictions there, or with `--add`
+after them: the others stay, so that a measurement can judge each. With `--check` nothing is written: the exit status tells whether the
+last ones are this model's. No GPU is needed, and nothing is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict
+
+from dmlpy.bench.shapes import SHAPES, DataType, Pass, Recurrent
+from dmlpy.devices.cuda.recurrent.families import BACKWARD, FORWARD, Choice, Plans, choose
+from dmlpy.devices.cuda.seam import Limits
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+NAME = "predictions"
+PREDICTIONS = Path(__file__).parent / "records" / f"{NAME}.json"
+H200 = Limits("H200", 90, 132, 227 * 1024, 141 << 30, 13000, 13000, 1.98e9, 4.8e12, 60 << 20)
+
+
+class Prediction(BaseModel):
+    """Of one shape, pass and data type; the products that all steps form at once are not in it.
+
+    Attributes:
+        families: of kernels, that the operators take, one operator a layer and then its gradient.
+        step_us: of a step of each, with its share of what comes before the first one.
+        us: of all operators' steps.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    families: list[str]
+    step_us: list[float]
+    us: float
+
+
+class Model(BaseModel):
+    """One state of the model.
+
+    Attributes:
+        title: what it knows of.
+        date: when it said this.
+        predictions: by `SHAPE PASS TYPE`.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str
+    date: str
+    predictions: dict[str, Prediction]
+
+
+class Predictions(BaseModel):
+    """The file.
+
+    Attributes:
+        device: of which GPU.
+        models: the oldest first.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = 1
+    device: str
+    models: list[Model]
+
+    @classmethod
+    def load(cls, path: Path) -> Predictions:
+        return cls.model_validate_json(path.read_text("utf-8"))
+
+
+def predict() -> dict[str, Prediction]:
+    """For each recurrent layer of the suite of models, as `Model.predictions`."""
+    return {
+        f"{key} {which} {dtype}": _prediction(shape, which, dtype)
+        for key, shape in SHAPES.items()
+        if isinstance(shape, Recurrent) and shape.suite == "models"
+        for which in shape.passes
+        for dtype in shape.dtypes
+    }
+
+
+def _prediction(shape: Recurrent, which: Pass, dtype: DataType) -> Prediction:
+    choices: list[Choice[Any]] = []
+    for desc in shape.descs(which, dtype):
+        plans: Plans[Any] = BACKWARD if isinstance(desc, RecurrentGradDesc) else FORWARD
+        choices.append(choose(plans, cast(RecurrentDesc, desc), H200))
+    return Prediction(
+        families=[choice.family for choice in choices],
+        step_us=[round(choice.option.step_us, 2) for choice in choices],
+        us=round(sum(choice.option.estimate.sequence_us for choice in choices), 1),
+    )
+
+
+def markdown(found: Predictions) -> str:
+    """A table of all models, µs a step summed over the operators, and the last one's families."""
+    titles = [f"{model.title} ({model.date})" for model in found.models]
+    lines = [
+        f"| {found.device}: shape, pass, type | {' | '.join(titles)} | families |",
+        "| --- |" + " --- |" * (len(titles) + 1),
+    ]
+    for key, last in found.models[-1].predictions.items():
+        times = []
+        for model in found.models:
+            prediction = model.predictions.get(key)
+            times.append("" if prediction is None else f"{sum(prediction.step_us):.2f}")
+        lines.append(f"| {key} | {' | '.join(times)} | {', '.join(dict.fromkeys(last.families))} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; what it returns is the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dmlpy.bench.predictions", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the last predictions are not this model's")
+    group.add_argument("--add", metavar="TITLE", help="keep what the last model said, and add this one under a title")
+    given = parser.parse_args(arguments)
+    recorded = Predictions(device=H200.name, models=[])
+    if PREDICTIONS.is_file():
+        recorded = Predictions.load(PREDICTIONS)
+    elif given.add is None:
+        parser.error(f"there is no {PREDICTIONS}: the first model takes --add")
+    now = predict()
+    if given.check:
+        return int(now != recorded.models[-1].predictions)
+    title = given.add or recorded.models.pop().title
+    recorded.models.append(Model(title=title, date=datetime.now(UTC).date().isoformat(), predictions=now))
+    PREDICTIONS.write_text(recorded.model_dump_json(indent=1) + "\n", "utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
