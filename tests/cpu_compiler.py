@@ -31,6 +31,18 @@ FLAGS = ("-std=c++17", "-O1", "-fvisibility=hidden", "-pthread")
 MACHINE = re.compile(re.escape(MACHINE_BEGIN) + ".*?" + re.escape(MACHINE_END), re.DOTALL)
 """The part of an expanded source that differs between a GPU and this CPU."""
 
+MACHINE_FILES = (
+    "cuda_on_cpu.h",
+    "cuda_threads_on_cpu.h",
+    "cuda_arithmetic_on_cpu.h",
+    "cuda_on_cpu_main.cpp",
+)
+"""What stands in for the GPU."""
+
+ARITHMETICS = ("exact", "up", "down", "mixed")
+"""What a GPU's approximate functions and tensor cores give: exact results, or such as are off by all that is documented, upwards,
+downwards, or in either direction; cuda_arithmetic_on_cpu.h."""
+
 PATIENCE_S = 60.0
 """How long a block may wait for another before the launch counts as hung."""
 
@@ -41,7 +53,7 @@ Array = np.ndarray[Any, Any]
 def compiler_version() -> str:
     """What decides what becomes of a source and g++'s options: g++, the kind of processor, and the machine under the kernels."""
     gcc = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    machine = b"".join((HERE / name).read_bytes() for name in ("cuda_on_cpu.h", "cuda_threads_on_cpu.h", "cuda_on_cpu_main.cpp"))
+    machine = b"".join((HERE / name).read_bytes() for name in MACHINE_FILES)
     return f"{gcc}, {platform.machine()}, {hashlib.sha256(machine).hexdigest()[:16]}"
 
 
@@ -111,9 +123,18 @@ def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = (), 
     return target
 
 
-def compile_shared(source: str, entry: str) -> Path:
-    """A shared object that runs the kernel `entry` of an expanded source in this process."""
-    return compile_program(kernel_text(source, entry), (*FLAGS, "-shared", "-fPIC"), precompiled=True)
+@functools.cache
+def fused_flags() -> tuple[str, ...]:
+    """Products and sums in one rounding, as NVRTC makes them unless told otherwise; on processors that can."""
+    cpu = Path("/proc/cpuinfo")
+    has_fma = platform.machine() == "x86_64" and cpu.exists() and re.search(r"^flags.*\bfma\b", cpu.read_text(), re.MULTILINE)
+    return ("-ffp-contract=fast", *(["-mfma"] if has_fma else []))
+
+
+def compile_shared(source: str, entry: str, *, fused: bool = False) -> Path:
+    """A shared object that runs the kernel `entry` of an expanded source in this process; `fused` as `fused_flags` says."""
+    flags = (*FLAGS, *(fused_flags() if fused else ()), "-shared", "-fPIC")
+    return compile_program(kernel_text(source, entry), flags, precompiled=True)
 
 
 def compile_sanitized(source: str, entry: str, sanitize: str) -> Path:
@@ -126,7 +147,8 @@ def compile_sanitized(source: str, entry: str, sanitize: str) -> Path:
 class LaunchShape:
     """How a kernel is launched.
 
-    `seed` shuffles the order in which its threads run; `delay_us` bounds the random pause of a block before it releases something.
+    `seed` shuffles the order in which its threads run; `delay_us` bounds the random pause of a block before it releases something;
+    `arithmetic` is one of `ARITHMETICS`.
     """
 
     grid: tuple[int, int, int]
@@ -136,6 +158,7 @@ class LaunchShape:
     seed: int = 0
     patience_s: float = PATIENCE_S
     delay_us: int = 0
+    arithmetic: str = "exact"
 
 
 class SharedKernel:
@@ -147,7 +170,7 @@ class SharedKernel:
         self._run.restype = ctypes.c_int
         size, address = ctypes.c_size_t, ctypes.c_void_p
         grid = ctypes.POINTER(ctypes.c_uint)
-        settings = (ctypes.c_int, ctypes.c_uint64, ctypes.c_double, ctypes.c_uint)
+        settings = (ctypes.c_int, ctypes.c_uint64, ctypes.c_double, ctypes.c_uint, ctypes.c_int)
         self._run.argtypes = (grid, ctypes.c_uint, size, address, *settings, ctypes.c_char_p, size)
         library.cuda_on_cpu_parameter_bytes.restype = size
         library.cuda_on_cpu_static_shared_bytes.restype = size
@@ -168,6 +191,7 @@ class SharedKernel:
             shape.seed,
             shape.patience_s,
             shape.delay_us,
+            ARITHMETICS.index(shape.arithmetic),
             error,
             len(error),
         )
@@ -194,6 +218,7 @@ def run_program(
     header = np.array(
         [
             *(*shape.grid, shape.threads, shape.shared_bytes, shape.cooperative, shape.seed, shape.delay_us),
+            ARITHMETICS.index(shape.arithmetic),
             *(len(argument), len(relocations), len(buffers)),
         ],
         np.uint64,

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
+import os
 import threading
 import time
 from collections import Counter, deque
@@ -22,7 +23,9 @@ import numpy as np
 
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
 from dmlpy.problems import DeviceError
+from tests.cpu_arithmetic import matrix_product
 from tests.cpu_compiler import (
+    ARITHMETICS,
     FLAGS,
     PATIENCE_S,
     LaunchShape,
@@ -51,18 +54,6 @@ def replace_occurrence(source: str, text: str, place: int, replacement: str = ""
     if place + 1 >= len(parts):
         return source
     return text.join([*parts[:place], parts[place] + replacement + parts[place + 1], *parts[place + 2 :]])
-
-
-def rounded_to_tf32(values: Array) -> Array:
-    """float32 values rounded to 10 bits of mantissa, halves away from zero, as `cvt.rna.tf32.f32` does; those of float16 have no more."""
-    bits = values.view(np.uint32)
-    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
-    return np.where(np.isfinite(values), rounded, values)
-
-
-def truncated_to_tf32(values: Array) -> Array:
-    """float32 values without what is beyond 10 bits of mantissa."""
-    return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 @dataclass
@@ -102,7 +93,9 @@ class CpuSeam:
         seed: shuffles the order in which CUDA threads run.
         patience_s: how long a block may wait for another before the launch counts as hung.
         delay_us: bounds the random pause of a block before it releases something to others.
-        truncates: whether TF32 products cut their factors' mantissas off, as tensor cores do with what is not rounded before.
+        arithmetic: one of `ARITHMETICS`. In all but "exact" approximate functions are off by all that is documented, sums on tensor
+            cores are cut off, and so are the factors of a TF32 product. With " fused" behind it products and sums are rounded together
+            where NVRTC does so. By default what the variable DMLPY_TEST_ARITHMETIC says, else "exact".
         fault: `("__syncthreads();", 2)` deletes the third such text from each source that has one, to see that the loss is noticed; a
             third member takes its place.
     """
@@ -119,7 +112,7 @@ class CpuSeam:
         seed: int = 0,
         patience_s: float = PATIENCE_S,
         delay_us: int = 0,
-        truncates: bool = False,
+        arithmetic: str | None = None,
         fault: tuple[str, int] | tuple[str, int, str] | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
@@ -132,7 +125,10 @@ class CpuSeam:
         self._seed = seed
         self._patience_s = patience_s
         self._delay_us = delay_us
-        self._to_tf32 = truncated_to_tf32 if truncates else rounded_to_tf32
+        self._arithmetic, _, fused = (arithmetic or os.environ.get("DMLPY_TEST_ARITHMETIC", "exact")).partition(" ")
+        self._fused = fused == "fused"
+        if self._arithmetic not in ARITHMETICS or fused not in ("", "fused"):
+            raise ValueError(f"{self._arithmetic!r} {fused!r} is none of the arithmetics {ARITHMETICS}, fused or not")
         self._fault = fault
         self._lock = threading.Lock()
         self._memory = AddressMap()
@@ -165,7 +161,7 @@ class CpuSeam:
     # kernels
 
     def compiler_version(self) -> str:
-        return f"{compiler_version()} {' '.join(FLAGS)} {self._sanitize} {self._sanitized} {self._fault}"
+        return f"{compiler_version()} {' '.join(FLAGS)} {self._sanitize} {self._sanitized} {self._fault} {self._fused}"
 
     def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
         self._count_outside_capture("compile")
@@ -173,7 +169,7 @@ class CpuSeam:
             source = replace_occurrence(source, *self._fault)
         if self._sanitizes(entry):
             return compile_sanitized(source, entry, self._sanitize).read_bytes(), entry
-        return compile_shared(source, entry).read_bytes(), entry
+        return compile_shared(source, entry, fused=self._fused).read_bytes(), entry
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
         self._count_outside_capture("load")
@@ -226,7 +222,7 @@ class CpuSeam:
                 raise DeviceError(f"a cooperative grid of {grid} blocks, of which {resident} fit at a time")
         if argument.size != 1:
             raise DeviceError(f"a kernel's argument is one struct, not {argument.size}")
-        shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s, self._delay_us)
+        shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s, self._delay_us, self._arithmetic)
         own_argument = argument.copy()  # as a launch does: the caller may change its own at once
         if isinstance(function.kernel, Path):
             program = function.kernel
@@ -309,11 +305,8 @@ class CpuSeam:
                 self._memory.check_range(workspace, self.workspace_size(device))
                 ctypes.memset(workspace, POISON, self.workspace_size(device))
             left, right, result = (self._matrix(matrix) for matrix in (a, b, c))
-            left, right = left.astype(np.float32), right.astype(np.float32)
-            if tf32:
-                left, right = self._to_tf32(left), self._to_tf32(right)
             with np.errstate(all="ignore"):  # a GPU does not warn
-                product = left @ right.T
+                product = matrix_product(left, right, tf32=tf32, truncates=self._arithmetic != "exact")
                 result[...] = result + product if accumulate else product
 
         self._issue(stream, multiply)

@@ -6,6 +6,8 @@
 
 #include "cuda_threads_on_cpu.h"
 
+#include "cuda_arithmetic_on_cpu.h"
+
 #define __global__
 #define __device__
 #define __host__
@@ -155,9 +157,11 @@ inline half from_float<half>(float value) {
     return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))};
 }
 
-inline float exp2_approx(float exponent) { return exp2f(exponent); }
+inline float exp2_approx(float exponent) { return cuda_on_cpu::approximate(exp2f, exp2, exponent, 2); }
 
-inline float reciprocal_approx(float value) { return 1.0f / value; }
+inline float reciprocal_approx(float value) {
+    return cuda_on_cpu::approximate([](float x) { return 1.0f / x; }, [](double x) { return 1.0 / x; }, value, 1);
+}
 
 template <class T>
 T shuffle_xor(T value, int mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
@@ -240,8 +244,18 @@ CUDA_ON_CPU_UNSEEN void multiply_warp(Fragments* const* lanes) {
             }
             sums[lane / 4 + word / 2 * 8][lane % 4 * 2 + word % 2] = lanes[lane]->sums[word];
         }
-    for (int row = 0; row < 16; ++row)
-        for (int k = 0; k < depth; ++k) sums[row] += left[row][k] * right[k];
+    if (cuda_on_cpu::arithmetic() == cuda_on_cpu::Arithmetic::exact) {
+        for (int row = 0; row < 16; ++row)
+            for (int k = 0; k < depth; ++k) sums[row] += left[row][k] * right[k];
+    } else {
+        for (int row = 0; row < 16; ++row)
+            for (int k = 0; k < depth; k += 4)
+                for (int column = 0; column < 8; ++column) {
+                    double products[4];
+                    for (int i = 0; i < 4; ++i) products[i] = double(left[row][k + i]) * right[k + i][column];
+                    sums[row][column] = cuda_on_cpu::truncating_sum(sums[row][column], products);
+                }
+    }
     for (int lane = 0; lane < 32; ++lane)
         for (int i = 0; i < 4; ++i) lanes[lane]->sums[i] = sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }

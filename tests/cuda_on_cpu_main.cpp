@@ -9,10 +9,10 @@
 #include <string.h>
 
 extern "C" int cuda_on_cpu_run(const unsigned* grid, unsigned threads, size_t shared_bytes, const void* argument, int cooperative,
-                               uint64_t seed, double patience_s, unsigned delay_us, char* error, size_t error_size);
+                               uint64_t seed, double patience_s, unsigned delay_us, int arithmetic, char* error, size_t error_size);
 
 struct Header {
-    uint64_t grid[3], threads, shared_bytes, cooperative, seed, delay_us, argument_bytes, relocations, buffers;
+    uint64_t grid[3], threads, shared_bytes, cooperative, seed, delay_us, arithmetic, argument_bytes, relocations, buffers;
     double patience_s;
 };
 
@@ -56,7 +56,7 @@ int main(int count, char** arguments) {
     const unsigned grid[3] = {unsigned(header.grid[0]), unsigned(header.grid[1]), unsigned(header.grid[2])};
     char error[1024] = "";
     if (cuda_on_cpu_run(grid, unsigned(header.threads), header.shared_bytes, argument, int(header.cooperative), header.seed,
-                        header.patience_s, unsigned(header.delay_us), error, sizeof error))
+                        header.patience_s, unsigned(header.delay_us), int(header.arithmetic), error, sizeof error))
         stop(error);
 
     FILE* const output = fopen(arguments[2], "wb");

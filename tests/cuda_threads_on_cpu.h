@@ -146,6 +146,8 @@ CUDA_ON_CPU_UNSEEN inline void change(Context& from, Context& to, bool last) {
 
 // ---- a launch, its blocks, their threads ------------------------------------------------------------------------------------
 
+enum class Arithmetic : int;  // of cuda_arithmetic_on_cpu.h
+
 struct Launch {
     void (*body)(const Launch&);
     void (*kernel)();
@@ -156,6 +158,7 @@ struct Launch {
     uint64_t seed;
     double patience_s;
     unsigned delay_us;  // before each release a random pause of up to so many microseconds, half of them none
+    Arithmetic arithmetic;
     int failed;  // atomic
     char* error;
     size_t error_size;
@@ -585,7 +588,7 @@ void call(const Launch& launch) {
 
 template <class Parameters>
 int run_kernel(void (*kernel)(Parameters), const unsigned* grid, unsigned threads, size_t shared_bytes, const void* argument,
-               int cooperative, uint64_t seed, double patience_s, unsigned delay_us, char* error, size_t error_size) {
+               int cooperative, uint64_t seed, double patience_s, unsigned delay_us, int arithmetic, char* error, size_t error_size) {
     Launch launch{};
     launch.body = call<Parameters>;
     launch.kernel = reinterpret_cast<void (*)()>(kernel);
@@ -596,6 +599,7 @@ int run_kernel(void (*kernel)(Parameters), const unsigned* grid, unsigned thread
     launch.seed = seed;
     launch.patience_s = patience_s;
     launch.delay_us = delay_us;
+    launch.arithmetic = static_cast<Arithmetic>(arithmetic);
     launch.error = error;
     launch.error_size = error_size;
     return run(launch, cooperative != 0);
@@ -620,10 +624,10 @@ inline size_t static_shared_bytes() {
 #define CUDA_ON_CPU_ENTRY(...)                                                                                                       \
     extern "C" {                                                                                                                     \
     CUDA_ON_CPU_EXPORT int cuda_on_cpu_run(const unsigned* grid_blocks, unsigned threads, size_t shared_bytes, const void* argument, \
-                                           int cooperative, uint64_t seed, double patience_s, unsigned delay_us, char* error,        \
-                                           size_t error_size) {                                                                      \
+                                           int cooperative, uint64_t seed, double patience_s, unsigned delay_us, int arithmetic,     \
+                                           char* error, size_t error_size) {                                                         \
         return cuda_on_cpu::run_kernel(&__VA_ARGS__, grid_blocks, threads, shared_bytes, argument, cooperative, seed, patience_s,    \
-                                       delay_us, error, error_size);                                                                 \
+                                       delay_us, arithmetic, error, error_size);                                                     \
     }                                                                                                                                \
     CUDA_ON_CPU_EXPORT size_t cuda_on_cpu_parameter_bytes() { return cuda_on_cpu::size_of_parameters(&__VA_ARGS__); }                \
     CUDA_ON_CPU_EXPORT size_t cuda_on_cpu_static_shared_bytes() { return cuda_on_cpu::static_shared_bytes(); }                       \

@@ -14,9 +14,11 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.gradient_kernels import UNPACK, gradient_kernel
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, narrowed, put_scale, scale_of, scaled
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.seam import Matrix, Seam
 from dmlpy.tensors import TensorDesc
-from tests.cpu_seam import H100, T4, CpuSeam, rounded_to_tf32
+from tests.cpu_arithmetic import rounded_to_tf32
+from tests.cpu_compiler import ARITHMETICS
+from tests.cpu_seam import H100, T4, CpuSeam
 from tests.test_block_cell import check, described, random_inputs, run
 from tests.test_cuda_gradient import BARRIER, FAMILIES, PLAIN, Case
 from tests.tools import require
@@ -129,9 +131,9 @@ def test_samples_do_not_touch_each_other(seam: Seam, cell: str, flags: dict[str,
     case.check()
 
 
-@pytest.mark.parametrize("truncates", [False, True])
+@pytest.mark.parametrize("arithmetic", ARITHMETICS)
 @pytest.mark.parametrize("limits", [H100, T4], ids=lambda limits: limits.name)
-def test_errors_do_not_grow_from_step_to_step(limits: Any, truncates: bool) -> None:
+def test_errors_do_not_grow_from_step_to_step(limits: Any, arithmetic: str) -> None:
     """Of gradients that pass a product in each of many steps and do not fade, in TF32 where the device has it.
 
     Tensor cores may cut mantissas off, which would make every gradient a little shorter in every step.
@@ -150,7 +152,7 @@ def test_errors_do_not_grow_from_step_to_step(limits: Any, truncates: bool) -> N
         given={"recurrence_tensor": turns[None, None]},
         upstream=("output_single",),
     )
-    case.launch(FAMILIES["step"], CpuSeam(limits, truncates=truncates))
+    case.launch(FAMILIES["step"], CpuSeam(limits, arithmetic=arithmetic))
     case.check()
 
 
@@ -160,12 +162,27 @@ class Exact(CpuSeam):
     def __init__(self) -> None:
         super().__init__(H100)
         self.factors = 0
-        self._to_tf32 = self._unchanged
 
-    def _unchanged(self, values: Array) -> Array:
-        np.testing.assert_array_equal(rounded_to_tf32(values), values)
-        self.factors += 1
-        return values
+    def gemm(
+        self,
+        device: int,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        stream: int,
+        accumulate: bool = False,
+        tf32: bool = False,
+        workspace: int = 0,
+    ) -> None:
+        def check() -> None:
+            for factor in (a, b):
+                values = self._matrix(factor).astype(np.float32)
+                np.testing.assert_array_equal(rounded_to_tf32(values), values)
+                self.factors += 1
+
+        if tf32:
+            self._issue(stream, check)
+        super().gemm(device, a, b, c, stream, accumulate, tf32, workspace)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from dmlpy.devices.cuda.kernels import scalar_type, struct
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores, whole_pieces
 from dmlpy.problems import DeviceError
-from tests.cpu_seam import H100, CpuSeam, rounded_to_tf32
+from tests.cpu_arithmetic import rounded_to_tf32
+from tests.cpu_seam import H100, CpuSeam
 from tests.tools import require
 
 Array = np.ndarray[Any, Any]

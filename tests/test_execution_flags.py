@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.devices.numpy.recurrent.layer import reference
 from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _Run
-from tests.cpu_seam import H100, T4, CpuSeam, NullSeam, rounded_to_tf32, truncated_to_tf32
+from tests.cpu_seam import H100, T4, CpuSeam, NullSeam
 from tests.dispatch_cases import CASES, Case, relu
 from tests.models import put, rnn_model, write
 from tests.test_operator import inputs, on, rnn, tensor
@@ -196,13 +196,3 @@ def test_results_in_tf32(family: str) -> None:
         assert_close(allowed[name], wanted, np.float32, what=name, tf32=True)
         error = np.linalg.norm(allowed[name] - wanted) / np.linalg.norm(wanted)
         assert error > 5 * tolerance(np.float32), "factors were not rounded"
-
-
-def test_rounding_to_tf32() -> None:
-    values = np.array(
-        [1.0, 1 + 2.0**-10, 1 + 2.0**-11, -1 - 3 * 2.0**-12, 1 + 2.0**-12, np.inf, -np.inf, np.nan, 2.0**-149, 65504.0], np.float32
-    )
-    expected = [1.0, 1 + 2.0**-10, 1 + 2.0**-10, -1 - 2.0**-10, 1.0, np.inf, -np.inf, np.nan, 0.0, 65504.0]
-    np.testing.assert_array_equal(rounded_to_tf32(values), np.array(expected, np.float32))
-    expected = [1.0, 1 + 2.0**-10, 1.0, -1.0, 1.0, np.inf, -np.inf, np.nan, 0.0, 65504.0]
-    np.testing.assert_array_equal(truncated_to_tf32(values), np.array(expected, np.float32))

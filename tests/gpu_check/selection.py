@@ -36,6 +36,7 @@ OTHERS = (
     "tests/test_keras_training.py",
     "tests/test_keras_weights.py",
     "tests/test_philox.py",
+    "tests/test_approximations.py",
     "tests/test_activations.py",
     "tests/test_activations_in_place.py",
     "tests/test_activation_derivatives.py",
