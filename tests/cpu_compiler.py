@@ -35,6 +35,8 @@ MACHINE_FILES = (
     "cuda_on_cpu.h",
     "cuda_threads_on_cpu.h",
     "cuda_arithmetic_on_cpu.h",
+    "cuda_tracing_on_cpu.h",
+    "cuda_events_on_cpu.h",
     "cuda_on_cpu_main.cpp",
 )
 """What stands in for the GPU."""
@@ -101,12 +103,15 @@ def precompiled_header(flags: tuple[str, ...]) -> Path:
     return folder
 
 
-def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = (), *, precompiled: bool = False) -> Path:
+def compile_program(
+    text: str, flags: Sequence[str], main: Sequence[Path] = (), *, instruments: Sequence[str] = (), precompiled: bool = False
+) -> Path:
     """The file that g++ makes of the C++ `text` and the file of its main function, from the cache if it was made before.
 
-    `precompiled` pays where many programs have the same flags: their header is read once.
+    `instruments` are sanitizers whose libraries are not linked. `precompiled` pays where many programs have the same flags: their header
+    is read once.
     """
-    key = hashlib.sha256("\0".join([compiler_version(), *flags, *(path.name for path in main), text]).encode()).hexdigest()
+    key = hashlib.sha256("\0".join([compiler_version(), *flags, *instruments, *(path.name for path in main), text]).encode()).hexdigest()
     target = cache_directory() / key
     if target.exists():
         return target
@@ -114,11 +119,17 @@ def compile_program(text: str, flags: Sequence[str], main: Sequence[Path] = (), 
         source = Path(workplace) / "kernel.cpp"
         source.write_text(text)
         made = Path(workplace) / "made"
-        headers = [precompiled_header(tuple(flags)), HERE] if precompiled else [HERE]
-        command = ["g++", *flags, *(f"-I{folder}" for folder in headers), str(source), *map(str, main), "-o", str(made)]
-        outcome = subprocess.run(command, capture_output=True, text=True, check=False)
-        if outcome.returncode:
-            raise DeviceError(f"g++ refuses the kernel:\n{outcome.stderr}")
+        headers = [precompiled_header((*flags, *instruments)), HERE] if precompiled else [HERE]
+        compile_only = ["g++", *flags, *instruments, *(f"-I{folder}" for folder in headers), str(source)]
+        commands = [[*compile_only, *map(str, main), "-o", str(made)]]
+        if instruments:
+            compiled = str(Path(workplace) / "kernel.o")
+            named = f"-fdebug-prefix-map={os.getcwd()}=."
+            commands = [[*compile_only, named, "-c", "-o", compiled], ["g++", *flags, compiled, *map(str, main), "-o", str(made)]]
+        for command in commands:
+            outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+            if outcome.returncode:
+                raise DeviceError(f"g++ refuses the kernel:\n{outcome.stderr}")
         made.replace(target)
     return target
 

@@ -182,8 +182,11 @@ class CpuSeam:
         with self._lock:
             kernel = self._kernels.get(path)
             if kernel is None:
-                kernel = self._kernels[path] = SharedKernel(path)
+                kernel = self._kernels[path] = self._open(path, symbol)
         return CpuFunction(kernel, shared_bytes)
+
+    def _open(self, path: Path, entry: str) -> SharedKernel:
+        return SharedKernel(path)
 
     def _sanitizes(self, entry: str) -> bool:
         return bool(self._sanitize) and entry.startswith(self._sanitized)

@@ -168,31 +168,41 @@ T shuffle_xor(T value, int mask, const char* file = __builtin_FILE(), int line =
     return __shfl_xor_sync(~0u, value, mask, 32, file, line);
 }
 
-inline void store_release(unsigned* address, unsigned value) {
+__forceinline__ void store_release(unsigned* address, unsigned value) {
     cuda_on_cpu::delay();
     __atomic_store_n(address, value, __ATOMIC_RELEASE);
 }
 
-inline unsigned load_acquire(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_ACQUIRE); }
+__forceinline__ unsigned load_acquire(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_ACQUIRE); }
 
-inline void store_relaxed(unsigned* address, unsigned value) {
+__forceinline__ void store_relaxed(unsigned* address, unsigned value) {
     if (cuda_on_cpu::lane() == 0) cuda_on_cpu::delay();
     __atomic_store_n(address, value, __ATOMIC_RELAXED);
 }
 
-inline void load_relaxed(unsigned const* address, unsigned (&words)[4]) {
+__forceinline__ void load_relaxed(unsigned const* address, unsigned (&words)[4]) {
+#pragma GCC unroll 4
     for (int word = 0; word < 4; ++word) words[word] = __atomic_load_n(address + word, __ATOMIC_RELAXED);
 }
 
 // Plain accesses: what they carry has to be ordered by releases and acquires, and the thread sanitizer sees to that.
 
-inline void store_exchanged(unsigned* address, unsigned value) { *address = value; }
+__forceinline__ void store_exchanged(unsigned* address, unsigned value) { *address = value; }
 
-inline void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
-    for (int word = 0; word < 4; ++word) words[word] = address[word];
+/// Words that are accessed at once.
+struct alignas(16) Words {
+    unsigned values[4];
+};
+
+__forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
+    const Words loaded = *reinterpret_cast<Words const*>(address);
+    for (int word = 0; word < 4; ++word) words[word] = loaded.values[word];
 }
 
-inline void pause() { cuda_on_cpu::leave(cuda_on_cpu::State::paused); }
+inline void pause() {
+    cuda_on_cpu::trace_pause();
+    cuda_on_cpu::leave(cuda_on_cpu::State::paused);
+}
 
 [[noreturn]] inline void trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     cuda_on_cpu::fail("trap at %s:%d", file, line);
@@ -213,9 +223,9 @@ inline float round_to_tf32(float value) {
 
 /// A lane's part of a matrix product.
 struct Fragments {
-    float (&sums)[4];
-    unsigned const (&a)[4];
-    unsigned const (&b)[2];
+    float sums[4];
+    unsigned a[4];
+    unsigned b[2];
 };
 
 /// Value number `place` of some words.
@@ -261,10 +271,12 @@ CUDA_ON_CPU_UNSEEN void multiply_warp(Fragments* const* lanes) {
 }
 
 template <class T>
-void multiply_add(float (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2], const char* file = __builtin_FILE(),
+__forceinline__ void multiply_add(float (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2], const char* file = __builtin_FILE(),
                   int line = __builtin_LINE()) {
-    Fragments own{sums, a, b};
+    // The factors may lie in shared memory: it is this lane that reads them, not the one that multiplies for all.
+    Fragments own{{sums[0], sums[1], sums[2], sums[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
     cuda_on_cpu::together(&own, multiply_warp<T>, file, line);
+    for (int i = 0; i < 4; ++i) sums[i] = own.sums[i];
 }
 
 template <class T>

@@ -10,6 +10,13 @@
 // with another block, since both would order the two.
 #pragma once
 
+#if defined(CUDA_ON_CPU_TRACES)
+#undef __SANITIZE_THREAD__  // compiled as for it, but without its library: cuda_tracing_on_cpu.h
+#define CUDA_ON_CPU_UNTRACED __attribute__((no_sanitize_coverage))
+#else
+#define CUDA_ON_CPU_UNTRACED
+#endif
+
 #include <link.h>
 #include <math.h>
 #include <pthread.h>
@@ -35,7 +42,8 @@
 
 /// The runtime moves data between fibers by itself: the thread sanitizer must see neither those accesses nor an order from them. And it
 /// abandons stack frames, in which the address sanitizer must have put nothing.
-#define CUDA_ON_CPU_UNSEEN __attribute__((no_sanitize("thread", "address")))
+#define CUDA_ON_CPU_UNSEEN __attribute__((no_sanitize("thread", "address"))) CUDA_ON_CPU_UNTRACED
+#define CUDA_ON_CPU_EXPORT __attribute__((visibility("default")))
 
 namespace cuda_on_cpu {
 
@@ -48,7 +56,7 @@ constexpr bool thread_sanitizer = true;
 #else
 constexpr bool thread_sanitizer = false;
 #endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(CUDA_ON_CPU_TRACES)
 constexpr size_t stack_bytes = 256 * 1024;
 #else
 constexpr size_t stack_bytes = 64 * 1024;
@@ -203,16 +211,17 @@ struct Block {
     uint64_t random;
     char* shared;
     char start_order, end_order;
+    struct BlockTrace* trace;  // of cuda_events_on_cpu.h, null where nothing is traced
 };
 
 /// The block that this OS thread runs.
 static thread_local Block* running;
 
 CUDA_ON_CPU_UNSEEN inline Fiber& here() { return *running->current; }
-CUDA_ON_CPU_UNSEEN inline dim3& thread_index() { return running->current->thread; }
-CUDA_ON_CPU_UNSEEN inline dim3& block_index() { return running->index; }
-CUDA_ON_CPU_UNSEEN inline dim3& block_size() { return running->launch->block; }
-CUDA_ON_CPU_UNSEEN inline dim3& grid_size() { return running->launch->grid; }
+CUDA_ON_CPU_UNSEEN inline dim3 thread_index() { return running->current->thread; }
+CUDA_ON_CPU_UNSEEN inline dim3 block_index() { return running->index; }
+CUDA_ON_CPU_UNSEEN inline dim3 block_size() { return running->launch->block; }
+CUDA_ON_CPU_UNSEEN inline dim3 grid_size() { return running->launch->grid; }
 CUDA_ON_CPU_UNSEEN inline void* dynamic_shared() { return running->shared; }
 
 /// Keeps the first failure of a launch; every block stops when it next schedules.
@@ -250,6 +259,20 @@ __attribute__((format(printf, 2, 3))) CUDA_ON_CPU_UNSEEN inline void fail_block(
     va_end(values);
 }
 
+}  // namespace cuda_on_cpu
+
+#if defined(CUDA_ON_CPU_TRACES)
+#include "cuda_tracing_on_cpu.h"
+#else
+namespace cuda_on_cpu {
+inline void begin_trace(Block&, const void*, size_t) {}
+inline void trace_synchronization() {}
+inline void trace_pause() {}
+}  // namespace cuda_on_cpu
+#endif
+
+namespace cuda_on_cpu {
+
 CUDA_ON_CPU_UNSEEN inline void enqueue(Block& block, unsigned fiber) {
     block.queue[(block.queue_head + block.queue_length++) % block.threads] = fiber;
 }
@@ -271,6 +294,7 @@ CUDA_ON_CPU_UNSEEN inline void enqueue_all(Block& block) {
 CUDA_ON_CPU_UNSEEN inline void barrier(const char* file, int line) {
     Block& block = *running;
     char* const order = &block.barrier_order[block.generation & 1];
+    trace_synchronization();
     publish(order);
     if (block.arrived == 0) {
         block.barrier_file = file;
@@ -299,6 +323,7 @@ CUDA_ON_CPU_UNSEEN inline bool gather(unsigned mask, uint64_t value, unsigned so
     if (mask & ~present)
         fail("a warp function's mask %#x at %s:%d names lanes that the block lacks (%#x)", mask, file, line, mask & ~present);
     if (!(mask >> lane & 1)) fail("a warp function's mask %#x at %s:%d lacks its own lane %u", mask, file, line, lane);
+    trace_synchronization();
     self.exchange = {mask, source, value, ~uint64_t(0), file, line};
     unsigned& waiting = block.exchanging[warp];
     waiting |= 1u << lane;
@@ -478,6 +503,7 @@ CUDA_ON_CPU_UNSEEN inline void run_block(Block& block, const SharedVariables& va
 #endif
     memset(block.exchanging, 0, sizeof block.exchanging);
     block.arrived = block.generation = block.queue_head = block.queue_length = 0;
+    begin_trace(block, variables.begin, variables.bytes);
     publish(&block.start_order);
     for (unsigned i = 0; i < block.threads; ++i) {
         Fiber& fiber = block.fibers[i];
@@ -582,7 +608,7 @@ inline int run(Launch& launch, bool cooperative) {
 }
 
 template <class Parameters>
-void call(const Launch& launch) {
+CUDA_ON_CPU_UNSEEN void call(const Launch& launch) {
     reinterpret_cast<void (*)(Parameters)>(launch.kernel)(*static_cast<const Parameters*>(launch.argument));
 }
 
@@ -632,4 +658,3 @@ inline size_t static_shared_bytes() {
     CUDA_ON_CPU_EXPORT size_t cuda_on_cpu_parameter_bytes() { return cuda_on_cpu::size_of_parameters(&__VA_ARGS__); }                \
     CUDA_ON_CPU_EXPORT size_t cuda_on_cpu_static_shared_bytes() { return cuda_on_cpu::static_shared_bytes(); }                       \
     }
-#define CUDA_ON_CPU_EXPORT __attribute__((visibility("default")))
