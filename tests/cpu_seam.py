@@ -68,6 +68,11 @@ class CpuFunction:
         return self.kernel.static_shared_bytes if isinstance(self.kernel, SharedKernel) else 0
 
 
+def approximates(seam: object) -> bool:
+    """Whether float functions may be off by more than the C library's are: on a GPU, and on a CPU that is told to be so."""
+    return seam.arithmetic != "exact" if isinstance(seam, CpuSeam) else seam is not None
+
+
 @dataclass
 class _Recording:
     """The operations issued into a capturing stream."""
@@ -80,6 +85,7 @@ class CpuSeam:
     """A `Seam` over the CPU.
 
     Attributes:
+        arithmetic: as given.
         counts: how often each of the seam's functions was called, by name.
         ranges: what was pushed and popped for profilers, in order.
         stream: what `current_stream` answers.
@@ -125,10 +131,10 @@ class CpuSeam:
         self._seed = seed
         self._patience_s = patience_s
         self._delay_us = delay_us
-        self._arithmetic, _, fused = (arithmetic or os.environ.get("DMLPY_TEST_ARITHMETIC", "exact")).partition(" ")
+        self.arithmetic, _, fused = (arithmetic or os.environ.get("DMLPY_TEST_ARITHMETIC", "exact")).partition(" ")
         self._fused = fused == "fused"
-        if self._arithmetic not in ARITHMETICS or fused not in ("", "fused"):
-            raise ValueError(f"{self._arithmetic!r} {fused!r} is none of the arithmetics {ARITHMETICS}, fused or not")
+        if self.arithmetic not in ARITHMETICS or fused not in ("", "fused"):
+            raise ValueError(f"{self.arithmetic!r} {fused!r} is none of the arithmetics {ARITHMETICS}, fused or not")
         self._fault = fault
         self._lock = threading.Lock()
         self._memory = AddressMap()
@@ -225,7 +231,7 @@ class CpuSeam:
                 raise DeviceError(f"a cooperative grid of {grid} blocks, of which {resident} fit at a time")
         if argument.size != 1:
             raise DeviceError(f"a kernel's argument is one struct, not {argument.size}")
-        shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s, self._delay_us, self._arithmetic)
+        shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s, self._delay_us, self.arithmetic)
         own_argument = argument.copy()  # as a launch does: the caller may change its own at once
         if isinstance(function.kernel, Path):
             program = function.kernel
@@ -309,7 +315,7 @@ class CpuSeam:
                 ctypes.memset(workspace, POISON, self.workspace_size(device))
             left, right, result = (self._matrix(matrix) for matrix in (a, b, c))
             with np.errstate(all="ignore"):  # a GPU does not warn
-                product = matrix_product(left, right, tf32=tf32, truncates=self._arithmetic != "exact")
+                product = matrix_product(left, right, tf32=tf32, truncates=self.arithmetic != "exact")
                 result[...] = result + product if accumulate else product
 
         self._issue(stream, multiply)

@@ -15,6 +15,7 @@ from dmlpy.devices.numpy.activation.formulas import evaluate
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from tests import plain_recurrent
+from tests.cpu_seam import approximates
 from tests.test_activation_functions import ALL, INF, NAN, Array, M, exact_gelu, gelu_points, label
 from tests.test_activation_functors import NAMES, SOURCE, apply
 
@@ -243,7 +244,9 @@ def test_functors_are_accurate(cuda_device: Any, kind: type[ActivationDesc]) -> 
     desc = random_desc(kind, rng)
     x = random_arguments(desc, rng, np.float32, widest=20.0)
     given = apply(cuda_device.seam, desc, x) if keeps_value(desc) else x
-    assert_within(6.0, desc, x, apply(cuda_device.seam, desc, given, derivative=True), closed_form(desc, x))
+    # CUDA documents 4 ulp of erfcf, of which each is two units of a derivative just below 1/2, and 2 of expf: the two terms may cancel.
+    limit = 13.0 if label(desc) == "Gelu" and approximates(cuda_device.seam) else 6.0
+    assert_within(limit, desc, x, apply(cuda_device.seam, desc, given, derivative=True), closed_form(desc, x))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,6 +13,7 @@ from dmlpy.devices.cuda.functors import ATTRIBUTES, ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc
+from tests.cpu_seam import approximates
 from tests.test_activation_functions import ALL, ALONE, CANCELLING, LIMITS, LIMITS_ALONE, definition, label
 
 INF, NAN = float("inf"), float("nan")
@@ -99,9 +100,15 @@ def test_limits(seam: Seam, desc: ActivationDesc, values: list[float]) -> None:
     np.testing.assert_allclose(found, np.array(values, np.float32), rtol=2e-7)
 
 
+DOCUMENTED = {"Sigmoid": 6.0, "ScaledTanh": 5.0, "Softplus": 6.0, "ParametricSoftplus": 6.0, "Gelu": 10.0, "Swish": 8.0}
+"""Where the documented errors of a GPU's functions make more than 4 units: 4 ulp of erfcf, 2 of powers, 1 of log1pf and reciprocals, each
+of them two units of a result just below a power of two."""
+
+
 @pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
 def test_accuracy(seam: Seam, desc: ActivationDesc) -> None:
     """Within 4 units in the last place, times what the function itself makes of a last place of x: |x| for e^x, x^2 for erfc."""
+    limit = DOCUMENTED.get(label(desc), 4.0) if approximates(seam) else 4.0
     rng = np.random.default_rng(1)
     small = rng.uniform(-1.0, 1.0, 2000) * 10.0 ** rng.uniform(-6, 0, 2000)
     x = np.concatenate([small, rng.uniform(-8.0, 8.0, 2000), np.linspace(-0.6, 0.6, 500)]).astype(np.float32)
@@ -114,4 +121,4 @@ def test_accuracy(seam: Seam, desc: ActivationDesc) -> None:
     sensitivity = np.abs(x) ** (2 if isinstance(desc, ActivationGeluDesc) else 1)
     error = np.abs(apply(seam, desc, x) - expected) / unit / np.maximum(1.0, sensitivity / 2)
     worst = int(np.argmax(error))
-    assert error[worst] <= 4.0, f"{error[worst]:.2f} units in the last place at x = {x[worst]!r}"
+    assert error[worst] <= limit, f"{error[worst]:.2f} units in the last place at x = {x[worst]!r}"

@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.activation import groups as groups_on_host
 from dmlpy.devices.numpy.activation.groups import groups_plan, reference, slices
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
-from tests.cpu_seam import H100, CpuSeam
+from tests.cpu_seam import H100, CpuSeam, approximates
 from tests.facts_reader import operators
 from tests.test_numpy_recurrent import GUARD, Layout, Placed, place
 from tests.tolerance import assert_close
@@ -160,14 +160,14 @@ def test_rows(any_device: dml.Device, function: str, sizes: tuple[int, ...]) -> 
 @FUNCTIONS
 def test_long_groups(any_device: dml.Device, function: str, sizes: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = values(np.random.default_rng(4), sizes, np.float32)
-    check_each(function, run(any_device, described(function, x, axes), x), x, axes)
+    check_each(any_device, function, run(any_device, described(function, x, axes), x), x, axes)
 
 
 @pytest.mark.parametrize(("sizes", "axes"), [((3_000_000,), (0,)), ((1_000_001, 2), (0,)), ((150_001, 3, 4), (0, 2))])
 @FUNCTIONS
 def test_longer_groups_on_the_host(function: str, sizes: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = values(np.random.default_rng(5), sizes, np.float32)
-    check_each(function, run(dml.device("numpy"), described(function, x, axes), x), x, axes)
+    check_each(dml.device("numpy"), function, run(dml.device("numpy"), described(function, x, axes), x), x, axes)
 
 
 @pytest.mark.parametrize(("sizes", "axes"), [((1, 200_000), (1,)), ((200_000, 1, 2), (0,))])
@@ -182,8 +182,12 @@ def test_many_parts_on_the_host(monkeypatch: pytest.MonkeyPatch, sizes: tuple[in
 # accuracy
 
 
-def check_each(function: str, found: Array, x: Array, axes: Sequence[int]) -> None:
-    """Every element: the relative error of a probability is 1e-6 and that of rounding its exponent, x - max(x)."""
+def check_each(device: dml.Device, function: str, found: Array, x: Array, axes: Sequence[int]) -> None:
+    """Every element: the relative error of a probability is 1e-6 and that of rounding its exponent, x - max(x).
+
+    The error of a logarithm is 2e-7 and that of two roundings. On a GPU, powers and rescalings of their sum are off by 2 ulp each, and the
+    logarithm of the sum by 1.
+    """
     wanted = expected(function, x, axes)
     if function == "hardmax":
         np.testing.assert_array_equal(found, wanted)
@@ -194,7 +198,8 @@ def check_each(function: str, found: Array, x: Array, axes: Sequence[int]) -> No
     if function == "softmax":
         allowed = wanted * (1e-6 + exponent * rounding) + np.finfo(np.float32).smallest_normal
     else:
-        allowed = 2e-7 + np.abs(wanted) * 2 * rounding
+        of_sum, of_logarithm = (5e-7, 2 * rounding) if approximates(getattr(device, "seam", None)) else (0.0, 0.0)
+        allowed = 2e-7 + of_sum + np.abs(wanted) * (2 * rounding + of_logarithm)
     error = np.abs(found - wanted)
     assert (error <= allowed).all(), f"{(error / allowed).max():.3g} of what is allowed"
 
@@ -220,7 +225,7 @@ def test_accuracy(any_device: dml.Device, function: str, row: str, across: bool)
     x = ROWS[row](np.random.default_rng(6), np.arange(5000)).astype(np.float32)
     x = np.stack([x, x + np.float32(0.5)], axis=int(across))
     axes = (int(not across),)
-    check_each(function, run(any_device, described(function, x, axes), x), x, axes)
+    check_each(any_device, function, run(any_device, described(function, x, axes), x), x, axes)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -234,7 +239,7 @@ def test_accuracy_of_one_thread(monkeypatch: pytest.MonkeyPatch, function: str, 
     x = np.stack([x, x + np.float32(0.5)], axis=1)
     desc = described(function, x, (0,))
     assert "1 to a team" in dml.compile(desc, device=device).plan
-    check_each(function, run(device, desc, x), x, (0,))
+    check_each(device, function, run(device, desc, x), x, (0,))
 
 
 # numbers that are not finite, and the largest
