@@ -39,7 +39,7 @@ class LineCounts:
     Attributes:
         line: file and number, of the kernel's sources.
         space: "shared" or "global".
-        kind: "load", "store", "atomic load" or "atomic store".
+        kind: "load" or "store", as are relaxed ones: "atomic load" and "atomic store" are those that acquire or release.
         bytes: of a lane's access.
         accesses: of warps.
         lanes: that took part in them, all together.

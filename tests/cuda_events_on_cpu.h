@@ -8,10 +8,10 @@ namespace cuda_on_cpu {
 
 enum class Kind : uint8_t {
     basic_block,  // begins
-    load,
-    store,
-    atomic_load,
-    atomic_store,  // and what reads as well
+    load,   // relaxed ones too: blocks hand each other values so
+    store,  // relaxed ones too
+    atomic_load,   // that acquires
+    atomic_store,  // that releases, or reads as well
     synchronized,  // a barrier, or a function of a warp
 };
 
@@ -31,6 +31,7 @@ struct Trace {
     size_t count, capacity;
     uint32_t contexts[64];
     uint16_t depth;
+    bool polls;  // since a pause there was nothing but accesses to own memory, and relaxed loads of what was loaded before
 };
 
 struct Range {

@@ -22,6 +22,8 @@ CUDA_ON_CPU_UNSEEN inline Trace* trace_here() {
 CUDA_ON_CPU_UNSEEN inline void add_event(Kind kind, const void* caller, const volatile void* address, size_t bytes, bool is_part = false) {
     Trace* const trace = trace_here();
     if (!trace) return;
+    const Range& stacks = running->trace->stacks;
+    if (kind != Kind::basic_block && reinterpret_cast<uint64_t>(address) - stacks.begin >= stacks.bytes) trace->polls = false;
     if (trace->count == trace->capacity) {
         trace->capacity = trace->capacity ? 2 * trace->capacity : 256;
         void* const grown = realloc(trace->events, trace->capacity * sizeof(Event));
@@ -42,10 +44,21 @@ CUDA_ON_CPU_UNSEEN inline void add_parts(Kind kind, const void* caller, const vo
 
 CUDA_ON_CPU_UNSEEN inline void trace_synchronization() { add_event(Kind::synchronized, __builtin_return_address(0), nullptr, 0); }
 
+/// A relaxed load, whose value may not have come: the same load after a pause adds nothing.
+CUDA_ON_CPU_UNSEEN inline void add_relaxed_load(const void* caller, const volatile void* address, size_t bytes) {
+    const Trace* const trace = trace_here();
+    if (!trace) return;
+    bool again = false;
+    for (size_t at = trace->count; trace->polls && !again && at-- > 0;)
+        again = trace->events[at].kind == Kind::load && trace->events[at].address == reinterpret_cast<uint64_t>(address);
+    if (!again) add_event(Kind::load, caller, address, bytes);
+}
+
 /// A thread that polls forgets the round that failed, so that what is counted does not depend on how long it waits.
 CUDA_ON_CPU_UNSEEN inline void trace_pause() {
     Trace* const trace = trace_here();
     if (!trace) return;
+    trace->polls = true;
     size_t begin = trace->count;
     for (size_t at = trace->count; at-- > 0;) {
         const Event& event = trace->events[at];
@@ -143,12 +156,16 @@ CUDA_ON_CPU_UNSEEN void __tsan_write_range(void* address, size_t bytes) {
 }
 
 #define CUDA_ON_CPU_TRACED_ATOMIC(bits)                                                                                                \
-    CUDA_ON_CPU_UNSEEN uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t* address, int) {                        \
-        cuda_on_cpu::add_event(cuda_on_cpu::Kind::atomic_load, CUDA_ON_CPU_CALLER, address, bits / 8);                                 \
+    CUDA_ON_CPU_UNSEEN uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t* address, int order) {                  \
+        if (order == __ATOMIC_RELAXED)                                                                                                 \
+            cuda_on_cpu::add_relaxed_load(CUDA_ON_CPU_CALLER, address, bits / 8);                                                      \
+        else                                                                                                                           \
+            cuda_on_cpu::add_event(cuda_on_cpu::Kind::atomic_load, CUDA_ON_CPU_CALLER, address, bits / 8);                             \
         return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                                                             \
     }                                                                                                                                  \
-    CUDA_ON_CPU_UNSEEN void __tsan_atomic##bits##_store(volatile uint##bits##_t* address, uint##bits##_t value, int) {                 \
-        cuda_on_cpu::add_event(cuda_on_cpu::Kind::atomic_store, CUDA_ON_CPU_CALLER, address, bits / 8);                                \
+    CUDA_ON_CPU_UNSEEN void __tsan_atomic##bits##_store(volatile uint##bits##_t* address, uint##bits##_t value, int order) {           \
+        const auto kind = order == __ATOMIC_RELAXED ? cuda_on_cpu::Kind::store : cuda_on_cpu::Kind::atomic_store;                      \
+        cuda_on_cpu::add_event(kind, CUDA_ON_CPU_CALLER, address, bits / 8);                                                           \
         __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                                                            \
     }                                                                                                                                  \
     CUDA_ON_CPU_UNSEEN uint##bits##_t __tsan_atomic##bits##_exchange(volatile uint##bits##_t* address, uint##bits##_t value, int) {    \

@@ -160,6 +160,16 @@ def test_polls_are_counted_once() -> None:
     assert (then.accesses, then.sectors) == (6, 24)
 
 
+def test_words_that_tell_that_they_have_come() -> None:
+    """They are data, loaded 16 bytes at a time, and counted as if they had come at the first look."""
+    found = [counted("hand_over", blocks=6, traced=6, delay_us=delay_us, words=(0,) * 768) for delay_us in (0, 2000)]
+    assert found[0] == found[1]
+    put, load = at(found[0], "put"), at(found[0], "begin")
+    assert (put.kind, put.bytes, put.accesses, put.sectors) == ("store", 4, 24, 24 * 4)
+    assert (load.kind, load.bytes, load.accesses, load.lanes, load.sectors) == ("load", 16, 36, 36 * 32, 36 * 16)
+    assert name_of("again") not in {line.line for line in found[0].lines}
+
+
 def test_differences_and_texts() -> None:
     longer, shorter = (counted("part", count=count) for count in (10, 7))
     (line,) = longer.without(shorter).lines

@@ -146,3 +146,22 @@ __global__ void wait_for_all(Parameters parameters) {
     __syncwarp();
     parameters.output[blockIdx.x * 32 + threadIdx.x] = 1.0f;                    // then
 }
+
+/// Each block hands all others four words for each of its threads, which tell by themselves that they have come: they are not zero then.
+__global__ void hand_over(Parameters parameters) {
+    for (int word = 0; word < 4; ++word) {
+        machine::store_relaxed(parameters.words + (blockIdx.x * 4 + word) * 32 + threadIdx.x, word + 1u);  // put
+    }
+    unsigned sum = 0;
+    for (unsigned block = 0; block < gridDim.x; ++block) {
+        unsigned words[4];
+        unsigned const* const address = parameters.words + (block * 32 + threadIdx.x) * 4;
+        machine::load_relaxed(address, words);                                  // begin
+        while (words[0] == 0 || words[1] == 0 || words[2] == 0 || words[3] == 0) {
+            machine::pause();
+            machine::load_relaxed(address, words);                              // again
+        }
+        sum += words[0] + words[1] + words[2] + words[3];
+    }
+    parameters.output[blockIdx.x * 32 + threadIdx.x] = static_cast<float>(sum);
+}
