@@ -13,6 +13,7 @@ from tests import test_cuda_training as training
 from tests.cpu_seam import H100, CpuSeam
 from tests.test_cuda_grid import RESETS_FIRST, Row
 from tests.test_cuda_plans import launch
+from tests.test_cuda_products import RELAXED_POLL
 from tests.tools import require
 
 ROWS = {
@@ -68,7 +69,7 @@ FAULTS: list[tuple[str, Any]] = [
         for place in range(SOURCE.count("__syncthreads();"))
     ),
     *((name, ("__syncwarp();", place)) for place, name in enumerate(("gru of halves", "gru"))),
-    ("gru of halves", ("machine::load_acquire(", 0, "machine::load_relaxed(")),
+    ("gru of halves", RELAXED_POLL),
     ("gru of halves", ("machine::store_release(", 0, "machine::store_relaxed(")),
     ("lstm", ("return step & mask_;", 0, "return 0;")),
 ]
@@ -76,7 +77,7 @@ FAULTS: list[tuple[str, Any]] = [
 
 
 def test_all_that_orders_memory_is_left_out_once() -> None:
-    for text in ("__syncthreads();", "__syncwarp();", "machine::load_acquire(", "machine::store_release("):
+    for text in ("__syncthreads();", "__syncwarp();", RELAXED_POLL[0], "machine::store_release("):
         assert [fault[1] for _, fault in FAULTS if fault[0] == text] == list(range(SOURCE.count(text)))
 
 

@@ -54,18 +54,33 @@ class Resident {
 
     /// Loads this block's arrangement. No barrier: what a warp puts into shared memory only the same lanes read.
     __device__ __forceinline__ void load(Quad<unsigned> const* arrangement) {
-        int const in_shared = steps_ - register_steps;
+        int const in_shared = (steps_ - register_steps) * tiles;
         arrangement += warp() * steps_ * tiles * 32 + lane();
-        rest_ += warp() * in_shared * tiles * 32 + lane();
+        rest_ += warp() * in_shared * 32 + lane();
+        Quad<unsigned> const* const of_rest = arrangement + register_steps * tiles * 32;
+        constexpr int under_way = 8;  // loads that do not wait for each other; this comes first, while registers are free
+#pragma unroll 1
+        for (int first = 0; first < in_shared; first += under_way) {
+            Quad<unsigned> batch[under_way];
+#pragma unroll
+            for (int i = 0; i < under_way; ++i) {
+                if (first + i < in_shared) {
+                    batch[i] = of_rest[(first + i) * 32];
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < under_way; ++i) {
+                if (first + i < in_shared) {
+                    rest_[(first + i) * 32] = batch[i];
+                }
+            }
+        }
 #pragma unroll
         for (int step = 0; step < register_steps; ++step) {
 #pragma unroll
             for (int tile = 0; tile < tiles; ++tile) {
                 registers_[step][tile] = arrangement[(step * tiles + tile) * 32];
             }
-        }
-        for (int place = 0; place < in_shared * tiles; ++place) {
-            rest_[place * 32] = arrangement[(register_steps * tiles + place) * 32];
         }
     }
 
