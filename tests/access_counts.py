@@ -218,11 +218,8 @@ class CountingSeam(CpuSeam):
         self._traced = traced
         self._blocks = blocks
 
-    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
-        if not entry.startswith(self._traced):
-            return super().compile(source, entry, architecture)
-        self._count_outside_capture("compile")
-        return compile_traced(source, entry).read_bytes(), entry
+    def _compile(self, source: str, entry: str) -> Path:
+        return compile_traced(source, entry) if entry.startswith(self._traced) else super()._compile(source, entry)
 
     def compiler_version(self) -> str:
         return f"{super().compiler_version()} traced {self._traced}"

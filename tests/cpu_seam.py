@@ -169,13 +169,17 @@ class CpuSeam:
     def compiler_version(self) -> str:
         return f"{compiler_version()} {' '.join(FLAGS)} {self._sanitize} {self._sanitized} {self._fault} {self._fused}"
 
-    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
-        self._count_outside_capture("compile")
+    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
+        with self._lock:  # the library compiles files side by side
+            self._count_outside_capture("compile")
         if self._fault is not None:
             source = replace_occurrence(source, *self._fault)
+        return [(self._compile(source, entry).read_bytes(), entry) for entry in entries]
+
+    def _compile(self, source: str, entry: str) -> Path:
         if self._sanitizes(entry):
-            return compile_sanitized(source, entry, self._sanitize).read_bytes(), entry
-        return compile_shared(source, entry, fused=self._fused).read_bytes(), entry
+            return compile_sanitized(source, entry, self._sanitize)
+        return compile_shared(source, entry, fused=self._fused)
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
         self._count_outside_capture("load")
@@ -509,8 +513,8 @@ class NullSeam(CpuSeam):
     def compiler_version(self) -> str:
         return "none"
 
-    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
-        return b"", entry
+    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
+        return [(b"", entry) for entry in entries]
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
         return symbol

@@ -430,8 +430,8 @@ class Nvrtc:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self.refused: str | None = None
-        self._programs: dict[int, str] = {}
+        self.refused: dict[str, str] = {}  # instances, and what the log says of them
+        self._programs: dict[int, list[str]] = {}
 
     def getVersion(self) -> tuple[int, int]:  # noqa: N802
         return 13, 0
@@ -441,27 +441,28 @@ class Nvrtc:
 
     def createProgram(self, src: str, name: str, headers: Any, include_names: Any) -> int:  # noqa: N802
         number = len(self._programs) + 1
-        self._programs[number] = ""
+        self._programs[number] = []
         return number
 
     def addNameExpression(self, prog: int, name: str) -> None:  # noqa: N802
-        self._programs[prog] = name
+        self._programs[prog].append(name)
 
     def compileProgram(self, prog: int, options: Any) -> None:  # noqa: N802
         self._machine.compiled.append(tuple(options))
-        if self.refused is not None:
+        if self.refused.keys() & set(self._programs[prog]):
             raise NVRTCError("NVRTC_ERROR_COMPILATION (6)")
 
     def getProgramLog(self, prog: int) -> str:  # noqa: N802
-        return self.refused or ""
+        return "".join(self.refused.get(name, "") for name in self._programs[prog])
 
     def getCUBIN(self, prog: int) -> bytes:  # noqa: N802
-        return f"cubin of {self._programs[prog]}".encode()
+        return f"cubin of {', '.join(self._programs[prog])}".encode()
 
     def getPTX(self, prog: int) -> bytes:  # noqa: N802
-        return f"ptx of {self._programs[prog]}".encode()
+        return f"ptx of {', '.join(self._programs[prog])}".encode()
 
     def getLoweredName(self, prog: int, name: str) -> str:  # noqa: N802
+        assert name in self._programs[prog]
         return f"_Z_{name}"
 
     def destroyProgram(self, prog: int) -> None:  # noqa: N802

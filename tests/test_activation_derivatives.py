@@ -307,7 +307,7 @@ def test_small_results_of_large_arguments(cuda_device: Any) -> None:
 def test_functors_keep_what_numpy_keeps(cuda_device: Any) -> None:
     claims = "".join(f"static_assert({label(kind())}::keeps_value == {str(keeps_value(kind())).lower()});\n" for kind in ATTRIBUTES)
     seam = cuda_device.seam
-    seam.compile(SOURCE + claims, f"apply<{', '.join(NAMES)}>", seam.limits(0).compute_capability)
+    seam.compile(SOURCE + claims, [f"apply<{', '.join(NAMES)}>"], seam.limits(0).compute_capability)
 
 
 @pytest.mark.parametrize("desc", [desc for desc, _ in LIMITS], ids=label)

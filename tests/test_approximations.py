@@ -53,8 +53,8 @@ def apply(seam: Seam, function: str, operands: Array) -> Array:
     argument = np.zeros(1, PARAMETERS)
     argument["input"], argument["output"], argument["words"] = (view(array).pointer for array in (given, output, words))
     argument["count"] = operands.size
-    image = seam.compile(SOURCE, "apply", seam.limits(0).compute_capability)
-    seam.launch(seam.load(0, *image, 0), (1, 1, 1), 1, 0, argument, 0)
+    image = seam.compile(SOURCE, ["apply"], seam.limits(0).compute_capability)
+    seam.launch(seam.load(0, *image[0], 0), (1, 1, 1), 1, 0, argument, 0)
     return np.asarray(seam.to_host(output, 0))
 
 
@@ -115,7 +115,7 @@ def test_sums_on_tensor_cores_are_cut_off(kind: str, scale: float, arithmetic: s
     seam = CpuSeam(arithmetic=arithmetic)
     given, sums = device(seam, factors), device(seam, np.zeros((16, 8), np.float32))
     argument = parameters(input=given, output=sums)
-    seam.launch(seam.load(0, *seam.compile(SOURCE, f"multiply<{kind}>", 90), 0), (1, 1, 1), 32, 0, argument, 0)
+    seam.launch(seam.load(0, *seam.compile(SOURCE, [f"multiply<{kind}>"], 90)[0], 0), (1, 1, 1), 32, 0, argument, 0)
     found = sums.get()
     np.testing.assert_array_equal(found, truncating_product(taken[:16], taken[16:]))
     exact = taken[:16].astype(np.float64) @ taken[16:].T.astype(np.float64)

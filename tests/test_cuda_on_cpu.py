@@ -31,7 +31,7 @@ def seam() -> CpuSeam:
 
 
 def load(seam: CpuSeam, entry: str, shared_bytes: int = 1024) -> CpuFunction:
-    function = seam.load(0, *seam.compile(SOURCE, entry, 90), shared_bytes)
+    function = seam.load(0, *seam.compile(SOURCE, [entry], 90)[0], shared_bytes)
     assert isinstance(function, CpuFunction)
     return function
 
@@ -311,14 +311,14 @@ def test_capture_records_and_replay_executes(seam: CpuSeam) -> None:
 
 def test_what_a_capturing_stream_refuses(seam: CpuSeam) -> None:
     array = unset(seam, 4)
-    memory, image = array.pointer, seam.compile(SOURCE, "widen", 90)
+    memory, image = array.pointer, seam.compile(SOURCE, ["widen"], 90)[0]
     stream = seam.begin_capture()
     for forbidden in (
         lambda: seam.allocate(0, 4, stream),
         lambda: seam.synchronize(stream),
         lambda: seam.read(memory, 4, stream),
         lambda: seam.to_host(array, stream),
-        lambda: seam.compile(SOURCE, "widen", 90),
+        lambda: seam.compile(SOURCE, ["widen"], 90),
         lambda: seam.load(0, *image, 0),
         lambda: seam.launch_graph((), stream),
         lambda: seam.memset(memory, 0, 4, 0),
@@ -350,9 +350,9 @@ def test_what_a_launch_refuses() -> None:
     with pytest.raises(DeviceError, match="stream"):
         seam.launch(function, (1, 1, 1), 32, 0, argument, 77)
     with pytest.raises(DeviceError, match="65537"):
-        seam.load(0, *seam.compile(SOURCE, "widen", 75), 65537)
+        seam.load(0, *seam.compile(SOURCE, ["widen"], 75)[0], 65537)
     with pytest.raises(DeviceError, match=r"kernel.cu:1:1: error: .oops. does not name a type"):
-        seam.compile("oops x;", "widen", 75)
+        seam.compile("oops x;", ["widen"], 75)
 
 
 def test_memory_beyond_the_device_is_refused() -> None:
@@ -414,7 +414,7 @@ def test_strided_arrays_cross_the_seam() -> None:
 def test_the_null_seam_launches_nothing() -> None:
     seam = NullSeam()
     output = unset(seam, 4)
-    function = seam.load(0, *seam.compile("no source", "widen", 90), 0)
+    function = seam.load(0, *seam.compile("no source", ["widen"], 90)[0], 0)
     seam.launch(function, (1, 1, 1), 1, 0, parameters(output=output), 0)
     seam.launch_graph(seam.capture(0, lambda stream: seam.memset(output.pointer, 0, 4, stream)), 0)
     assert np.all(np.isnan(output.get()))

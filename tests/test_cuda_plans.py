@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -441,8 +441,8 @@ class _CompilesNothing(CpuSeam):
     def compiler_version(self) -> str:
         return "none"
 
-    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
-        return b"", entry
+    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
+        return [(b"", entry) for entry in entries]
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
         return symbol

@@ -86,7 +86,7 @@ def iterate(
     argument["most_polls"] = most_polls
     shared_bytes = whole_pieces(product.shared_bytes(size), operand if alone else product.staged_bytes(size))
     entry = f"iterate<{scalar_type(product.data_type)}, {product.type_name}, Protocol::{protocol}, {str(scaled).lower()}>"
-    function = seam.load(0, *seam.compile(sources.read(FILE), entry, 90), shared_bytes)
+    function = seam.load(0, *seam.compile(sources.read(FILE), [entry], 90)[0], shared_bytes)
     seam.launch(function, (blocks - missing, 1, 1), PRODUCT_THREADS, shared_bytes, argument, 0, cooperative=not alone)
     seam.check_guards()
     return memory["vectors"].get(), expected

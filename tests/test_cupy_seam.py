@@ -170,15 +170,38 @@ def test_the_threads_device_is_given_back(seam: CupySeam, machine: Machine) -> N
 def test_a_gpu_that_nvrtc_does_not_know_gets_intermediate_code(
     seam: CupySeam, machine: Machine, architecture: int, target: str, kind: bytes
 ) -> None:
-    image, symbol = seam.compile("source", "copy<float>", architecture)
-    assert (image, symbol) == (kind + b" of copy<float>", "_Z_copy<float>")
-    assert machine.compiled == [("--std=c++17", f"--gpu-architecture={target}")]
+    (compiled,) = seam.compile("source", ["copy<float>"], architecture)
+    assert compiled == (kind + b" of copy<float>", "_Z_copy<float>")
+    assert machine.compiled == [(*cupy_seam.compile_options((13, 0)), f"--gpu-architecture={target}")]
+
+
+def test_an_option_is_left_out_where_it_was_never_tried() -> None:
+    assert "--minimal" in cupy_seam.compile_options((12, 9))
+    assert "--minimal" in cupy_seam.compile_options((13, 0))
+    assert cupy_seam.compile_options((12, 8)) == tuple(option for option in cupy_seam.compile_options((13, 0)) if option != "--minimal")
+
+
+def test_what_the_compiler_is_told_belongs_to_its_version(seam: CupySeam) -> None:
+    """So an image that was made with other options is not found again."""
+    assert seam.compiler_version() == " ".join(["NVRTC 13.0", *cupy_seam.compile_options((13, 0))])
+
+
+def test_instances_of_a_source_are_compiled_in_one_program(seam: CupySeam, machine: Machine) -> None:
+    image = b"cubin of copy<float>, scale<float>"
+    assert seam.compile("source", ["copy<float>", "scale<float>"], 90) == [(image, "_Z_copy<float>"), (image, "_Z_scale<float>")]
+    assert len(machine.compiled) == 1
 
 
 def test_a_refused_source_is_told_with_the_log(seam: CupySeam) -> None:
-    sys.modules["cupy"].cuda.nvrtc.refused = "kernel.cu(3): error: expected a ';'"
-    with pytest.raises(DeviceError, match=r"copy<float> for sm_90:\nkernel\.cu\(3\)"):
-        seam.compile("source", "copy<float>", 90)
+    sys.modules["cupy"].cuda.nvrtc.refused = {"copy<float>": "kernel.cu(3): error: expected a ';'"}
+    with pytest.raises(DeviceError, match=r"refuses copy<float> for sm_90:\nkernel\.cu\(3\)"):
+        seam.compile("source", ["copy<float>"], 90)
+
+
+def test_of_several_instances_the_refused_one_is_told(seam: CupySeam, machine: Machine) -> None:
+    sys.modules["cupy"].cuda.nvrtc.refused = {"copy<float>": "kernel.cu(3): error", "scale<float>": "kernel.cu(4): error"}
+    with pytest.raises(DeviceError, match=r"refuses copy<float> for sm_90:\nkernel\.cu\(3\): error$"):
+        seam.compile("source", ["pack<float>", "copy<float>", "scale<float>"], 90)
 
 
 @pytest.mark.parametrize("device", [0, 1])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,29 +14,44 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda import kernels, sources
 from dmlpy.devices.cuda.kernels import KernelLibrary, cache_directory
-from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel
+from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
+from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
+from dmlpy.devices.cuda.recurrent.layer import walk_kernel
+from dmlpy.devices.cuda.seam import Limits
 from dmlpy.problems import DeviceError
 from tests.cpu_seam import H100, CpuSeam
 from tests.tools import require
 
 FILES = sorted(path.relative_to(sources.directory()).as_posix() for path in sources.directory().rglob("*.cu"))
 FLOAT, HALF = np.dtype(np.float32), np.dtype(np.float16)
+GRU = ("Gru<false>", *["Activations<Sigmoid, Tanh>"] * 2)
 COPY = copy_kernel(HALF, FLOAT)
 
 
 class CountingSeam(CpuSeam):
-    """Compiles to a text that names what was asked for, and counts."""
+    """Compiles to a text that names what was asked for, and notes it.
+
+    Attributes:
+        programs: the instances of each call, in the order of calls.
+        before: called by each compilation with its instances.
+    """
 
     version = "1.0"
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self.programs: list[list[str]] = []
+        self.before: Callable[[list[str]], object] = lambda entries: None
 
     def compiler_version(self) -> str:
         return self.version
 
-    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
-        self.counts["compile"] += 1
-        return f"{entry} for {architecture}".encode(), f"symbol of {entry}"
+    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
+        self.programs.append(list(entries))
+        self.before(list(entries))
+        return [(f"{entry} for {architecture}".encode(), f"symbol of {entry}") for entry in entries]
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
         return image, symbol, shared_bytes
@@ -93,15 +110,136 @@ def test_a_kernel_is_compiled_once(store: Path) -> None:
     library = KernelLibrary(seam, 0)
     with ThreadPoolExecutor(8) as threads:
         functions = list(threads.map(library.function, [COPY] * 32))
-    assert seam.counts["compile"] == 1
+    assert len(seam.programs) == 1
     assert all(function is functions[0] for function in functions)
     assert functions[0] == (b"copy<machine::half, float> for 90", "symbol of copy<machine::half, float>", 0)
+
+
+# several at once
+
+SCALE, BIAS, HEADER = scale_kernel(FLOAT), pack_bias_kernel(FLOAT), WRITE_HEADER_KERNEL
+"""Two more of COPY's file, and one of another."""
+
+
+@pytest.fixture
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "processors", lambda: 2)
+
+
+def wait(event: threading.Event) -> None:
+    assert event.wait(30), "it did not come"
+
+
+def test_a_program_holds_what_is_missing_of_a_file(store: Path) -> None:
+    seam = CountingSeam(H100)
+    library = KernelLibrary(seam, 0)
+    library.function(COPY)
+    functions = library.functions([SCALE, COPY, HEADER, BIAS, SCALE])
+    assert sorted(seam.programs) == sorted([[COPY.entry], [SCALE.entry, BIAS.entry], [HEADER.entry]])
+    assert [symbol for _, symbol, _ in functions] == [f"symbol of {kernel.entry}" for kernel in (SCALE, COPY, HEADER, BIAS, SCALE)]
+    assert library.functions([]) == []
+
+
+def test_each_kernel_of_a_program_is_found_again(store: Path) -> None:
+    first, second = CountingSeam(H100), CountingSeam(H100)
+    expected = KernelLibrary(first, 0).functions([COPY, SCALE, HEADER])
+    found = KernelLibrary(second, 0).functions([HEADER, BIAS, SCALE])
+    assert (found[0], found[2]) == (expected[2], expected[1])
+    assert second.programs == [[BIAS.entry]], "what is stored is not compiled with what is missing"
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_files_are_compiled_side_by_side(store: Path) -> None:
+    seam = CountingSeam(H100)
+    both = threading.Barrier(2, timeout=30)
+    seam.before = lambda entries: both.wait()
+    assert len(KernelLibrary(seam, 0).functions([COPY, HEADER])) == 2
+
+
+def test_with_one_processor_there_are_no_threads(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "processors", lambda: 1)
+    seam, here = CountingSeam(H100), threading.get_ident()
+    threads = set[int]()
+    seam.before = lambda entries: threads.add(threading.get_ident())
+    KernelLibrary(seam, 0).functions([COPY, HEADER])
+    assert threads == {here}
+
+
+def test_threads_that_ask_for_some_of_the_same_wait_for_each_other(store: Path) -> None:
+    """In a circle, if each waited before it made its own."""
+    seam = CountingSeam(H100)
+    both = threading.Barrier(2, timeout=30)
+    library = KernelLibrary(seam, 0)
+    asked = [[COPY, SCALE], [HEADER, COPY], [SCALE, HEADER, BIAS]]
+    seam.before = lambda entries: both.wait() if len(seam.programs) <= 2 else None
+    with ThreadPoolExecutor(3) as threads:
+        found = [future.result(30) for future in [threads.submit(library.functions, kernels) for kernels in asked]]
+    assert sorted(entry for program in seam.programs for entry in program) == sorted(kernel.entry for kernel in (COPY, SCALE, HEADER, BIAS))
+    for kernels_asked, functions in zip(asked, found, strict=True):
+        assert [symbol for _, symbol, _ in functions] == [f"symbol of {kernel.entry}" for kernel in kernels_asked]
+
+
+@pytest.fixture
+def waited_for(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a thread waits for a kernel that another one makes."""
+    event = threading.Event()
+
+    class Watched(Future[Any]):
+        def result(self, timeout: float | None = None) -> Any:
+            event.set()
+            return super().result(timeout)
+
+    monkeypatch.setattr(kernels, "Future", Watched)
+    return event
+
+
+def fail_while_another_waits(library: KernelLibrary, seam: CountingSeam, waited_for: threading.Event, error: BaseException) -> list[Any]:
+    """What becomes of COPY in a thread whose compilation fails, and in one that waits for it: the kernel, or an error."""
+    started = threading.Event()
+
+    def fail(entries: list[str]) -> None:
+        seam.before = lambda entries: None
+        started.set()
+        wait(waited_for)
+        raise error
+
+    seam.before = fail
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(library.function, COPY)
+        wait(started)
+        second = threads.submit(library.function, COPY)
+        return [future.exception(30) or future.result() for future in (first, second)]
+
+
+def test_a_failure_is_told_to_those_who_wait(store: Path, waited_for: threading.Event) -> None:
+    seam, error = CountingSeam(H100), DeviceError("refused")
+    library = KernelLibrary(seam, 0)
+    assert fail_while_another_waits(library, seam, waited_for, error) == [error, error]
+    assert len(seam.programs) == 1
+    library.function(COPY)
+    assert len(seam.programs) == 2, "it is tried again"
+
+
+def test_who_waits_for_an_interrupted_thread_compiles_itself(store: Path, waited_for: threading.Event) -> None:
+    seam, error = CountingSeam(H100), KeyboardInterrupt()
+    found = fail_while_another_waits(KernelLibrary(seam, 0), seam, waited_for, error)
+    assert found == [error, (b"copy<machine::half, float> for 90", "symbol of copy<machine::half, float>", 0)]
+
+
+def test_a_device_that_is_too_old_compiles_nothing(store: Path) -> None:
+    seam = CountingSeam(H100)
+    with pytest.raises(DeviceError, match=r"scale<float> needs compute capability 10\.0, the device has 9\.0"):
+        KernelLibrary(seam, 0).functions([COPY, replace(SCALE, lowest_capability=100)])
+    assert not seam.programs
+
+
+# the store
 
 
 def test_another_process_finds_the_image(store: Path) -> None:
     first, second = CountingSeam(H100), CountingSeam(H100)
     assert KernelLibrary(first, 0).function(COPY) == KernelLibrary(second, 0).function(COPY)
-    assert (first.counts["compile"], second.counts["compile"]) == (1, 0)
+    assert (len(first.programs), len(second.programs)) == (1, 0)
     assert len(list(store.iterdir())) == 1, "no temporary file is left"
 
 
@@ -110,7 +248,7 @@ def test_an_image_serves_only_what_it_was_made_for(store: Path, monkeypatch: pyt
 
     def compiles(seam: CountingSeam, kernel: Any = COPY) -> bool:
         KernelLibrary(seam, 0).function(kernel)
-        return seam.counts["compile"] == 1
+        return len(seam.programs) == 1
 
     assert not compiles(CountingSeam(H100))
     assert compiles(CountingSeam(H100), pack_bias_kernel(FLOAT))
@@ -130,10 +268,10 @@ def test_a_damaged_image_is_compiled_anew(store: Path, damage: bytes | None) -> 
     file.write_bytes(file.read_bytes()[:-1] if damage is None else damage)
     seam = CountingSeam(H100)
     assert KernelLibrary(seam, 0).function(COPY) == expected
-    assert seam.counts["compile"] == 1
+    assert len(seam.programs) == 1
     again = CountingSeam(H100)
     KernelLibrary(again, 0).function(COPY)
-    assert again.counts["compile"] == 0, "it was mended"
+    assert not again.programs, "it was mended"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are those of POSIX")
@@ -144,7 +282,7 @@ def test_the_store_is_the_users_alone(store: Path, monkeypatch: pytest.MonkeyPat
     def compiles() -> bool:
         seam = CountingSeam(H100)
         KernelLibrary(seam, 0).function(COPY)
-        return seam.counts["compile"] == 1
+        return len(seam.programs) == 1
 
     assert not compiles()
     store.chmod(0o722)  # others could put an image of their own here
@@ -160,7 +298,7 @@ def test_without_a_place_for_images_kernels_are_compiled(tmp_path: Path, monkeyp
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
     seam = CountingSeam(H100)
     KernelLibrary(seam, 0).function(COPY)
-    assert seam.counts["compile"] == 1
+    assert len(seam.programs) == 1
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
@@ -188,10 +326,30 @@ def test_cupy_compiles_without_a_gpu() -> None:
     seam = CupySeam()
     source = sources.read("pack.cu")
     for architecture, start in [(75, b"\x7fELF"), (120, b"\x7fELF"), (999, b"//")]:  # cubins; for a GPU unknown to NVRTC, PTX
-        image, symbol = seam.compile(source, COPY.entry, architecture)
+        ((image, symbol),) = seam.compile(source, [COPY.entry], architecture)
         assert image.startswith(start)
         assert symbol.encode() in image
     with pytest.raises(DeviceError, match="absent"):
-        seam.compile(source, "absent<float>", 90)
+        seam.compile(source, [COPY.entry, "absent<float>"], 90)
     with pytest.raises(DeviceError, match=r"7\.0 is older than 7\.5"):
-        seam.compile(source, COPY.entry, 70)
+        seam.compile(source, [COPY.entry], 70)
+
+
+def test_nvrtc_compiles_in_several_threads_at_a_time() -> None:
+    """Short programs come to their end while a long one is compiled. With a lock around all of a compilation one could, at most."""
+    pytest.importorskip("cupy")
+    require("nvrtc")
+    from dmlpy.devices.cuda.cupy_seam import CupySeam
+
+    seam = CupySeam()
+    long, short = sources.read("recurrent/layer.cu"), sources.read("pack.cu")
+    walks = [walk_kernel(data_type, 8, "Training", *GRU).entry for data_type in (FLOAT, HALF)]
+    seam.compile(short, [COPY.entry], 90)  # what is done once is done
+    with ThreadPoolExecutor(1) as thread:
+        other = thread.submit(seam.compile, long, walks, 90)
+        ended = 0
+        while not other.done():
+            seam.compile(short, [COPY.entry], 90)
+            ended += not other.done()
+        assert len(other.result()) == len(walks)
+    assert ended >= 2

@@ -84,7 +84,7 @@ def seam(cuda_device: Any) -> Seam:
 
 
 def launch(seam: Seam, kernel: str, argument: Array) -> None:
-    image, symbol = seam.compile(SOURCE, kernel, seam.limits(0).compute_capability)
+    ((image, symbol),) = seam.compile(SOURCE, [kernel], seam.limits(0).compute_capability)
     seam.launch(seam.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument, 0)
 
 

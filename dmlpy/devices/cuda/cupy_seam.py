@@ -24,7 +24,10 @@ from dmlpy.problems import DeviceError
 Array = np.ndarray[Any, Any]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-COMPILE_OPTIONS = ("--std=c++17",)
+_COMPILE_OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
+"""Without the second, NVRTC before 13.2 takes the generic lambdas of kernels for functions of the host; it has no annotation for them."""
+_MINIMAL_SINCE = (12, 9)
+"""The oldest NVRTC that `--minimal` was tried with. It leaves out declarations of CUDA's, which no kernel here needs, to read less."""
 
 # CUfunction_attribute of cuda.h
 _MAX_THREADS_PER_BLOCK, _SHARED_BYTES, _LOCAL_BYTES, _REGISTERS, _MAX_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
@@ -34,6 +37,11 @@ _MEMORY_ALLOCATION = 2
 """cudaError_t and CUresult."""
 _LEGACY_STREAMS = (0, 1)
 """Handles of the default stream that orders itself with all others; it cannot be captured."""
+
+
+def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
+    """What a version of NVRTC is told beside the architecture."""
+    return (*_COMPILE_OPTIONS, "--minimal") if version >= _MINIMAL_SINCE else _COMPILE_OPTIONS
 
 
 def _translated(function: Method) -> Method:
@@ -203,27 +211,38 @@ class CupySeam:
     @_translated
     def compiler_version(self) -> str:
         major, minor = self._cupy.cuda.nvrtc.getVersion()
-        return " ".join([f"NVRTC {major}.{minor}", *COMPILE_OPTIONS])
+        return " ".join([f"NVRTC {major}.{minor}", *compile_options((major, minor))])
 
     @_translated
-    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
-        nvrtc = self._cupy.cuda.nvrtc
-        known = [int(supported) for supported in nvrtc.getSupportedArchs()]
+    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
+        known = [int(supported) for supported in self._cupy.cuda.nvrtc.getSupportedArchs()]
         if architecture < min(known):
             oldest = f"{min(known) / 10}, the oldest that this NVRTC compiles for"
             raise DeviceError(f"compute capability {architecture / 10} is older than {oldest}")
         # A GPU newer than the compiler gets the newest intermediate code, which its driver translates.
-        exact = architecture in known
-        target = f"sm_{architecture}" if exact else f"compute_{max(arch for arch in known if arch <= architecture)}"
+        target = f"sm_{architecture}" if architecture in known else f"compute_{max(arch for arch in known if arch <= architecture)}"
+        try:
+            return self._compile(source, entries, target)
+        except DeviceError:
+            if len(entries) > 1:
+                for entry in entries:  # the log of several does not tell which of them it is about
+                    self._compile(source, [entry], target)
+            raise
+
+    def _compile(self, source: str, entries: Sequence[str], target: str) -> list[tuple[bytes, str]]:
+        """`compile` for a target in NVRTC's words, of which sm_90 means a binary image, compute_90 intermediate code."""
+        nvrtc = self._cupy.cuda.nvrtc
         program = nvrtc.createProgram(source, "kernel.cu", (), ())
         try:
-            nvrtc.addNameExpression(program, entry)
+            for entry in entries:
+                nvrtc.addNameExpression(program, entry)
             try:
-                nvrtc.compileProgram(program, (*COMPILE_OPTIONS, f"--gpu-architecture={target}"))
+                nvrtc.compileProgram(program, (*compile_options(nvrtc.getVersion()), f"--gpu-architecture={target}"))
             except nvrtc.NVRTCError as error:
-                raise DeviceError(f"NVRTC refuses {entry} for {target}:\n{nvrtc.getProgramLog(program)}") from error
-            image = nvrtc.getCUBIN(program) if exact else nvrtc.getPTX(program)
-            return bytes(image), str(nvrtc.getLoweredName(program, entry))
+                refused = ", ".join(entries)
+                raise DeviceError(f"NVRTC refuses {refused} for {target}:\n{nvrtc.getProgramLog(program)}") from error
+            image = bytes(nvrtc.getCUBIN(program) if target.startswith("sm_") else nvrtc.getPTX(program))
+            return [(image, str(nvrtc.getLoweredName(program, entry))) for entry in entries]
         finally:
             nvrtc.destroyProgram(program)
 

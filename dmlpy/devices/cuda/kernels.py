@@ -8,10 +8,11 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from dmlpy.devices.plan import Launch
 from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc
 
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 Struct = np.ndarray[Any, np.dtype[np.void]]
 """One element of a kernel's parameter struct."""
 
@@ -87,23 +90,61 @@ class KernelLibrary:
         self.device = device_ordinal
         self.limits = seam.limits(device_ordinal)
         self._functions: dict[Kernel, Any] = {}
+        self._pending: dict[Kernel, Future[Any]] = {}
+        """Those that a thread makes at the moment."""
         self._lock = threading.Lock()
 
     def function(self, kernel: Kernel) -> Any:
-        """The loaded kernel, as the seam's launches take it.
+        """The loaded kernel, as the seam's launches take it. Raises as `functions`."""
+        function = self._functions.get(kernel)
+        return self.functions([kernel])[0] if function is None else function
+
+    def functions(self, kernels: Iterable[Kernel]) -> list[Any]:
+        """The loaded kernels, as the seam's launches take them. A plan asks for all of its own at once.
+
+        What is missing is compiled: instances of the same file in one program, different files in threads side by side. What another
+        thread is about to make is waited for.
 
         Raises:
-            DeviceError: it cannot be compiled or loaded, or the device is too old for it.
+            DeviceError: one cannot be compiled or loaded, or the device is too old for it.
         """
-        function = self._functions.get(kernel)
-        if function is not None:
-            return function
-        with self._lock:
-            if kernel not in self._functions:
+        wanted = list(kernels)
+        while any(kernel not in self._functions for kernel in wanted):
+            with self._lock:
+                missing = [kernel for kernel in wanted if kernel not in self._functions]
+                others = [self._pending[kernel] for kernel in missing if kernel in self._pending]
+                own = {kernel: Future[Any]() for kernel in missing if kernel not in self._pending}
+                self._pending |= own
+            if own:  # before it waits: so nobody waits in a circle
+                self._make(own)
+            for other in others:
+                with contextlib.suppress(CancelledError):  # the other thread was interrupted: this one tries itself
+                    other.result()
+        return [self._functions[kernel] for kernel in wanted]
+
+    def _make(self, own: Mapping[Kernel, Future[Any]]) -> None:
+        """Loads kernels and tells those who wait for them; `own` is what this thread has put into `_pending`."""
+        failure: DeviceError | None = None
+        made: dict[Kernel, Any] = {}
+        try:
+            for kernel, (image, symbol) in self._images(list(own)).items():
                 shared_bytes = self.limits.shared_memory_per_block if kernel.dynamic_shared else 0
-                image, symbol = self._image(kernel)
-                self._functions[kernel] = self.seam.load(self.device, image, symbol, shared_bytes)
-            return self._functions[kernel]
+                made[kernel] = self.seam.load(self.device, image, symbol, shared_bytes)
+        except DeviceError as error:
+            failure = error
+            raise
+        finally:
+            with self._lock:
+                self._functions |= made
+                for kernel in own:
+                    del self._pending[kernel]
+            for kernel, future in own.items():
+                if kernel in made:
+                    future.set_result(made[kernel])
+                elif failure is not None:
+                    future.set_exception(failure)
+                else:
+                    future.cancel()
 
     def launch(
         self, kernel: Kernel, grid: Sequence[int], threads: int, argument: Struct, shared_bytes: int = 0, cooperative: bool = False
@@ -123,22 +164,52 @@ class KernelLibrary:
         """Blocks of `ELEMENT_THREADS` for `count` elements: enough to fill the device, no more than there is work for."""
         return max(1, min(-(-count // ELEMENT_THREADS), _WAVES * self.limits.multiprocessors))
 
-    def _image(self, kernel: Kernel) -> tuple[bytes, str]:
-        source = sources.read(kernel.file)
-        architecture = self.limits.compute_capability
-        if architecture < kernel.lowest_capability:
-            lowest = kernel.lowest_capability / 10
-            raise DeviceError(f"{kernel.entry} needs compute capability {lowest}, the device has {architecture / 10}")
-        identity = (source, kernel.entry, str(architecture), self.seam.name, self.seam.compiler_version())
+    def _images(self, kernels: Sequence[Kernel]) -> dict[Kernel, tuple[bytes, str]]:
+        """Image and symbol of each kernel, from the store or compiled."""
+        architecture, version = self.limits.compute_capability, self.seam.compiler_version()
         store = _ImageStore.open()
-        key = hashlib.sha256("\0".join(identity).encode()).hexdigest()
-        stored = None if store is None else store.read(key)
-        if stored is not None:
-            return stored
-        image, symbol = self.seam.compile(source, kernel.entry, architecture)
-        if store is not None:
-            store.write(key, image, symbol)
-        return image, symbol
+        keys: dict[Kernel, str] = {}
+        found: dict[Kernel, tuple[bytes, str]] = {}
+        for kernel in kernels:
+            if architecture < kernel.lowest_capability:
+                lowest = kernel.lowest_capability / 10
+                raise DeviceError(f"{kernel.entry} needs compute capability {lowest}, the device has {architecture / 10}")
+            identity = (sources.read(kernel.file), kernel.entry, str(architecture), self.seam.name, version)
+            keys[kernel] = hashlib.sha256("\0".join(identity).encode()).hexdigest()
+            stored = None if store is None else store.read(keys[kernel])
+            if stored is not None:
+                found[kernel] = stored
+        by_file: dict[str, list[Kernel]] = {}
+        for kernel in kernels:
+            if kernel not in found:
+                by_file.setdefault(kernel.file, []).append(kernel)
+
+        def compile_file(file: str) -> dict[Kernel, tuple[bytes, str]]:
+            same = by_file[file]
+            compiled = self.seam.compile(sources.read(file), [kernel.entry for kernel in same], architecture)
+            images = dict(zip(same, compiled, strict=True))
+            if store is not None:
+                for kernel, (image, symbol) in images.items():
+                    store.write(keys[kernel], image, symbol)
+            return images
+
+        for images in _side_by_side(compile_file, list(by_file)):
+            found |= images
+        return found
+
+
+def _side_by_side(work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
+    """The results of independent work, in threads where there are processors for them. A failure is raised when what runs has ended."""
+    threads = min(len(arguments), processors())
+    if threads <= 1:
+        return [work(argument) for argument in arguments]
+    with ThreadPoolExecutor(threads, "dmlpy-compile") as executor:
+        return list(executor.map(work, arguments))
+
+
+def processors() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_range(seam: Seam, name: str, launch: Launch) -> Launch:

@@ -98,11 +98,14 @@ class Seam(Protocol):
 
     # kernels
     def compiler_version(self) -> str: ...
-    def compile(self, source: str, entry: str, architecture: int) -> tuple[bytes, str]:
-        """Compiles a self-contained source for one architecture.
+    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
+        """Compiles kernel instances of a self-contained source for one architecture; the source is read once for all of them.
 
-        `entry` is the C++ expression of one kernel instance, `walk<float, Lstm<true>>`. Returns the binary image and
-        the symbol to look up in it.
+        `entries` are the C++ expressions of the instances, `walk<float, Lstm<true>>`. Returns for each the binary image and the symbol to
+        look up in it; one image may hold several. Threads may compile at the same time.
+
+        Raises:
+            DeviceError: an instance is refused; it is named, with what the compiler says of it.
         """
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:

@@ -80,8 +80,7 @@ class NormalizationPlan(PlanWithoutConstants):
         # a tensor that repeats one element along vectors has it anywhere
         self._side_by_side = [role for at, role in enumerate(self.data) if role in self._operands and axes[-1].strides[at]]
         self.temporary_size = max(self._scratch(division).size for division in divisions)
-        for name in self.names(self._by_vectors):
-            library.function(self.kernel(name, self._by_vectors))
+        library.functions(self.kernel(name, self._by_vectors) for name in self.names(self._by_vectors))
 
     @abstractmethod
     def names(self, division: Division) -> list[str]:

@@ -121,8 +121,7 @@ class GRUBlockPlan(PlanWithoutConstants):
         copies = [(name, self._tensors[name].sizes, self._operand_type) for name in self._copied]
         self._scratch = Layout([*copies, *self._scratch_arrays(), *([workspace(library)] if self._products() else [])], ALIGNMENT)
         self.temporary_size = self._scratch.size
-        for kernel in self.kernels():
-            library.function(kernel)
+        library.functions(self.kernels())
 
     @property
     @abstractmethod

@@ -88,8 +88,7 @@ class NetworkPlan(PlanWithoutConstants):
         self._layouts = [_layer_layout(layer, plan) for layer, plan in zip(self._stack.layers, self._plans, strict=True)]
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
         self.capturable = sum(plan.steps_apart for plan in self._plans) <= MOST_CAPTURED_STEPS
-        for kernel in self.kernels():
-            library.function(kernel)
+        library.functions(self.kernels())
 
     def _layer_plan(self, layer: Layer, tf32: bool, family: str | None) -> RecurrentPlan | RecurrentGradientPlan:
         desc, library = layer.desc, self._library

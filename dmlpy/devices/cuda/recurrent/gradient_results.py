@@ -67,8 +67,7 @@ class RecurrentGradientPlan(GradientMemory):
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         super().__init__(desc, library, tf32)
         self._reason = reason
-        for kernel in self.kernels():
-            library.function(kernel)
+        library.functions(self.kernels())
 
     def kernels(self) -> list[Kernel]:
         """Every kernel that this plan launches."""

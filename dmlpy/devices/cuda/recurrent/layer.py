@@ -160,8 +160,7 @@ class RecurrentPlan(Plan):
         self.prepared_temporary_size = self._scratch.size
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
         self._bias_kernel = pack_bias_kernel(self._type)
-        for kernel in self.kernels():
-            library.function(kernel)
+        library.functions(self.kernels())
 
     def kernels(self) -> list[Kernel]:
         """Every kernel that this plan launches."""
