@@ -23,6 +23,7 @@ template <class Source, class Destination>
 __global__ void copy(CopyParameters<Source, Destination> parameters) {
     long long const(&sizes)[4] = parameters.sizes;
     long long const count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
+#pragma unroll 1
     for (long long index = first_element(); index < count; index += element_stride()) {
         long long const row = index / sizes[3];
         long long const plane = row / sizes[2];
@@ -44,6 +45,7 @@ template <class T>
 __global__ void scale(ScaleParameters<T> parameters) {
     long long const(&sizes)[4] = parameters.sizes;
     long long const count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
+#pragma unroll 1
     for (long long index = first_element(); index < count; index += element_stride()) {
         long long const row = index / sizes[3];
         long long const plane = row / sizes[2];
@@ -70,6 +72,7 @@ __global__ void pack_bias(PackBiasParameters<T> parameters) {
     long long const hidden_size = parameters.hidden_size;
     long long const rows = parameters.keep_last_apart != 0 ? gates + 1 : gates;
     long long const count = parameters.directions * rows * hidden_size;
+#pragma unroll 1
     for (long long index = first_element(); index < count; index += element_stride()) {
         long long const unit = index % hidden_size;
         long long const row = index / hidden_size % rows;

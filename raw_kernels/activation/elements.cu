@@ -68,8 +68,9 @@ __device__ Pack<T, width> load(T const* first, bool repeats) {
 
 /// One element of the output for each of its axes' entries.
 template <class T, int width, int count, class Functor>
-__global__ void elements(ElementsParameters<T, count> parameters) {
+__global__ void elements(const __grid_constant__ ElementsParameters<T, count> parameters) {
     Functor const functor = with_attributes<Functor>(parameters.attributes);
+#pragma unroll 1
     for (long long number = first_element(); number < parameters.packs; number += element_stride()) {
         Places<1 + count> const places = locate(parameters.axes, static_cast<unsigned>(number));
         Pack<T, width> pack = load<width>(parameters.inputs[0] + places.of[1], parameters.repeats[0]);
@@ -89,6 +90,7 @@ __global__ void elements(ElementsParameters<T, count> parameters) {
     }
     if constexpr (width > 1) {
         long long const first = static_cast<long long>(parameters.packs) * width;
+#pragma unroll 1
         for (long long number = first_element(); number < parameters.rest; number += element_stride()) {
             long long const index = first + number;
             T const x = parameters.inputs[0][parameters.repeats[0] ? 0 : index];

@@ -129,14 +129,17 @@ __device__ inline void for_each_pack(GroupsParameters<T> const& parameters, Plac
     for (long long first = member; first < count; first += batch * parameters.team_size) {
         Pack<T, width> packs[batch];
         Places<3> places[batch];
+        unsigned numbers[batch];
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
-            long long const number = first + i * parameters.team_size;
-            if (number < count) {
-                places[i] = group + locate(parameters.entries, static_cast<unsigned>(number));
-                if constexpr (reads) {
-                    packs[i] = *reinterpret_cast<Pack<T, width> const*>(parameters.input + places[i].of[0]);
-                }
+            numbers[i] = static_cast<unsigned>(first + i * parameters.team_size);  // maybe beyond the last one, which nobody looks at
+            places[i] = group;
+        }
+        add_places(parameters.entries, numbers, places);
+#pragma unroll
+        for (int i = 0; i < batch && reads; ++i) {
+            if (first + i * parameters.team_size < count) {
+                packs[i] = *reinterpret_cast<Pack<T, width> const*>(parameters.input + places[i].of[0]);
             }
         }
 #pragma unroll
@@ -150,7 +153,7 @@ __device__ inline void for_each_pack(GroupsParameters<T> const& parameters, Plac
 
 /// A block is blockDim.x / team_size teams. It owns every gridDim.x-th set of as many groups, or packs of groups.
 template <class T, class Function, int width, bool across>
-__global__ void __launch_bounds__(most_threads, 1) groups(GroupsParameters<T> parameters) {
+__global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant__ GroupsParameters<T> parameters) {
     using Finder = typename Function::Finder;
     using Found = typename Finder::Found;
     constexpr int own = across ? width : 1;   // groups of a thread

@@ -16,38 +16,39 @@ struct Places {
     long long of[tensors];
 };
 
-/// Where the entry of a number lies. Without axes there is one entry, at place zero.
-template <int tensors>
-__device__ inline Places<tensors> locate(Axes<tensors> const& axes, unsigned number) {
-    Places<tensors> places = {};
-    if (axes.count > 1) {
+/// Adds to the places of some entries where those of these numbers lie; the numbers are used up. All entries go along an axis together: the
+/// code is there once, not for each axis, which the axes of a parameter allow if it is a `__grid_constant__`.
+template <int tensors, int count>
+__device__ __forceinline__ void add_places(Axes<tensors> const& axes, unsigned (&numbers)[count], Places<tensors> (&places)[count]) {
+#pragma unroll 1
+    for (int axis = axes.count - 1; axis > 0; --axis) {
+        unsigned const size = axes.sizes[axis];
 #pragma unroll
-        for (int axis = 7; axis > 0; --axis) {
-            if (axis < axes.count) {
-                unsigned const rest = number / axes.sizes[axis];
-                unsigned const entry = number - rest * axes.sizes[axis];
-                number = rest;
+        for (int i = 0; i < count; ++i) {
+            unsigned const rest = numbers[i] / size;
+            unsigned const entry = numbers[i] - rest * size;
+            numbers[i] = rest;
 #pragma unroll
-                for (int tensor = 0; tensor < tensors; ++tensor) {
-                    places.of[tensor] += entry * axes.strides[tensor][axis];
-                }
+            for (int tensor = 0; tensor < tensors; ++tensor) {
+                places[i].of[tensor] += entry * axes.strides[tensor][axis];
             }
         }
     }
     // the first axis takes what is left: no division
 #pragma unroll
-    for (int tensor = 0; tensor < tensors; ++tensor) {
-        places.of[tensor] += number * axes.strides[tensor][0];
+    for (int i = 0; i < count; ++i) {
+#pragma unroll
+        for (int tensor = 0; tensor < tensors; ++tensor) {
+            places[i].of[tensor] += numbers[i] * axes.strides[tensor][0];
+        }
     }
-    return places;
 }
 
-/// Both places together: of an entry of some axes, and of an entry of the others.
+/// Where the entry of a number lies. Without axes there is one entry, at place zero.
 template <int tensors>
-__device__ inline Places<tensors> operator+(Places<tensors> a, Places<tensors> const& b) {
-#pragma unroll
-    for (int tensor = 0; tensor < tensors; ++tensor) {
-        a.of[tensor] += b.of[tensor];
-    }
-    return a;
+__device__ __forceinline__ Places<tensors> locate(Axes<tensors> const& axes, unsigned number) {
+    unsigned numbers[1] = {number};
+    Places<tensors> places[1] = {};
+    add_places(axes, numbers, places);
+    return places[0];
 }

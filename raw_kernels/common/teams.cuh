@@ -105,34 +105,38 @@ __device__ __forceinline__ void sweep(Teams<tensors> const& teams, Member const&
     unsigned const row_vectors = teams.row_vectors;
     unsigned row = first / row_vectors;
     unsigned column = first - row * row_vectors;
-    auto const next = [&] {
-        Places<tensors> const places = further(origin + locate(teams.rows, row), teams.vector_strides, column);
-        if constexpr (backward) {
-            // below zero the numbers wrap around, to where nothing is read any more
-            bool const wraps = column < teams.step_columns;
-            row -= teams.step_rows + wraps;
-            column += (wraps ? row_vectors : 0) - teams.step_columns;
-        } else {
-            row += teams.step_rows;
-            column += teams.step_columns;
-            if (column >= row_vectors) {
-                column -= row_vectors;
-                ++row;
+    auto const next = [&](auto& places) {
+        constexpr int vectors = sizeof(places) / sizeof(places[0]);
+        unsigned rows[vectors];
+#pragma unroll
+        for (int vector = 0; vector < vectors; ++vector) {
+            rows[vector] = row;
+            places[vector] = further(origin, teams.vector_strides, column);
+            if constexpr (backward) {
+                // below zero the numbers wrap around, to where nothing is read any more
+                bool const wraps = column < teams.step_columns;
+                row -= teams.step_rows + wraps;
+                column += (wraps ? row_vectors : 0) - teams.step_columns;
+            } else {
+                row += teams.step_rows;
+                column += teams.step_columns;
+                if (column >= row_vectors) {
+                    column -= row_vectors;
+                    ++row;
+                }
             }
         }
-        return places;
+        add_places(teams.rows, rows, places);
     };
     unsigned left = count;
     for (; left >= unrolled; left -= unrolled) {
         Places<tensors> places[unrolled];
-#pragma unroll
-        for (int vector = 0; vector < unrolled; ++vector) {
-            places[vector] = next();
-        }
+        next(places);
         take(places, backward ? left - 1 : count - left);
     }
     for (; left > 0; --left) {
-        Places<tensors> const places[1] = {next()};
+        Places<tensors> places[1];
+        next(places);
         take(places, backward ? left - 1 : count - left);
     }
 }

@@ -212,7 +212,7 @@ __device__ __forceinline__ void take_moments(ForwardParameters<T, S> const& para
 
 /// Training in one launch: a block is teams, and a team takes all of its groups.
 template <class T, class S, int width, bool across, class F>
-__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) normalize(ForwardParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) normalize(const __grid_constant__ ForwardParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
     Member const member(parameters.teams, blockIdx.x);
     float firsts[owned];
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) no
 
 /// Training, first launch of three: a team takes a split of its groups.
 template <class T, class S, int width, bool across>
-__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) gather(ForwardParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) gather(const __grid_constant__ ForwardParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
     Member const member(parameters.teams, blockIdx.x);
     float firsts[owned];
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ga
 
 /// Training, second launch: a lane of threads merges the splits of a group.
 template <class T, class S>
-__global__ void __launch_bounds__(most_team_threads, 1) combine(ForwardParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_team_threads, 1) combine(const __grid_constant__ ForwardParameters<T, S> parameters) {
     Moments const moments = merge_splits(parameters.splits, machine::dynamic_shared<Moments>());
     unsigned const group = group_of(parameters.splits);
     if (group < parameters.splits.groups && threadIdx.x >> parameters.splits.size.lanes_log2 == 0) {
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(most_team_threads, 1) combine(ForwardParameter
 
 /// Inference; or training's third launch, blocks in reverse. A team takes a split of its groups.
 template <class T, class S, int width, bool across, bool training, class F>
-__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) apply(ForwardParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) apply(const __grid_constant__ ForwardParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
     Statistics<S> const& statistics = parameters.statistics;
     unsigned const split = gridDim.y - 1 - blockIdx.y;

@@ -230,7 +230,7 @@ __device__ __forceinline__ void write_all(GradientParameters<T, S> const& parame
 
 /// Sums in one launch: a block is teams, and a team takes all of its groups.
 template <class T, class S, int width, bool across, bool training>
-__global__ void __launch_bounds__(most_team_threads, resident<across, training>) differentiate(GradientParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_team_threads, resident<across, training>) differentiate(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
     Statistics<S> const& statistics = parameters.statistics;
     Member const member(parameters.teams, blockIdx.x);
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(most_team_threads, resident<across, training>)
 
 /// Sums, first launch: a team takes a split of its groups.
 template <class T, class S, int width, bool across, bool training>
-__global__ void __launch_bounds__(most_team_threads, resident<across, training>) gather(GradientParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_team_threads, resident<across, training>) gather(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
     Member const member(parameters.teams, blockIdx.x);
     Sums sums[owned] = {};
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(most_team_threads, resident<across, training>)
 
 /// Second launch: a lane of threads merges the splits of a group.
 template <class T, class S>
-__global__ void __launch_bounds__(most_team_threads, 1) combine(GradientParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_team_threads, 1) combine(const __grid_constant__ GradientParameters<T, S> parameters) {
     Sums const sums = merge_splits(parameters.splits, machine::dynamic_shared<Sums>());
     unsigned const group = group_of(parameters.splits);
     if (group < parameters.splits.groups && threadIdx.x >> parameters.splits.size.lanes_log2 == 0) {
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(most_team_threads, 1) combine(GradientParamete
 
 /// Constants; or training's third launch, blocks in reverse. A team takes a split of its groups.
 template <class T, class S, int width, bool across, bool training>
-__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) apply(GradientParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) apply(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
     Member const member(parameters.teams, gridDim.x - 1 - blockIdx.x);
     Constants<owned> const constants(parameters.statistics, member);

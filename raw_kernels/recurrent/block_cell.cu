@@ -49,6 +49,7 @@ __global__ void gates(GatesParameters<T> parameters) {
     long long const cell_size = parameters.cell_size;
     bool const resets = parameters.r.data != nullptr || parameters.reset_state != nullptr;
     bool const updates = parameters.u.data != nullptr || parameters.update != nullptr;
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.batch_size * cell_size; index += element_stride()) {
         long long const sample = index / cell_size;
         long long const unit = index % cell_size;
@@ -86,6 +87,7 @@ struct CandidateParameters {
 template <class T>
 __global__ void candidate(CandidateParameters<T> parameters) {
     long long const cell_size = parameters.cell_size;
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.batch_size * cell_size; index += element_stride()) {
         long long const sample = index / cell_size;
         long long const unit = index % cell_size;
@@ -116,6 +118,7 @@ struct CandidateGradientParameters {
 template <class T>
 __global__ void candidate_gradient(CandidateGradientParameters<T> parameters) {
     long long const cell_size = parameters.cell_size;
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.batch_size * cell_size; index += element_stride()) {
         long long const sample = index / cell_size;
         long long const unit = index % cell_size;
@@ -154,6 +157,7 @@ struct GatesGradientParameters {
 template <class T>
 __global__ void gates_gradient(GatesGradientParameters<T> parameters) {
     long long const cell_size = parameters.cell_size;
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.batch_size * cell_size; index += element_stride()) {
         long long const sample = index / cell_size;
         long long const unit = index % cell_size;
@@ -184,6 +188,7 @@ template <class T>
 __global__ void gather(GatherParameters<T> parameters) {
     long long const input_size = parameters.input_size;
     long long const width = input_size + parameters.cell_size;
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.batch_size * width; index += element_stride()) {
         long long const sample = index / width;
         long long const column = index % width;

@@ -26,6 +26,7 @@ template <class T>
 __global__ void move_gates(__grid_constant__ MoveGatesParameters<T> const parameters) {
     long long const(&sizes)[4] = parameters.sizes;
     long long const count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
+#pragma unroll 1
     for (long long index = first_element(); index < count; index += element_stride()) {
         long long const row = index / sizes[3];
         long long const plane = row / sizes[2];
@@ -46,6 +47,7 @@ template <class T>
 __global__ void identity(IdentityParameters<T> parameters) {
     long long const units = parameters.units;
     long long const count = parameters.matrices * units * units;
+#pragma unroll 1
     for (long long index = first_element(); index < count; index += element_stride()) {
         bool const diagonal = index / units % units == index % units;
         parameters.target[index] = machine::from_float<T>(diagonal ? 1.0f : 0.0f);
@@ -69,6 +71,7 @@ __device__ inline unsigned long long read_offset(unsigned const* words) {
 template <class T>
 __global__ void drop(DropParameters<T> parameters) {
     unsigned long long const offset = read_offset(parameters.offset);
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.count; index += element_stride()) {
         float const multiplier = parameters.dropout.multiplier(static_cast<unsigned>(index), parameters.layer, offset);
         T& value = parameters.values[index];
@@ -84,7 +87,9 @@ struct ClampLengthsParameters {
     int seq_length;
 };
 
+template <class = void>
 __global__ void clamp_lengths(ClampLengthsParameters parameters) {
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.batch_size; index += element_stride()) {
         int const given = parameters.given[index * parameters.stride];
         int const longest = parameters.seq_length;
@@ -98,8 +103,10 @@ struct WriteHeaderParameters {
     int count;
 };
 
+template <class = void>
 __global__ void write_header(WriteHeaderParameters parameters) {
     unsigned long long const offset = read_offset(parameters.offset);
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.count; index += element_stride()) {
         parameters.header[index] = index < 2 ? static_cast<unsigned>(offset >> 32 * index) : 0u;
     }

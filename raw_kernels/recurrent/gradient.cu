@@ -37,6 +37,7 @@
 /// steps.unmasked, for a mask; T and -1 for a sample that takes no step.
 ///
 /// Grid and block: one-dimensional, of any size; a thread owns samples.
+template <class = void>
 __global__ void find_unmasked(Steps steps) {
     for (long long sample = first_element(); sample < steps.batch_size; sample += element_stride()) {
         int const length = steps.length(static_cast<int>(sample));
@@ -73,6 +74,8 @@ __device__ void multiply(Quad<T> const* recurrence,    // [gates][ceil(H / 4)][H
                          int gates, int hidden_size, int unit, float (&product)[slice]) {
     int const quads = (hidden_size + 3) / 4;
     float sums[slice][4] = {};
+    // Products enough to hide the loads; compilers would take up to eight times as many.
+#pragma unroll 8 / slice
     for (int q = first * quads; q < (first + count) * quads; ++q) {
         Quad<T> const weights = recurrence[q * hidden_size + unit];
         float weight[4];

@@ -137,6 +137,7 @@ template <class Source, class T>
 __global__ void operand(OperandParameters<Source, T> parameters) {
     Steps const& steps = parameters.steps;
     long long const count = static_cast<long long>(steps.seq_length) * steps.batch_size * parameters.columns;
+#pragma unroll 1
     for (long long index = first_element(); index < count; index += element_stride()) {
         long long const row = index / parameters.columns;
         long long const column = index % parameters.columns;
@@ -172,6 +173,7 @@ __global__ void rebuild(RebuildParameters<T> parameters) {
     int const direction = static_cast<int>(parameters.direction);
     Activations const activations(sequence.activations[direction]);
     long long const count = static_cast<long long>(sequence.seq_length) * sequence.batch_size * sequence.hidden_size;
+#pragma unroll 1
     for (long long index = first_element(); index < count; index += element_stride()) {
         long long const row = index / sequence.hidden_size;
         int const unit = static_cast<int>(index % sequence.hidden_size);
@@ -205,6 +207,7 @@ struct SumProductsParameters {
 /// Grid and block: one-dimensional, of any size; a thread owns elements.
 template <class T>
 __global__ void sum_products(SumProductsParameters<T> parameters) {
+#pragma unroll 1
     for (long long index = first_element(); index < parameters.count; index += element_stride()) {
         long long const sample = index / parameters.input_size % parameters.batch_size;
         float const multiplier = machine::to_float(parameters.multiplier.at(0, 0, sample, index % parameters.input_size));
@@ -229,6 +232,7 @@ template <class T>
 __global__ void __launch_bounds__(scale_threads) unpack(UnpackParameters<T> parameters) {
     Scale const scale(parameters.parts, parameters.num_parts);
     long long const(&sizes)[4] = parameters.sizes;
+#pragma unroll 1
     for (long long index = first_element(); index < sizes[0] * sizes[1] * sizes[2] * sizes[3]; index += element_stride()) {
         long long const row = index / sizes[3];
         long long const plane = row / sizes[2];
@@ -330,6 +334,7 @@ __global__ void sum_rows(SumParameters<T> parameters) {
     long long const rows = static_cast<long long>(parameters.seq_length) * parameters.batch_size;
     long long const first = chunk * parameters.chunk_rows;
     long long const end = first + parameters.chunk_rows < rows ? first + parameters.chunk_rows : rows;
+#pragma unroll 1
     for (long long column = first_element(); column < columns; column += element_stride()) {
         float sum = 0.0f;
         for (long long row = first; row < end; ++row) {
@@ -347,6 +352,7 @@ __global__ void sum_chunks(SumParameters<T> parameters) {
     long long const columns = Sums::columns(parameters);
     long long const outputs = Sums::outputs(parameters);
     long long const of_direction = outputs / parameters.num_directions;
+#pragma unroll 1
     for (long long index = first_element(); index < outputs; index += element_stride()) {
         long long const direction = index / of_direction;
         long long const column = Sums::column(parameters, direction, index % of_direction);

@@ -47,6 +47,9 @@ __device__ void multiply(Quad<T> const* recurrence,    // [ceil(H / 4)][gates][H
                          Quad<float> const* operand,   // [slice][ceil(H / 4)], shared
                          int hidden_size, int unit, float (&product)[slice][gates]) {
     int const quads = (hidden_size + 3) / 4;
+    // Products enough to hide the loads. Compilers would take up to four times as many, and then keep some values in local memory.
+    constexpr int unrolled = slice * count >= 8 ? 1 : slice * count > 4 ? 2 : slice * count > 2 ? 4 : 8;
+#pragma unroll unrolled
     for (int k = 0; k < quads; ++k) {
         Quad<float> state[slice];
         for (int s = 0; s < slice; ++s) {
@@ -62,6 +65,18 @@ __device__ void multiply(Quad<T> const* recurrence,    // [ceil(H / 4)][gates][H
             }
         }
     }
+}
+
+/// A value of a thread's array whose number is not known when it is compiled, so that one piece of code serves all samples of a slice: where
+/// time does not count, before the steps and after them. The array stays in registers.
+template <class Value, int count>
+__device__ Value pick(Value const (&values)[count], int number) {
+    Value picked = values[0];
+#pragma unroll
+    for (int i = 1; i < count; ++i) {
+        picked = number == i ? values[i] : picked;
+    }
+    return picked;
 }
 
 /// One direction of `walk`: see there.
@@ -96,6 +111,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
     float hidden[slice];
     float memory[slice];
     unsigned shown = training ? 0u : ~0u;  // bit s: whether h is an output; in training not before a step is taken
+#pragma unroll
     for (int s = 0; s < slice; ++s) {
         int const sample = first_sample + s;
         bool const exists = sample < sequence.batch_size;
@@ -105,12 +121,21 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
         memory[s] = 0.0f;
         if (exists && owns_unit) {
             hidden[s] = value_or_zero(sequence.hidden_init, 0, direction, sample, unit);
-            memory[s] = value_or_zero(sequence.cell_mem_init, 0, direction, sample, unit);
             hidden_buffers[s * padded + unit] = hidden[s];
-            if constexpr (training) {
-                for (int slot = backward ? lengths[s] : 0; slot <= (backward ? sequence.seq_length : 0); ++slot) {
-                    sequence.template put_states<Cell>(slot, direction, sample, unit, hidden[s], memory[s]);
-                }
+            if constexpr (Cell::has_memory) {
+                memory[s] = value_or_zero(sequence.cell_mem_init, 0, direction, sample, unit);
+            }
+        }
+    }
+    int const own_samples = owns_unit ? min(slice, sequence.batch_size - first_sample) : 0;
+    if constexpr (training) {
+#pragma unroll 1
+        for (int s = 0; s < own_samples; ++s) {
+            float const first_hidden = pick(hidden, s);
+            float const first_memory = pick(memory, s);
+#pragma unroll 1
+            for (int slot = backward ? pick(lengths, s) : 0; slot <= (backward ? sequence.seq_length : 0); ++slot) {
+                sequence.template put_states<Cell>(slot, direction, first_sample + s, unit, first_hidden, first_memory);
             }
         }
     }
@@ -126,6 +151,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
         float input[slice][gates] = {};
         float product[slice][gates] = {};
         if (owns_unit) {
+#pragma unroll
             for (int s = 0; s < slice; ++s) {
                 if (step < lengths[s]) {
                     auto const* const row = sequence.template input_gates<Pass, gates>(time_of(s), first_sample + s, direction, unit);
@@ -139,6 +165,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
         }
         if constexpr (Cell::resets_before_product) {
             if (owns_unit) {
+#pragma unroll
                 for (int s = 0; s < slice; ++s) {
                     if (!training || step < lengths[s]) {
                         Pass const pass = sequence.template pass<Pass, Cell>(time_of(s), first_sample + s, direction, unit);
@@ -152,6 +179,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
             }
         }
         if (owns_unit) {
+#pragma unroll
             for (int s = 0; s < slice; ++s) {
                 if (step < lengths[s]) {
                     int const sample = first_sample + s;
@@ -173,16 +201,20 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
         __syncthreads();
     }
 
-    for (int s = 0; s < slice; ++s) {
+#pragma unroll 1
+    for (int s = 0; s < own_samples; ++s) {
         int const sample = first_sample + s;
-        if (owns_unit && sample < sequence.batch_size) {
-            store(sequence.output_single, 0, direction, sample, unit, hidden[s]);
-            store(sequence.output_cell_single, 0, direction, sample, unit, memory[s]);
-            for (int time = lengths[s]; time < sequence.seq_length; ++time) {
-                store(sequence.output_sequence, time, direction, sample, unit, 0.0f);
-                if (training && !backward) {
-                    sequence.template put_states<Cell>(time + 1, direction, sample, unit, hidden[s], memory[s]);
-                }
+        float const last_hidden = pick(hidden, s);
+        float const last_memory = pick(memory, s);
+        store(sequence.output_single, 0, direction, sample, unit, last_hidden);
+        if constexpr (Cell::has_memory) {
+            store(sequence.output_cell_single, 0, direction, sample, unit, last_memory);
+        }
+#pragma unroll 1
+        for (int time = pick(lengths, s); time < sequence.seq_length; ++time) {
+            store(sequence.output_sequence, time, direction, sample, unit, 0.0f);
+            if (training && !backward) {
+                sequence.template put_states<Cell>(time + 1, direction, sample, unit, last_hidden, last_memory);
             }
         }
     }

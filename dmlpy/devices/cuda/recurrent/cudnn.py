@@ -39,8 +39,8 @@ Memory = Mapping[str, tuple[int, int]]
 _FILE = "recurrent/cudnn.cu"
 _WORD = 0xFFFFFFFF
 
-CLAMP_LENGTHS_KERNEL = Kernel(_FILE, "clamp_lengths", CLAMP_LENGTHS, "ClampLengthsParameters")
-WRITE_HEADER_KERNEL = Kernel(_FILE, "write_header", WRITE_HEADER, "WriteHeaderParameters")
+CLAMP_LENGTHS_KERNEL = Kernel(_FILE, "clamp_lengths<>", CLAMP_LENGTHS, "ClampLengthsParameters")
+WRITE_HEADER_KERNEL = Kernel(_FILE, "write_header<>", WRITE_HEADER, "WriteHeaderParameters")
 
 
 def move_gates_kernel(data_type: np.dtype[Any]) -> Kernel:

@@ -137,4 +137,4 @@ def narrow_kernel(width: int) -> Kernel:
     return Kernel(RESULTS, f"narrow<{width}>", NARROW, "NarrowParameters")
 
 
-FIND_UNMASKED = Kernel(WALKS, "find_unmasked", STEPS, "Steps")
+FIND_UNMASKED = Kernel(WALKS, "find_unmasked<>", STEPS, "Steps")
