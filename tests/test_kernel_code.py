@@ -12,12 +12,11 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent import gradient_kernels, layer
 from dmlpy.devices.cuda.recurrent.gradient_kernels import gradient_kernel
 from dmlpy.devices.cuda.recurrent.layer import project_kernel, step_kernel
+from tests.nvrtc import compile_ptx
 from tests.ptx import body, count, load_chain
 from tests.tools import require
 
 require("nvrtc")
-
-from tests.nvrtc import compile_ptx  # noqa: E402
 
 FLOAT: np.dtype[Any] = np.dtype(np.float32)
 HALF: np.dtype[Any] = np.dtype(np.float16)

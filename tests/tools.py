@@ -6,29 +6,36 @@ import importlib.util
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
+VERSIONS = "DMLPY_TEST_VERSIONS"
+"""Names the folder of packages in other versions than the installed ones: nvrtc-13.0, cupy-14.0, each filled by `pip install --target`."""
+
+
+def folder_of(package: str, version: str) -> Path | None:
+    """Where another version of a package is; None where it is missing."""
+    place = os.environ.get(VERSIONS)
+    folder = Path(place) / f"{package}-{version}" if place else None
+    return folder if folder is not None and folder.is_dir() else None
+
 
 def missing(tool: str) -> str | None:
-    """Why `tool` ("g++", "nvrtc", "torch", "onnx" or "g2p-en") cannot be used here, or None."""
+    """Why `tool` cannot be used here, or None.
+
+    It is "g++", "nvrtc", "torch", "onnx" or "g2p-en"; "nvrtc 13.0" or "cupy 14.0" is that version beside the installed one.
+    """
     if tool == "g++":
         if not sys.platform.startswith("linux"):
             return "kernels run on the CPU under Linux only"
         return None if shutil.which("g++") else "g++ is not installed"
-    if tool == "nvrtc":
-        try:
-            found = importlib.util.find_spec("cuda.bindings.nvrtc") is not None
-        except ModuleNotFoundError:
-            found = False
-        if not found:
-            return "the packages cuda-bindings and nvidia-cuda-nvrtc are not installed"
-        from cuda.bindings import nvrtc
-
-        try:
-            nvrtc.nvrtcVersion()
-        except RuntimeError as error:
-            return f"NVRTC cannot be loaded: {error}"
+    package, _, version = tool.partition(" ")
+    if version and folder_of(package, version) is None:
+        return f"{package} {version} is not in the folder that {VERSIONS} names (see README, Development)"
+    if package == "nvrtc":
+        return _missing_nvrtc(version)
+    if package == "cupy":
         return None
     if tool == "torch":
         return None if importlib.util.find_spec("torch") else "PyTorch is not installed"
@@ -37,6 +44,20 @@ def missing(tool: str) -> str | None:
     if tool == "g2p-en":
         return None if importlib.util.find_spec("g2p_en") else "trained weights are missing: pip install --no-deps g2p-en==2.1.0"
     raise ValueError(f"unknown tool {tool!r}")
+
+
+def _missing_nvrtc(version: str) -> str | None:
+    """Why a version of NVRTC is missing; the newest if none is named."""
+    from tests import nvrtc
+
+    version = version or nvrtc.NEWEST
+    if nvrtc.library_of(version) is None:
+        return f"NVRTC is missing: there is no package nvidia-cuda-nvrtc for Linux ({version})"
+    try:
+        nvrtc.nvrtc(version)
+    except OSError as error:
+        return f"NVRTC {version} cannot be loaded: {error}"
+    return None
 
 
 def require(tool: str) -> None:
