@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-import inspect
-import re
+import os
+import subprocess
 import sys
 import threading
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -22,12 +23,16 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.enums import HResult
 from dmlpy.problems import DeviceError
+from tests.cupy_likeness import compare
 from tests.dispatch_cases import CASES
 from tests.fake_cupy import CUDARuntimeError, Machine, fake_cupy
+from tests.scripts import ROOT
 from tests.test_operator import inputs, rnn
+from tests.tools import folder_of, require
 
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int32)], align=True))
 BLOCK = (128, 1, 1)
+OLDEST_CUPY = "14.0"
 
 
 class FakeCublas:
@@ -88,47 +93,30 @@ def matrix() -> Matrix:
 # the stand-in is CuPy's likeness
 
 
-@pytest.mark.parametrize("part", ["runtime", "nvrtc"])
-def test_the_stand_in_has_cupys_names_and_parameters(part: str) -> None:
-    cupy = pytest.importorskip("cupy")
-    real, fake = getattr(cupy.cuda, part), getattr(fake_cupy(Machine()).cuda, part)
-    names = [name for name in dir(type(fake)) if not name.startswith("_")]
-    assert len(names) >= 11
-    for name in names:
-        ours, theirs = getattr(fake, name), getattr(real, name)
-        if not callable(ours):
-            assert ours == theirs, name
-        elif inspect.isroutine(theirs):
-            listed = re.match(rf"{name}\((.*?)\)", theirs.__doc__)
-            assert listed is not None, name
-            parameters = [text.split("=")[0].split()[-1] for text in listed[1].split(",") if text.strip()]
-            assert list(inspect.signature(ours).parameters) == parameters, name
+LEAST_COMPARED = 40
+"""Names."""
 
 
-def test_the_stand_ins_driver_calls_have_cupys_parameters() -> None:
-    cupy = pytest.importorskip("cupy")
-    for name, ours in vars(fake_cupy(Machine()).cuda.driver).items():
-        listed = re.match(rf"{name}\((.*?)\)", getattr(cupy.cuda.driver, name).__doc__)
-        assert listed is not None, name
-        assert list(inspect.signature(ours).parameters) == [text.split()[-1] for text in listed[1].split(",")], name
+def test_the_stand_in_is_like_the_installed_cupy() -> None:
+    assert compare(pytest.importorskip("cupy")) >= LEAST_COMPARED
 
 
-def test_cupy_has_what_the_seam_uses_beside() -> None:
-    cupy = pytest.importorskip("cupy")
-    stream = cupy.cuda.Stream.__new__(cupy.cuda.Stream)
-    stream.ptr, stream.device_id, stream._foreign_stream_ref = 0x7000, 0, object()
-    stream.__del__()  # a stream from outside is not destroyed with its wrapper: that would fail here, where no driver is
-    stream.ptr = 0
-    memory = cupy.cuda.UnownedMemory(0x10000, 4096, None, 0)
-    made = cupy.ndarray((2, 3), np.dtype(np.float16), memptr=cupy.cuda.MemoryPointer(memory, 0), strides=(16, 2))
-    assert made.strides == (16, 2)
-    assert callable(cupy.asnumpy)
-    for name in ("Stream", "Event", "alloc", "get_current_stream", "get_elapsed_time"):
-        assert callable(getattr(cupy.cuda, name)), name
-    assert hasattr(cupy.cuda.Graph, "graphExec")
-    assert cupy.cuda.nvtx.available in (False, True)
-    cupy.cuda.nvtx.RangePush("name")
-    cupy.cuda.nvtx.RangePop()
+def test_the_stand_in_is_like_the_oldest_cupy() -> None:
+    """In a process of its own: there can be one CuPy only."""
+    require(f"cupy {OLDEST_CUPY}")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder_of("cupy", OLDEST_CUPY)), str(ROOT)])}
+    command = [sys.executable, "-m", "tests.cupy_likeness"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    version, count = done.stdout.split()
+    assert version.startswith(f"{OLDEST_CUPY}.")
+    assert int(count) >= LEAST_COMPARED
+
+
+def test_the_oldest_cupy_is_what_the_extras_ask_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for extra in ("cuda12", "cuda13"):
+        assert extras[extra] == [f"cupy-{extra}x[ctk]>={OLDEST_CUPY.removesuffix('.0')}"]
 
 
 # the device
