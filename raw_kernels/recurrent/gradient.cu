@@ -147,7 +147,6 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
     int turn = 0;  // of the buffers
     for (int step = 0; step < seq_length; ++step) {
         int const time = backward ? step : seq_length - 1 - step;
-        int const following = backward ? time + 1 : time - 1;
         bool takes[slice];
         bool some_take = false;  // the same in all threads
 #pragma unroll
@@ -175,14 +174,13 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
                 }
             }
         }
+        Quad<float> const* const operand = reinterpret_cast<Quad<float> const*>(buffer);
+        float product[slice] = {};
         if (some_take) {
             __syncthreads();
-            Quad<T> const* const weights = recurrence;
-            Quad<float> const* const operand = reinterpret_cast<Quad<float> const*>(buffer);
-            float product[slice] = {};
             if constexpr (Cell::resets_before_product) {
                 if (owns_unit) {
-                    multiply<gates - 1, 1, T, slice>(weights, operand, gates, hidden_size, unit, product);
+                    multiply<gates - 1, 1, T, slice>(recurrence, operand, gates, hidden_size, unit, product);
 #pragma unroll
                     for (int s = 0; s < slice; ++s) {
                         if (takes[s]) {
@@ -194,19 +192,19 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
                 }
                 __syncthreads();
             }
-            if (step + 1 < seq_length) {
-                load(following);
-            }
+        }
+        if (step + 1 < seq_length) {
+            load(backward ? time + 1 : time - 1);
+        }
+        if (some_take) {
             if (owns_unit) {
-                multiply<0, Cell::resets_before_product ? gates - 1 : gates, T, slice>(weights, operand, gates, hidden_size, unit, product);
+                multiply<0, Cell::resets_before_product ? gates - 1 : gates, T, slice>(recurrence, operand, gates, hidden_size, unit, product);
 #pragma unroll
                 for (int s = 0; s < slice; ++s) {
                     d_hidden[s] += takes[s] ? product[s] : 0.0f;
                 }
             }
             turn = 1 - turn;
-        } else if (step + 1 < seq_length) {
-            load(following);
         }
     }
 
