@@ -22,6 +22,7 @@ from dmlpy.devices.cuda.seam import Limits, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from tests.cpu_seam import H100, T4, CpuSeam, NullSeam
 from tests.test_cuda_gradient import FAMILIES, HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, Case, gradient_desc
+from tests.test_cuda_products import RELAXED_POLL
 from tests.test_numpy_recurrent import GUARD
 from tests.tolerance import assert_close
 from tests.tools import require
@@ -391,7 +392,7 @@ def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
     check(*run_small(name, sanitize=sanitize))
 
 
-FAULTS = [("store_release", 1, "store_relaxed"), ("load_acquire", 1, "load_relaxed")]
+FAULTS = [("store_release", 1, "store_relaxed"), RELAXED_POLL]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[0])
