@@ -152,9 +152,10 @@ class Resident {
     }
 
     /// Calls add(step, place, weights, words, words_of_row) for each of the warp's steps in turn: weights(tile) are those of the matrix,
-    /// `words` is the operand in shared memory from that step on, its samples so far apart; `place` is known to the compiler, and neighbours
-    /// differ in it. Calls started() when the first loads are under way.
-    template <Protocol protocol, class Started, class Add>
+    /// `words` is the operand in shared memory from that step on, its samples so far apart; `place` is known to the compiler, and
+    /// `together` neighbours differ in it: so many steps are written out, beyond those in registers, which all are. Calls started() when
+    /// the first loads are under way.
+    template <int together, Protocol protocol, class Started, class Add>
     __device__ __forceinline__ void for_steps(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                               Started const& started, Add const& add) {
         constexpr int chunk = protocol == Protocol::alone ? 1 << 20 : StagingOf::chunk_steps;
@@ -184,15 +185,17 @@ class Resident {
                 add(step, step, weights, words + (step - begin) * step_words, words_of_row);
             }
         }
+#pragma unroll 1
         for (int begin = register_steps; begin < steps_; begin += chunk - begin % chunk) {
             if (begin % chunk == 0) {
                 enter(begin);
             }
             unsigned const* const words = words_from(begin);
             int const end = min(steps_, begin + chunk - begin % chunk);
-            for (int first = begin; first < end; first += 4) {
+#pragma unroll 1
+            for (int first = begin; first < end; first += together) {
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
+                for (int i = 0; i < together; ++i) {
                     if (first + i < end) {
                         auto const weights = [&](int tile) -> Quad<unsigned> const& { return rest(first + i, tile); };
                         add(first + i, i, weights, words + (first + i - begin) * step_words, words_of_row);
@@ -294,7 +297,8 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
                 multiply_tile(sums[place % chains][tile], weights(tile), fragments, first + step, scales);
             }
         };
-        this->for_steps(exchange, operand, next, started, add);
+        constexpr int tiles_of_step = row_tiles * sample_tiles;
+        this->template for_steps<(tiles_of_step < 4 ? 4 : tiles_of_step < 8 ? 2 : 1)>(exchange, operand, next, started, add);
         put_sums(sums);
     }
 
@@ -431,7 +435,8 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
                 }
             }
         };
-        this->for_steps(exchange, operand, next, [] {}, add);
+        constexpr int quads_of_step = row_slots * samples;
+        this->template for_steps<(quads_of_step < 8 ? 4 : quads_of_step < 16 ? 2 : 1)>(exchange, operand, next, [] {}, add);
 #pragma unroll
         for (int sample = 0; sample < samples; ++sample) {
             float of_sample[row_slots];

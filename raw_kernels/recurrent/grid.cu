@@ -180,6 +180,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     if constexpr (resets_first) {
         late.load(parameters.late_recurrence + static_cast<long long>(block) * LateProduct::arranged(hidden_size));
     }
+#pragma unroll 1
     for (int slot = threadIdx.x; slot < slots; slot += product_threads) {
         lengths[slot] = slot < samples ? sequence.length(first_sample + slot) : 0;
     }
@@ -193,9 +194,11 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         }
     }
     if constexpr (alone) {
+#pragma unroll 1
         for (int index = threadIdx.x; index < most_passes * pass_size; index += product_threads) {
             own_hidden[index] = machine::from_float<T>(0.0f);
         }
+#pragma unroll 1
         for (int index = threadIdx.x; index < most_passes * late_pass_size; index += product_threads) {
             own_reset_hidden[index] = machine::from_float<T>(0.0f);
         }
@@ -215,6 +218,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         column[p] = sample_in_pass[p] < pass_samples && first_unit + unit[p] < hidden_size ? sample_in_pass[p] : nowhere;
     }
     int steps = 0;  // of the longest sample, the same in the whole group
+#pragma unroll 1
     for (int slot = 0; slot < samples; ++slot) {
         steps = max(steps, lengths[slot]);
     }
@@ -237,6 +241,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     auto const hidden_operand = [&](int step, int pass) {
         return product.template operand<protocol>(hidden_of(step, pass), [&](int sample) { return runs(step, pass, sample); });
     };
+#pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
         for (int p = 0; p < pairs; ++p) {
@@ -257,12 +262,14 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     // Fills slots of the states with those of a pair, from one time to another.
     auto const put_states = [&](int from, int to, int slot, int u) {
         float const memory_value = Cell::has_memory ? memory[slot * units + u] : 0.0f;
+#pragma unroll 1
         for (int time = from; time <= to; ++time) {
             sequence.template put_states<Cell>(time, direction, first_sample + slot, first_unit + u, hidden[slot * units + u],
                                                memory_value);
         }
     };
     if constexpr (training) {
+#pragma unroll 1
         for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
@@ -441,6 +448,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         }
     }
 
+#pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
         for (int p = 0; p < pairs; ++p) {
@@ -450,6 +458,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                 int const place = slot * units + unit[p];
                 store(sequence.output_single, 0, direction, sample, first_unit + unit[p], hidden[place]);
                 store(sequence.output_cell_single, 0, direction, sample, first_unit + unit[p], Cell::has_memory ? memory[place] : 0.0f);
+#pragma unroll 1
                 for (int time = lengths[slot]; time < sequence.seq_length; ++time) {
                     store(sequence.output_sequence, time, direction, sample, first_unit + unit[p], 0.0f);
                 }

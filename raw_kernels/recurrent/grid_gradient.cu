@@ -210,9 +210,11 @@ class Hand {
         if constexpr (alone) {
             operand_ = pieces.take<T>(passes * operand_size_);
             inverse_ = pieces.take<float>(passes * inverse_size_);
+#pragma unroll 1
             for (int index = threadIdx.x; index < passes * operand_size_; index += product_threads) {
                 operand_[index] = machine::from_float<T>(0.0f);
             }
+#pragma unroll 1
             for (int index = threadIdx.x; index < passes * inverse_size_; index += product_threads) {
                 inverse_[index] = 0.0f;
             }
@@ -391,9 +393,11 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         return Place{exists, sample, unit, pass * Own::in_pass + own.index(pair)};
     };
     int steps = 0;  // of the longest sample, the same in the whole group
+#pragma unroll 1
     for (int sample = first_sample; sample < end_sample; ++sample) {
         steps = max(steps, sequence.steps.length(sample));
     }
+#pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
         Own const own;
 #pragma unroll
@@ -502,6 +506,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 
     // Steps that no sample of the group takes.
     for (int time = steps; time < sequence.seq_length; ++time) {
+#pragma unroll 1
         for (int pass = 0; pass < passes; ++pass) {
             Own const own;
 #pragma unroll

@@ -182,7 +182,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
     else:
         sums = product.tiles * product.samples // 2
         if product.data_type == FLOAT:
-            most = (168 if alone else 152) - 2 * max(0, sums - 8)
+            most = (168 - 16 * resets_first if alone else 152) - 2 * max(0, sums - 8)
         elif alone:
             most = 176 - 4 * (sums - 4) - 24 * resets_first
         else:  # the scales of halves take registers, too
