@@ -228,7 +228,7 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
     monkeypatch.setattr(plans, "max_threads", lambda: 3)
     late: list[Any] = []
-    monkeypatch.setattr("dmlpy.devices.numba.team._Helper.__init__", lambda self: setattr(self, "begin", late.append))
+    monkeypatch.setattr("dmlpy.devices.numba.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
     monkeypatch.setattr("dmlpy.devices.numba.team._Helper.avoid", lambda self, processor: True)
     monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
     for cell, flags in EACH_WALK:
@@ -280,8 +280,8 @@ def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
     monkeypatch.setattr(plans, "max_threads", lambda: 2)
     monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
-    started: list[int] = []
-    monkeypatch.setattr("dmlpy.devices.numba.team._Helper._serve", lambda self: started.append(self._work.get()[2]))
+    started: list[Any] = []
+    monkeypatch.setattr("dmlpy.devices.numba.team._Helper._serve", lambda self: started.append(self._work.get()))
     run = build("LSTM", np.random.default_rng(3), t=30, b=2, i=5, h=40)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
-import threading
-import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,7 +17,6 @@ from dmlpy.devices.numpy.normalization.blocks import Walk
 from dmlpy.devices.numpy.normalization.forward import forward_plan
 from dmlpy.devices.numpy.normalization.gradient import gradient_plan
 from dmlpy.devices.numpy.normalization.reference import reference
-from dmlpy.devices.numpy.normalization.threads import available_threads, share
 from dmlpy.tensors import packed_strides
 from tests.test_numpy_recurrent import GUARD, scratch
 from tests.tolerance import assert_close
@@ -288,32 +282,6 @@ def test_plan_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gradient_plan(desc.geometry).describe() == BACKWARD_TEXT
 
 
-def test_available_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    every = available_threads()
-    assert every >= 1
-    for text, expected in (("1", 1), ("100000", every), ("0", every), ("many", every)):
-        monkeypatch.setenv("OMP_NUM_THREADS", text)
-        assert available_threads() == expected
-
-
-def test_no_thread_works_on_after_an_error() -> None:
-    done = []
-    started = threading.Barrier(3)
-
-    def work(item: int, thread: int) -> None:
-        started.wait(10)
-        if thread < 2:
-            raise ValueError("at once")
-        time.sleep(0.1)
-        done.append(item)
-
-    with pytest.raises(ValueError, match="at once"):
-        share(work, range(3), 3)
-    assert len(done) == 1
-
-
 def test_launches_from_several_threads() -> None:
     desc, arrays = forward(np.random.default_rng(9).standard_normal((1 << 13, 64)).astype(np.float32), (0,))
     expected = run(desc, arrays)
@@ -321,49 +289,3 @@ def test_launches_from_several_threads() -> None:
         for found in pool.map(lambda _: run(desc, arrays), range(8)):
             for name, values in found.items():
                 assert np.array_equal(values, expected[name]), name
-
-
-AT_EXIT = """\
-import atexit
-from dmlpy.devices.numpy.normalization.threads import share
-
-found = []
-share(lambda item, thread: found.append(item), range(9), 3)
-atexit.register(lambda: print(sorted(found)))
-atexit.register(share, lambda item, thread: found.append(item), range(9, 12), 3)
-"""
-
-
-def test_work_while_the_interpreter_exits() -> None:
-    result = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=False)
-    assert (result.stdout, result.stderr) == (f"{list(range(12))}\n", "")
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_process_has_threads_of_its_own() -> None:
-    share(lambda item, thread: None, range(4), 2)
-    child = os.fork()
-    if child == 0:
-        threads: set[int] = set()
-        both = threading.Barrier(2)
-
-        def work(item: int, thread: int) -> None:
-            both.wait(10)
-            threads.add(thread)
-
-        try:
-            share(work, range(2), 2)
-        finally:
-            os._exit(len(threads) if sys.exc_info()[0] is None else 99)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
-
-
-def test_an_error_in_another_thread_is_raised() -> None:
-    def work(item: int, thread: int) -> None:
-        if item == 3:
-            raise ValueError("three")
-
-    for threads in (1, 4):
-        with pytest.raises(ValueError, match="three"):
-            share(work, range(8), threads)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
+
+from dmlpy.devices.threads import Helper
 
 CACHE_LINE = 64
 """Bytes. What one thread writes and others wait for has a line of its own."""
@@ -49,15 +49,12 @@ else:
         pass
 
 
-class _Helper:
+class _Helper(Helper):
     """A thread beside the callers'."""
 
     def __init__(self) -> None:
-        self._work: SimpleQueue[tuple[Share, Any, int, int, int, int]] = SimpleQueue()
-        self.begin = self._work.put
+        super().__init__("dmlpy-numba")
         self._avoided = -1
-        self._thread = threading.Thread(target=self._serve, name="dmlpy-numba", daemon=True)
-        self._thread.start()
 
     def avoid(self, processor: int) -> bool:
         """Keeps this thread off a processor; False if there is no other one that it may have."""
@@ -68,11 +65,6 @@ class _Helper:
             _move(self._thread.native_id or 0, others)
             self._avoided = processor
         return True
-
-    def _serve(self) -> None:
-        while True:
-            share, *arguments = self._work.get()
-            share(*arguments)
 
 
 class Team:
@@ -86,7 +78,7 @@ class Team:
         self._helpers: list[_Helper] = []
         self._flags = [np.zeros((1, CACHE_LINE // 8), np.int64)]
         self._met = 0
-        self._busy = threading.Lock()
+        self._user: dict[str, object] = {}
 
     def run(self, share: Share, parameters: Any, threads: int, meetings: int) -> None:
         """Does the work, and returns when all of it is done.
@@ -97,28 +89,42 @@ class Team:
             threads: at most so many.
             meetings: numbers that one launch needs.
         """
-        if threads == 1 or not self._busy.acquire(blocking=False):
+        has_team, me = False, object()
+        try:
+            try:
+                if threads > 1 and (has_team := self._user.setdefault("launch", me) is me):
+                    self._run(share, parameters, threads, meetings)
+            finally:
+                self._release(me)
+        finally:
+            self._release(me)  # again, if an interrupt came between
+        if not has_team:
             share(parameters, 0, 1, 0, 0)
-            return
+
+    def _run(self, share: Share, parameters: Any, threads: int, meetings: int) -> None:
         met = self._met
         self._met += meetings
-        try:
-            if len(self._helpers) < threads - 1:
-                self._helpers += [_Helper() for _ in range(threads - 1 - len(self._helpers))]
-                # Those who wake up late still look at the flags that they were told of.
-                self._flags.append(np.full((threads, CACHE_LINE // 8), met, np.int64))
-            flags, here = self._flags[-1].ctypes.data, _current()
-            # Where other programs run, the system may put all threads on one processor, for much longer than a launch takes.
-            if not all(helper.avoid(here) for helper in self._helpers[: threads - 1]):
-                threads = 1
-            for thread, helper in enumerate(self._helpers[: threads - 1], 1):
-                helper.begin((share, parameters, thread, threads, flags, met))
-            share(parameters, 0, threads, flags, met)
-        except BaseException:
-            self._flags[-1][0, 1] = self._met  # Ctrl+C before this thread's share: nobody is to wait for it
-            raise
-        finally:
-            self._busy.release()
+        if len(self._flags[-1]) < threads:
+            # Those who wake up late still look at the flags that they were told of.
+            self._flags.append(np.full((threads, CACHE_LINE // 8), met, np.int64))
+        while len(self._helpers) < threads - 1:
+            self._helpers.append(_Helper())
+        flags, here = self._flags[-1].ctypes.data, _current()
+        # Where other programs run, the system may put all threads on one processor, for much longer than a launch takes.
+        if not all(helper.avoid(here) for helper in self._helpers[: threads - 1]):
+            threads = 1
+        for thread, helper in enumerate(self._helpers[: threads - 1], 1):
+            helper.begin(share, parameters, thread, threads, flags, met)
+        share(parameters, 0, threads, flags, met)
+
+    def _release(self, user: object) -> None:
+        """Ends a launch, if it still has the threads: those that are late, or that an interrupt left waiting for it, find it over.
+
+        They touch nothing of a launch that they have not joined, and one that they have joined ends when all of them are done.
+        """
+        if self._user.get("launch") is user:
+            self._flags[-1][0, 1] = self._met
+            del self._user["launch"]
 
 
 _team = Team()

@@ -14,8 +14,8 @@ from dmlpy.arrays import array_at
 from dmlpy.devices.axes import merged
 from dmlpy.devices.numpy.normalization import blocks
 from dmlpy.devices.numpy.normalization.blocks import Block, Walk
-from dmlpy.devices.numpy.normalization.threads import available_threads, share
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.normalization.geometry import NormalizationGeometry
 from dmlpy.tensors import packed_strides
 

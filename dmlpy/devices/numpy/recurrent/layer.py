@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.devices.numpy.normalization.threads import available_threads, share
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of, undivided
 from dmlpy.devices.numpy.recurrent.walk import Form, Walk
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
+from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.tensors import packed_strides
 

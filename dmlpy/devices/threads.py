@@ -1,0 +1,173 @@
+"""Threads beside the caller's that take a part of a launch's work, and how a launch ends when it is interrupted.
+
+Python raises KeyboardInterrupt, or whatever a signal handler raises, between any two instructions of the main thread. By then other threads
+may be at work on the launch's memory, which the caller frees next. So all that runs on several threads goes through a `Gate`: who leaves
+it by an exception first shuts it, and waits until nobody is inside any more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+def available_threads() -> int:
+    """The cores that this process may use, or fewer if OPENBLAS_NUM_THREADS or OMP_NUM_THREADS says so, as for NumPy's matrix products."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        given = os.environ.get(name, "")
+        if given.isdecimal() and int(given) > 0:
+            return min(cores, int(given))
+    return cores
+
+
+class Gate:
+    """Lets threads in until it is shut; whoever shuts it goes on when all have left.
+
+    It takes no lock, which an interrupt between two instructions might leave locked. A thread enters first and looks then whether the gate
+    is shut, the other way round from whoever shuts it: one of the two sees the other.
+
+    Attributes:
+        shut: whether nobody enters any more.
+    """
+
+    def __init__(self) -> None:
+        self.shut = False
+        self._inside: set[object] = set()
+        self._left: SimpleQueue[None] = SimpleQueue()
+
+    def enter(self, who: object) -> bool:
+        """Whether `who`, which is not inside, is let in. It has to leave then."""
+        self._inside.add(who)
+        if self.shut:
+            self.leave(who)
+            return False
+        return True
+
+    def leave(self, who: object) -> None:
+        """Lets whoever waits know."""
+        self._inside.discard(who)
+        self._left.put(None)
+
+    def finish(self) -> None:
+        """Shuts the gate and returns when nobody is inside. What interrupts the wait is raised after it."""
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                self.shut = True
+                while self._inside:  # told apart from what `get` returns: an interrupt may take that with it
+                    self._left.get()
+                break
+            except BaseException as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+
+class Helper:
+    """A thread that takes work in the order in which it is given, and sleeps where there is none.
+
+    It ends with the interpreter, in whatever it does then.
+
+    Args:
+        name: of the thread.
+        work: a queue that it shares with others; None gives it one of its own.
+    """
+
+    def __init__(self, name: str, work: SimpleQueue[tuple[Callable[..., None], Any]] | None = None) -> None:
+        self._work: SimpleQueue[tuple[Callable[..., None], Any]] = SimpleQueue() if work is None else work
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def begin(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Calls the function, which raises nothing, on this thread."""
+        self._work.put((function, arguments))
+
+    def _serve(self) -> None:
+        while True:
+            function, arguments = self._work.get()
+            function(*arguments)
+            del function, arguments  # they keep memory alive that somebody else may need while this thread sleeps
+
+
+class _Pool:
+    """Helpers that take their work from one queue, started when there is some; all launches of the process share them."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[tuple[Callable[..., None], Any]] = SimpleQueue()
+        self._helpers: list[Helper] = []
+
+    def begin(self, function: Callable[[int], None], count: int) -> None:
+        """Calls `function(1)` to `function(count)` when there are threads for it. While the interpreter exits, perhaps never."""
+        with suppress(RuntimeError):  # there can be no more threads
+            while len(self._helpers) < min(count, os.cpu_count() or 1):
+                self._helpers.append(Helper("dmlpy-numpy", self._work))
+        for number in range(1, count + 1):
+            self._work.put((function, (number,)))
+
+
+_pool = _Pool()
+
+
+def _renew() -> None:
+    global _pool
+    _pool = _Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)  # the threads stay behind in the parent
+
+
+def share(work: Callable[[T, int], None], items: Iterable[T], threads: int) -> None:
+    """Calls `work(item, thread)` for all items, whichever thread is free taking the next; returns or raises when no thread works any more.
+
+    After an error in any thread, or an interrupt of this one, no item is begun any more.
+
+    Args:
+        work: what to do; calls with the same `thread` never overlap. Floating-point warnings are off while it runs.
+        items: what to do it for.
+        threads: how many to use, this one included.
+    """
+    taken = list(items)
+    remaining, gate, errors = iter(taken), Gate(), list[BaseException]()
+    all_taken = False
+
+    def take(thread: int) -> None:
+        with np.errstate(all="ignore"):
+            for item in remaining:
+                if gate.shut and not all_taken:
+                    return
+                work(item, thread)
+
+    def help_out(thread: int) -> None:
+        if gate.enter(thread):
+            try:
+                take(thread)
+            except BaseException as error:
+                errors.append(error)
+                gate.shut = True
+            finally:
+                gate.leave(thread)
+
+    if (others := min(threads, len(taken)) - 1) < 1:
+        take(0)
+        return
+    try:
+        try:
+            _pool.begin(help_out, others)
+            take(0)
+            all_taken = True
+        finally:
+            gate.finish()
+    finally:
+        gate.finish()  # again, if an interrupt came before the first one was ready for it
+    if errors:
+        raise errors[0]

@@ -1,0 +1,253 @@
+"""Threads that share a launch: all that was begun has ended when it returns or raises, whatever interrupts it where."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.arrays import array_at
+from dmlpy.devices import threads as threads_module
+from dmlpy.devices.numba import team as team_module
+from dmlpy.devices.threads import Gate, available_threads, share
+
+
+def test_available_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    every = available_threads()
+    assert every >= 1
+    for text, expected in (("1", 1), ("100000", every), ("0", every), ("many", every)):
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert available_threads() == expected
+
+
+def test_no_thread_works_on_after_an_error() -> None:
+    done = []
+    started = threading.Barrier(3)
+
+    def work(item: int, thread: int) -> None:
+        started.wait(10)
+        if thread < 2:
+            raise ValueError("at once")
+        time.sleep(0.1)
+        done.append(item)
+
+    with pytest.raises(ValueError, match="at once"):
+        share(work, range(3), 3)
+    assert len(done) == 1
+
+
+def test_an_error_in_another_thread_is_raised() -> None:
+    def work(item: int, thread: int) -> None:
+        if item == 3:
+            raise ValueError("three")
+
+    for threads in (1, 4):
+        with pytest.raises(ValueError, match="three"):
+            share(work, range(8), threads)
+
+
+AT_EXIT = """\
+import atexit
+from dmlpy.devices.threads import share
+
+found = []
+share(lambda item, thread: found.append(item), range(9), 3)
+atexit.register(lambda: print(sorted(found)))
+atexit.register(share, lambda item, thread: found.append(item), range(9, 12), 3)
+"""
+
+
+def test_work_while_the_interpreter_exits() -> None:
+    result = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=False)
+    assert (result.stdout, result.stderr) == (f"{list(range(12))}\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    share(lambda item, thread: None, range(4), 2)
+    child = os.fork()
+    if child == 0:
+        threads: set[int] = set()
+        both = threading.Barrier(2)
+
+        def work(item: int, thread: int) -> None:
+            both.wait(10)
+            threads.add(thread)
+
+        try:
+            share(work, range(2), 2)
+        finally:
+            os._exit(len(threads) if sys.exc_info()[0] is None else 99)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt in this thread at chosen instructions of a module: more places than those where Python looks for signals.
+
+    Args:
+        module: the file whose functions are interrupted.
+        *instructions: at how many instructions of these, counted from the first one that runs.
+    """
+
+    def __init__(self, module: Any, *instructions: int) -> None:
+        self._file, self._at = module.__file__, set(instructions)
+        self.seen = 0
+
+    def __enter__(self) -> Interrupts:
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != self._file:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            self.seen += 1
+            if self.seen in self._at:
+                raise KeyboardInterrupt
+        return self._trace
+
+
+def interrupted_everywhere(module: Any, call: Callable[[], None], check: Callable[[], None]) -> int:
+    """Interrupts `call` at each instruction of a module in turn, and checks what it leaves; at how many."""
+    count = 0
+    while True:
+        count += 1
+        finished = False
+        with Interrupts(module, count):
+            try:
+                call()
+                finished = True
+            except KeyboardInterrupt:
+                pass
+        check()
+        if finished:
+            return count - 1
+
+
+def test_an_interrupt_waits_for_all_threads_and_begins_no_work() -> None:
+    inside: set[int] = set()
+    begun: list[int] = []
+
+    def work(item: int, thread: int) -> None:
+        inside.add(thread)
+        begun.append(item)
+        time.sleep(0.0005)
+        inside.discard(thread)
+
+    def check() -> None:
+        assert not inside, "share has raised, and a thread is still at work"
+        seen = len(begun)
+        time.sleep(0.001)
+        assert len(begun) == seen, "work began after share had raised"
+
+    count = interrupted_everywhere(threads_module, lambda: share(work, range(12), 3), check)
+    assert count > 100
+    begun.clear()
+    share(work, range(12), 3)
+    assert sorted(begun) == list(range(12))
+
+
+def test_no_item_begins_after_an_interrupt() -> None:
+    """The threads beside the interrupted one stop with the items that they have."""
+    both = threading.Barrier(2)
+    begun: list[int] = []
+
+    def work(item: int, thread: int) -> None:
+        begun.append(item)
+        if len(begun) <= 2:
+            both.wait(10)
+        if thread == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.05)
+
+    with pytest.raises(KeyboardInterrupt):
+        share(work, range(100), 2)
+    assert len(begun) == 2
+
+
+def test_an_interrupt_of_the_wait_is_raised_after_it() -> None:
+    gate = Gate()
+    assert gate.enter(1)
+    timer = threading.Timer(0.05, gate.leave, (1,))
+    left: SimpleQueue[None] = gate._left
+
+    class Interrupted:
+        """A queue whose first wait is interrupted."""
+
+        def __init__(self) -> None:
+            self.put, self.waits = left.put, 0
+
+        def get(self) -> None:
+            self.waits += 1
+            if self.waits == 1:
+                raise KeyboardInterrupt
+            left.get()
+
+    gate._left = Interrupted()  # type: ignore[assignment]
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        gate.finish()
+    assert not gate._inside
+    assert not gate.enter(2)
+    gate.finish()
+
+
+def test_an_interrupted_team_serves_the_next_launch() -> None:
+    """The team of compiled walks: nobody waits for a thread that never comes, and the next launch has all of them."""
+    team = team_module.Team()
+    waiting: set[int] = set()
+    seen: set[int] = set()
+
+    def stay_out(parameters: Any, thread: int, threads: int, flags: int, met: int) -> None:
+        """The first thread does it alone; the others wait until they hear that it is over."""
+        if thread == 0:
+            return
+        waiting.add(thread)
+        joined = array_at(flags, (2,), np.int64, (1,))
+        while joined[1] <= met:
+            time.sleep(0)
+        waiting.discard(thread)
+
+    def all_come(parameters: Any, thread: int, threads: int, flags: int, met: int) -> None:
+        lines = array_at(flags, (threads, 8), np.int64, (8, 1))  # as long as `threads` says
+        lines[thread, 0] = met + 1
+        seen.add(thread)
+        deadline = time.monotonic() + 10
+        while thread == 0 and len(seen) < threads and time.monotonic() < deadline:
+            time.sleep(0)
+
+    def check() -> None:
+        assert not team._user
+        assert len(team._flags[-1]) > len(team._helpers), "threads without a line"
+        seen.clear()
+        team.run(all_come, None, 3, 7)
+        assert seen == {0, 1, 2}
+        assert not waiting
+
+    assert interrupted_everywhere(team_module, lambda: team.run(stay_out, None, 3, 7), check) > 50
+    fresh = 0
+    for count in range(1, 200):  # a team that has no threads yet
+        team = team_module.Team()
+        with Interrupts(team_module, count):
+            try:
+                team.run(stay_out, None, 3, 7)
+            except KeyboardInterrupt:
+                fresh += 1
+        check()
+    assert fresh > 60
