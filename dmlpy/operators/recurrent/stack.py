@@ -10,7 +10,7 @@ Both devices carry this out; nothing here knows of memory but by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,10 +118,29 @@ class Stack:
     Attributes:
         layers: in the order in which they run; none where no described output needs them.
         scratch: packed arrays that layers share, by name; `lengths` [1, 1, 1, B] is to hold the sequence lengths clamped to [0, T].
+        reserve: the parts of the reserve that a network writes, as they lie in it after its header; none for a gradient.
     """
 
     layers: tuple[Layer, ...]
     scratch: Mapping[str, TensorDesc]
+    reserve: tuple[Place, ...] = ()
+
+    def gaps(self, reserve_size: int, itemsizes: Callable[[DataType], int]) -> list[tuple[int, int]]:
+        """Where the reserve lies between its parts, or behind them: first byte and end of each gap.
+
+        Args:
+            reserve_size: elements of the reserve.
+            itemsizes: bytes of an element of a type in memory.
+        """
+        if not self.reserve:
+            return []
+        itemsize, found = itemsizes(DataType.FLOAT32), list[tuple[int, int]]()
+        end = RESERVE_HEADER * itemsize
+        for place in self.reserve:
+            begin = place.offset * itemsize
+            found.append((end, begin))
+            end = begin + place.tensor.element_count * itemsizes(place.tensor.data_type)
+        return [(begin, end) for begin, end in [*found, (end, reserve_size * itemsize)] if begin < end]
 
 
 def stack_of(desc: CudnnRNNDesc) -> Stack:
@@ -327,7 +346,8 @@ class _Network(_Builder):
                 own["reserve_tensor"] = self.reserve_of(number)
             mask = Mask(self.between_times(*self._input(number + 1)), number) if self.drops and not last else None
             layers.append(self.layer(number, _TRAINING[self.cell], own, {}, mask))
-        return Stack(tuple(layers), self.scratch)
+        reserve = [*map(self.reserve_of, range(self.layers)), *(self.between_times(*self.kept_input(at)) for at in range(1, self.layers))]
+        return Stack(tuple(layers), self.scratch, tuple(reserve) if self.has("reserve_space") else ())
 
     def _input(self, layer: int) -> tuple[str, int]:
         """The array between a layer and the one below: kept in the reserve, or in scratch."""

@@ -7,6 +7,7 @@ around them. The dropout's offset is read by the kernels, so a dispatch can be c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -133,7 +134,7 @@ class NetworkPlan(PlanWithoutConstants):
     # work
 
     def _prologue(self, memory: Memory) -> list[Launch]:
-        """What comes before the layers: lengths within their range, the header of the reserve, and what is only there for TensorFlow."""
+        """What comes before the layers: lengths in their range, what of the reserve no layer writes, and what is only for TensorFlow."""
         library, work = self._library, list[Launch]()
         if "lengths" in self._stack.scratch:
             clamp = np.zeros(1, CLAMP_LENGTHS)
@@ -150,6 +151,8 @@ class NetworkPlan(PlanWithoutConstants):
             header = np.zeros(1, WRITE_HEADER)
             header["header"], header["offset"], header["count"] = memory["reserve_space"][0], self._offset(memory), RESERVE_HEADER
             work.append(library.launch_elements(WRITE_HEADER_KERNEL, RESERVE_HEADER, header))
+            gaps = self._stack.gaps(self._known["reserve_size"], lambda data_type: data_type.numpy.itemsize)
+            work += [partial(library.seam.memset, memory["reserve_space"][0] + begin, 0, end - begin) for begin, end in gaps]
         return work
 
     def _offset(self, memory: Memory) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -79,6 +80,9 @@ Pass = Literal["Inference", "Training"]
 _TRAINING = frozenset(("step_mask_tensor", "reserve_tensor", "state_dropout_tensor", "projection_tensor"))
 """Tensors that a pass of inference has no code for."""
 
+_SELECTING = frozenset(("sequence_lengths_tensor", "step_mask_tensor"))
+"""Tensors by which a sample may not take a step."""
+
 SLICES = (1, 2, 4, 8)
 """Samples that one block of `walk` can take."""
 MOST_CAPTURED_STEPS = 8192
@@ -108,7 +112,7 @@ def project_kernel(data_type: np.dtype[Any]) -> Kernel:
 
 
 class Places(NamedTuple):
-    """Where a launch finds its packed constants and its scratch, by name, and the work that packs them first."""
+    """Where a launch finds its packed constants and its scratch, by name, and the work that comes first: blank memory, packing."""
 
     packed: dict[str, int]
     scratch: dict[str, int]
@@ -257,10 +261,21 @@ class RecurrentPlan(Plan):
         return copy(self._library, self._tensors[name], tensors[name], destination, data_type)
 
     def _places(self, tensors: Pointers, temporary: int, persistent: int | None) -> Places:
+        prologue = self._blank(tensors)
         if persistent is not None:
-            return Places(self._packed.pointers(persistent), self._scratch.pointers(temporary), [])
+            return Places(self._packed.pointers(persistent), self._scratch.pointers(temporary), prologue)
         packed = self._packed.pointers(temporary)
-        return Places(packed, self._scratch.pointers(temporary + self.persistent_size), self._pack(tensors, packed))
+        return Places(packed, self._scratch.pointers(temporary + self.persistent_size), [*prologue, *self._pack(tensors, packed)])
+
+    def _blank(self, tensors: Pointers) -> list[Launch]:
+        """Fills with zeros what steps may leave of the reserve: it would hold whatever was in memory before.
+
+        All of it is written where the input product lies in it, and where every sample takes every step.
+        """
+        reserve = self._reserve(tensors)
+        if reserve is None or self._input.in_place or not _SELECTING & self._tensors.keys():
+            return []
+        return [partial(self._library.seam.memset, reserve.kept, 0, reserve.hidden - reserve.kept)]
 
     def _reserve(self, tensors: Pointers) -> Reserve | None:
         """The parts of the bound reserve, if one is described."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,9 @@ class NetworkPlan(PlanWithoutConstants):
         stored = data_type.numpy
         return self._compute if stored.kind == "f" and self._compute == np.float64 else stored
 
+    def _itemsize(self, data_type: DataType) -> int:
+        return self._type(data_type).itemsize
+
     def _layer_plan(self, desc: ReserveDesc) -> RecurrentPlan | GradientPlan:
         return GradientPlan(desc, self._compute) if isinstance(desc, RecurrentGradDesc) else RecurrentPlan(desc, self._compute)
 
@@ -107,7 +111,7 @@ class NetworkPlan(PlanWithoutConstants):
     # work
 
     def _prologue(self, arrays: Arrays, memory: Memory) -> list[Call]:
-        """What comes before the layers: lengths within their range, the header of the reserve, and what is only there for TensorFlow."""
+        """What comes before the layers: lengths in their range, what of the reserve no layer writes, and what is only for TensorFlow."""
         calls: list[Call] = []
         if "lengths" in self._stack.scratch:
             given, steps = arrays["sequence_lengths"], self._desc.sizes()["seq_length"]
@@ -126,6 +130,8 @@ class NetworkPlan(PlanWithoutConstants):
                 header[0], header[1] = offset() & _WORD, offset() >> 32
 
             calls.append(write_header)
+            reserve = arrays["reserve_space"].view(np.uint8)
+            calls += [partial(reserve[begin:end].fill, 0) for begin, end in self._stack.gaps(arrays["reserve_space"].size, self._itemsize)]
         return calls
 
     def _offset(self, arrays: Arrays) -> Callable[[], int]:

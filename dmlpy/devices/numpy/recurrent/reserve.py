@@ -20,7 +20,8 @@ class Reserve:
     Attributes:
         kept: [D, T, K, H, B]: for each gate, in the order in which the walk stores them, its value or its argument, as
             `derivatives.keeps_value` says (the argument where sums are clipped); for a GRU with linear_before_reset then
-            h[t-1] Rh^T + Rbh. The f of coupled gates has no place of its own: the last K index is then unused.
+            h[t-1] Rh^T + Rbh. The f of coupled gates has no place of its own: the last K index is then zero. So are steps that no
+            sample takes.
         hidden: [D, T + 1, S, B]: h before and after each step. A forward walk's step t leads from slot t to slot t + 1, a backward
             walk's from slot t + 1 to slot t. Slots at steps that a sample does not take hold its carried state.
         memory: [D, T + 1, H, B]: the same for the cell state; None but for LSTM.

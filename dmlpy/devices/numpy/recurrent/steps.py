@@ -87,19 +87,21 @@ class Record:
     Attributes:
         sums: what a step leaves of its gates.
         kept: where that goes at each t.
+        unused: the places of gates that the walk does not compute, [T, places, H, B].
         first: (slot, state) before the walk.
         after: for each t, (slot, state) of each state after the step.
     """
 
     sums: Array
     kept: Sequence[Array]
+    unused: Array
     first: Sequence[tuple[Array, Array]]
     after: Sequence[Sequence[tuple[Array, Array]]]
 
     @classmethod
     def of(cls, reserve: Reserve, direction: int, backward: bool, sums: Array, states: Iterable[Array]) -> Record:
         """The record of a direction. `sums` [K or less, H, B] and the `states` (h, then c) are the walk's own arrays."""
-        kept = list(reserve.kept[direction][:, : len(sums)])
+        kept, unused = list(reserve.kept[direction][:, : len(sums)]), reserve.kept[direction][:, len(sums) :]
         sums, *kept = _flat(sums, *kept)
         first, after = [], []
         for slots, state in zip((reserve.hidden, reserve.memory), states, strict=False):
@@ -107,16 +109,21 @@ class Record:
             source, *rows = _flat(state, *slots[direction])
             first.append((rows[-1 if backward else 0], source))
             after.append([(row, source) for row in (rows[:-1] if backward else rows[1:])])
-        return cls(sums, kept, first, list(zip(*after, strict=True)))
+        return cls(sums, kept, unused, first, list(zip(*after, strict=True)))
 
     def begin(self) -> None:
-        """Keeps the states before the walk."""
+        """Keeps the states before the walk, and zeros where nothing ever goes: a reserve may be stored or compared as a whole."""
+        self.unused.fill(0.0)
         for slot, state in self.first:
             slot[...] = state
 
     def keep_gates(self, t: int) -> None:
         """Keeps what the step has left in the sums."""
         np.copyto(self.kept[t], self.sums)
+
+    def keep_nothing(self, t: int) -> None:
+        """Keeps zeros of a step that no sample takes."""
+        self.kept[t].fill(0.0)
 
     def keep_states(self, t: int) -> None:
         """Keeps the states after the step."""

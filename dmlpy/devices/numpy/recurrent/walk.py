@@ -259,6 +259,8 @@ class Walk:
                     if record is not None:
                         if skips_t < batch:
                             record.keep_gates(t)
+                        else:
+                            record.keep_nothing(t)
                         record.keep_states(t)
 
         return walk
