@@ -12,6 +12,8 @@ import dmlpy as dml
 from tests import plain_normalization as plain
 from tests.normalization_cases import INPUTS, MODES, case, check, described, random_values, run
 from tests.plain_normalization import Array, Arrays
+from tests.test_batch_normalization_layouts import LAYOUTS as MEMORY_LAYOUTS
+from tests.test_batch_normalization_layouts import results
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)
@@ -321,6 +323,34 @@ def test_devices_agree_on_what_is_no_number(cuda_device: dml.Device, mode: str, 
     judge = np.isfinite if "dy" in name.split() else kinds
     for output, values in found.items():
         np.testing.assert_array_equal(judge(values), judge(on_host[output]), err_msg=output)
+
+
+@pytest.mark.parametrize("sizes", [(2, 48, 3, 5), (3, 48, 33, 17)])
+@pytest.mark.parametrize("layout", MEMORY_LAYOUTS)
+def test_a_group_is_no_number_where_its_squares_add_up_to_none(any_device: dml.Device, layout: str, sizes: tuple[int, ...]) -> None:
+    """Near the largest FLOAT32 number, with means and outliers of any size: in every layout the same groups, all of them NaN throughout."""
+    rng = np.random.default_rng(17)
+    each = (1, sizes[1], 1, 1)
+    per_group = float(np.prod(sizes)) / sizes[1]
+    deviation = np.sqrt(3.4e38 / per_group) * 2.0 ** rng.integers(-3, 4, each)
+    mean = rng.choice([0.0, 1e19, -1e25, 3e37, 3.3e38], each)
+    values = mean + deviation * rng.uniform(-1.7, 1.7, sizes)
+    outliers = rng.choice([0.0, 1.0], each) * rng.choice([1e18, 3e19, 1e38, -3e38], each)
+    values[0, :, 0, 0] += outliers[0, :, 0, 0]  # the first entry of some groups
+    x = np.clip(values, -3.4e38, 3.4e38).astype(np.float32)
+    exact = x.astype(np.float64)
+    squares = ((exact - exact.mean((0, 2, 3), keepdims=True)) ** 2).sum((0, 2, 3))
+    largest = float(np.finfo(np.float32).max)
+    clear = np.abs(squares / largest - 1) > 1e-3
+    assert clear.sum() > 40
+    assert 10 < (squares > largest)[clear].sum() < 38
+    desc, arrays = training(x, 1)
+    found = results(any_device, desc, arrays, layout)
+    for name, array in found.items():
+        of_groups = np.isnan(np.moveaxis(array, 1, 0).reshape(sizes[1], -1))
+        assert (of_groups.all(1) == of_groups.any(1)).all(), f"{name}: groups that are NaN in part"
+        np.testing.assert_array_equal(of_groups.any(1)[clear], (squares > largest)[clear], err_msg=name)
+        assert not np.isinf(array).any(), name
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])

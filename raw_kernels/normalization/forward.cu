@@ -79,8 +79,10 @@ __device__ void store(S* tensor, long long place, float value) {
 }
 
 /// Moments relative to `first` as a centre.
+///
+/// Squares that overflow are infinite or NaN, as the order has it in which they are added up; all of them count as NaN here.
 __device__ inline Centre centre_of(Moments const& moments, float first, float entries) {
-    float const variance = moments.squares / entries;
+    float const variance = moments.squares / entries + (moments.squares - moments.squares);
     float const high = first + moments.mean;
     // what the rounding of that sum lost, exactly
     float const added = high - first;

@@ -5,9 +5,12 @@ repeats along those of size 1. Entries of the input that share an entry of the s
 [N, C, H, W] and [1, C, 1, 1] a channel, n = N H W. A layout (NCHW, NHWC, a slice of something larger) is a matter of strides alone.
 
 Sums, statistics and arithmetic are float32, for FLOAT16 too. What is not a number stays so: a NaN or an infinity among a group's
-entries makes the group's mean, variance and results NaN. A variance that overflows is infinite, and the result the bias; entries so
-large that their sums or differences overflow may make the group NaN. In a group of one entry, or of equal ones, the variance is exactly
-0: the result is the bias, or NaN if epsilon is 0 too, as 0 / 0 is. A negative variance + epsilon gives NaN.
+entries makes the group's mean, variance and results NaN. So do entries so far apart that the squares of their deviations from the mean
+add up to more than the largest FLOAT32 number, 3.4e38, in whatever layout they come; however large they are otherwise, all is finite. A
+given variance that is infinite makes the result the bias. In a group of one entry, or of equal ones, the variance is exactly 0: the
+result is the bias, or NaN if epsilon is 0 too, as 0 / 0 is. A negative variance + epsilon gives NaN. Sums of a gradient, whose terms have
+both signs, are not that certain: where those of dy or dy * x may overflow on their way, the group's gradients are finite, infinite or NaN
+as the order of the terms has it, so other layouts may give other ones.
 """
 
 from __future__ import annotations

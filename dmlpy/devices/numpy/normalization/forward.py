@@ -75,6 +75,7 @@ class _Forward:
         self._launch, self._geometry, self._compute = launch, plan._geometry, plan._compute
         self._activation, self._in_place = plan._activation, plan._writes_in_place
         self._n = float(launch.walk.group_size)
+        self._largest = float(np.finfo(plan._compute).max)
 
     def run(self) -> None:
         launch = self._launch
@@ -114,7 +115,8 @@ class _Forward:
         about_mean = squares - shift * sums
         mean = centre + shift
         statistics["mean"][groups] = mean
-        statistics["variance"][groups] = np.maximum(about_mean, 0.0) / self._n
+        # Which of them overflow is a matter of their values; to infinity or to NaN, one of the order in which they are added up.
+        statistics["variance"][groups] = np.where(about_mean <= self._largest, np.maximum(about_mean, 0.0) / self._n, np.nan)
         settled = (np.isfinite(squares) & (squares <= LARGEST_SHARE * about_mean)) | np.isnan(squares)
         if settled.all():
             return True
@@ -129,7 +131,6 @@ class _Forward:
         """What y is computed with, and the outputs that hold statistics, for a block's groups."""
         groups, tensors = block.groups, self._launch.tensors
         if self._geometry.training:
-            # In the compute type, where a variance may overflow.
             variance = as_float64(self._launch.statistics["variance"][groups])
             mean = np.where(np.isnan(variance), np.nan, self._launch.statistics["mean"][groups])
             unbiased = variance * (self._n / max(self._n - 1.0, 1.0))
