@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dmlpy as dml
 from dmlpy.arrays import array_at
 from dmlpy.devices import threads as threads_module
 from dmlpy.devices.numba import team as team_module
-from dmlpy.devices.threads import Gate, available_threads, share
+from dmlpy.devices.threads import Gate, apart_from_forks, available_threads, share
 
 
 def test_available_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,9 +184,17 @@ def test_no_item_begins_after_an_interrupt() -> None:
 
 
 def test_an_interrupt_of_the_wait_is_raised_after_it() -> None:
-    gate = Gate()
-    assert gate.enter(1)
-    timer = threading.Timer(0.05, gate.leave, (1,))
+    gate, entered = Gate(), threading.Event()
+
+    def stay() -> None:
+        gate.enter(1)
+        entered.set()
+        time.sleep(0.05)
+        gate.leave(1)
+
+    other = threading.Thread(target=stay)
+    other.start()
+    entered.wait(10)
     left: SimpleQueue[None] = gate._left
 
     class Interrupted:
@@ -200,12 +210,12 @@ def test_an_interrupt_of_the_wait_is_raised_after_it() -> None:
             left.get()
 
     gate._left = Interrupted()  # type: ignore[assignment]
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         gate.finish()
     assert not gate._inside
     assert not gate.enter(2)
     gate.finish()
+    other.join()
 
 
 def test_an_interrupted_team_serves_the_next_launch() -> None:
@@ -251,3 +261,68 @@ def test_an_interrupted_team_serves_the_next_launch() -> None:
                 fresh += 1
         check()
     assert fresh > 60
+
+
+# forks
+
+
+def forked(child: Callable[[], int]) -> int:
+    """The exit code of a forked process that ends with what `child` returns; 99 if it raises, and a signal's if it takes ten seconds."""
+    process = os.fork()
+    if process == 0:
+        signal.alarm(10)
+        try:
+            os._exit(child())
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_no_fork_comes_in_the_middle_of_another_threads_launch() -> None:
+    """A lock of OpenBLAS that a thread held at the fork would be locked in the child for ever."""
+    in_launch = threading.Event()
+    under_way = threading.Lock()  # what a matrix product is to OpenBLAS
+
+    def launch(stream: int) -> None:
+        with under_way:
+            in_launch.set()
+            time.sleep(0.05)
+
+    dispatch = dml.device("numpy").dispatched(launch, "a launch")
+    for _ in range(3):
+        in_launch.clear()
+        others = [threading.Thread(target=dispatch, args=(0,)) for _ in range(3)]
+        for other in others:
+            other.start()
+        assert in_launch.wait(10)
+
+        def child() -> int:
+            if under_way.locked():
+                return 1
+            dispatch(0)  # the child has launches of its own
+            return 2
+
+        assert forked(child) == 2
+        for other in others:
+            other.join(10)
+            assert not other.is_alive(), "a launch waits for a fork that is over"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_waits_for_no_launch_of_its_own_thread() -> None:
+    def launch(stream: int) -> None:
+        assert forked(lambda: 3) == 3
+
+    dml.device("numpy").dispatched(launch, "a launch that forks")(0)
+
+
+def test_an_interrupted_launch_holds_up_no_fork() -> None:
+    dispatch = apart_from_forks(lambda stream: None)
+
+    def check() -> None:
+        assert not threads_module._forks._gate._inside
+
+    assert interrupted_everywhere(threads_module, lambda: dispatch(0), check) > 30

@@ -41,12 +41,12 @@ class Gate:
 
     def __init__(self) -> None:
         self.shut = False
-        self._inside: set[object] = set()
+        self._inside: dict[object, int] = {}
         self._left: SimpleQueue[None] = SimpleQueue()
 
     def enter(self, who: object) -> bool:
         """Whether `who`, which is not inside, is let in. It has to leave then."""
-        self._inside.add(who)
+        self._inside[who] = threading.get_ident()
         if self.shut:
             self.leave(who)
             return False
@@ -54,22 +54,80 @@ class Gate:
 
     def leave(self, who: object) -> None:
         """Lets whoever waits know."""
-        self._inside.discard(who)
-        self._left.put(None)
+        self._inside.pop(who, None)
+        if self.shut:
+            self._left.put(None)
 
     def finish(self) -> None:
-        """Shuts the gate and returns when nobody is inside. What interrupts the wait is raised after it."""
+        """Shuts the gate and returns when nobody is inside but what this thread let in. What interrupts the wait is raised after it."""
         interrupt: BaseException | None = None
         while True:
             try:
                 self.shut = True
-                while self._inside:  # told apart from what `get` returns: an interrupt may take that with it
+                here = {threading.get_ident()}
+                while not here.issuperset(self._inside.copy().values()):  # asked anew: an interrupt may take what `get` returns with it
                     self._left.get()
                 break
             except BaseException as error:
                 interrupt = error
         if interrupt is not None:
             raise interrupt
+
+
+class _Forks:
+    """Keeps launches and forks apart.
+
+    A child has a copy of all locks and no thread but the one that forked. One that OpenBLAS holds while it multiplies would never be
+    unlocked there: the child's first matrix product would hang, and even the fork, before which OpenBLAS waits for its own threads. So a
+    fork waits until no other thread has a launch under way, and those that come meanwhile wait for the fork.
+    """
+
+    def __init__(self) -> None:
+        self._gate = Gate()
+        self._lock = threading.Lock()
+        self._forking: set[int] = set()
+        self._over = threading.Event()
+
+    def enter(self, who: object) -> None:
+        while not self._gate.enter(who):
+            self._over.wait()
+
+    def leave(self, who: object) -> None:
+        self._gate.leave(who)
+
+    def before(self) -> None:
+        with self._lock:
+            self._forking.add(threading.get_ident())
+            self._over.clear()
+            self._gate.shut = True
+        self._gate.finish()
+
+    def after(self) -> None:
+        with self._lock:
+            self._forking.discard(threading.get_ident())
+            if not self._forking:
+                self._gate.shut = False
+                self._over.set()
+
+
+_forks = _Forks()
+
+
+def apart_from_forks(launch: Callable[[int], None]) -> Callable[[int], None]:
+    """A launch that no other thread forks the process in the middle of (by `os.fork` or what calls it)."""
+
+    def dispatch(stream: int) -> None:
+        who, forks = object(), _forks
+        try:
+            try:
+                forks.enter(who)
+                launch(stream)
+            finally:
+                forks.leave(who)
+        finally:
+            forks.leave(who)  # again, if an interrupt came between
+
+    return dispatch
 
 
 class Helper:
@@ -118,12 +176,13 @@ _pool = _Pool()
 
 
 def _renew() -> None:
-    global _pool
-    _pool = _Pool()
+    """The threads, and the locks that they hold, stay behind in the parent."""
+    global _pool, _forks
+    _pool, _forks = _Pool(), _Forks()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)  # the threads stay behind in the parent
+    os.register_at_fork(before=lambda: _forks.before(), after_in_parent=lambda: _forks.after(), after_in_child=_renew)
 
 
 def share(work: Callable[[T, int], None], items: Iterable[T], threads: int) -> None:

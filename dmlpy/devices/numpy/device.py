@@ -22,6 +22,7 @@ from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.whole import computes, whole_plan
 from dmlpy.devices.plan import Launch, Plan
+from dmlpy.devices.threads import apart_from_forks
 from dmlpy.enums import ExecutionFlags, HResult
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc
@@ -113,7 +114,7 @@ class NumpyDevice(Device):
         return None
 
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
-        return launch
+        return apart_from_forks(launch)
 
     def repeatable(self, plan: Plan, launch: Launch) -> Launch:
         return launch
