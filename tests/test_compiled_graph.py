@@ -206,3 +206,60 @@ def test_an_operator_that_the_device_does_not_run_is_named(monkeypatch: pytest.M
 def test_only_descs_and_graphs_are_compiled() -> None:
     with pytest.raises(dml.DescError, match="or a Graph"):
         dml.compile("graph")  # type: ignore[call-overload]
+
+
+def lengths_after_relu(*, computed: bool, constant: Any = None) -> dml.Graph:
+    """y = relu(x), and an RNN that runs after it: its sequence lengths are an input, a constant, or what a node makes of an input."""
+    g = dml.GraphBuilder("ragged")
+    x, n = tensor(1, 3, 2, 4), tensor(1, 1, 1, 2, data_type="UINT32")
+    y = g.add(dml.ActivationReluDesc, "relu", input_tensor=g.input("x", x))
+    g.output("y", y)
+    lengths = g.input("lengths", n) if constant is None else g.constant("lengths", np.array(constant, np.uint32).reshape(1, 1, 1, 2))
+    if computed:
+        lengths = g.add(dml.ElementWiseIdentityDesc, "copy", input_tensor=lengths)
+    rnn = g.add(
+        dml.RNNDesc,
+        "rnn",
+        input_tensor=y,
+        weight_tensor=g.input("w", tensor(1, 1, 5, 4)),
+        recurrence_tensor=g.input("r", tensor(1, 1, 5, 5)),
+        sequence_lengths_tensor=lengths,
+        activation_descs=[dml.ActivationTanhDesc()],
+        direction="FORWARD",
+        outputs=["output_sequence_tensor"],
+    )
+    g.output("h", rnn)
+    return g.build()
+
+
+def bound_ragged(graph: dml.Graph, *lengths: int) -> tuple[Any, dict[str, np.ndarray[Any, Any]], dict[str, np.ndarray[Any, Any]]]:
+    op = dml.compile(graph, "numpy")
+    inputs = {name: values(*desc.sizes) for name, desc in op.inputs.items() if name != "lengths"}
+    if "lengths" in op.inputs:
+        inputs["lengths"] = np.array(lengths, np.uint32).reshape(1, 1, 1, 2)
+    outputs = {name: np.full(desc.sizes, np.nan, np.float32) for name, desc in op.outputs.items()}
+    return op.bind(inputs, outputs), inputs, outputs
+
+
+@pytest.mark.parametrize("constant", [None, (2, 4)])
+def test_values_that_are_given_are_refused_before_any_node_runs(constant: Any) -> None:
+    dispatch, inputs, outputs = bound_ragged(lengths_after_relu(computed=False, constant=constant), 2, 4)
+    with pytest.raises(dml.BindError, match=r"lengths.*\[1\] is 4, expected 0 to 3") as caught:
+        dispatch()
+    assert [problem.code for problem in caught.value.problems] == ["value.range"]
+    assert all(np.isnan(array).all() for array in outputs.values()), "a node has run"
+    if constant is None:
+        inputs["lengths"][...] = 3
+        dispatch()
+        assert not any(np.isnan(array).any() for array in outputs.values())
+
+
+def test_lengths_that_a_node_computes_count_as_the_nearest_in_range() -> None:
+    """By then other nodes have written, so they are clamped, as in device memory."""
+    dispatch, inputs, outputs = bound_ragged(lengths_after_relu(computed=True), 2, 2**32 - 1)
+    dispatch()
+    wild = {name: array.copy() for name, array in outputs.items()}
+    inputs["lengths"][...] = np.array([2, 3])
+    dispatch()
+    for name, array in outputs.items():
+        np.testing.assert_array_equal(wild[name], array)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count, takewhile
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dmlpy.devices.plan import Launch, Plan
 from dmlpy.enums import ExecutionFlags, HResult
 from dmlpy.naming import nearest
 from dmlpy.problems import DeviceError
+from dmlpy.structs import brief
 from dmlpy.tensors import TensorDesc
 
 
@@ -198,6 +200,18 @@ def list_devices() -> list[Device]:
         items = (DEVICE_KINDS[kind](index) for index in count())
         found.extend(takewhile(lambda item: isinstance(item, Device), items))  # type: ignore[arg-type]
     return found
+
+
+def no_memory(purpose: str, error: MemoryError) -> DeviceError:
+    """What to raise in place of the host's MemoryError. NumPy's tells the array that it had no memory for."""
+    import psutil
+
+    shape, data_type = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or data_type is None:
+        return DeviceError(f"{purpose} needs more memory than the host has left", hresult=HResult.E_OUTOFMEMORY)
+    size, available = prod(shape) * data_type.itemsize, psutil.virtual_memory().available
+    what = f"for a temporary array {brief(list(shape))} of {data_type}; {show_bytes(available)} are available on the host"
+    return DeviceError(f"{purpose} needs {show_bytes(size)} {what}", hresult=HResult.E_OUTOFMEMORY)
 
 
 def show_bytes(size: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from dmlpy.descs import OperatorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, Memory
-from dmlpy.devices.operator import CompiledOperator, Dispatch, Outputs
+from dmlpy.devices.operator import CompiledOperator, Dispatch, Limits, Outputs, check_limits
 from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.naming import did_you_mean
@@ -196,7 +196,10 @@ class CompiledGraph:
         dispatches = [
             self._dispatch(index, memory, scratch, kept if number == last else ()) for number, index in enumerate(self._wiring.order)
         ]
-        return GraphDispatch(self, dispatches, (bound, written, kept))
+        limits = [
+            limit for index, dispatch in zip(self._wiring.order, dispatches, strict=True) for limit in self._known_limits(index, dispatch)
+        ]
+        return GraphDispatch(self, dispatches, limits, (bound, written, kept))
 
     def _place(self, values: Mapping[str, Any], wanted: Mapping[str, TensorDesc], kind: str) -> tuple[list[Bound], list[Problem]]:
         found: list[Bound] = []
@@ -220,22 +223,43 @@ class CompiledGraph:
         written = {slot.place: memory[index, at] for at, slot in enumerate(node.output_slots()) if slot.tensor is not None}
         return self._operators[index]._bind(given, written, scratch, None, also_used)
 
+    def _known_limits(self, index: int, dispatch: Dispatch) -> Limits:
+        """A node's limits for values that are there before the graph runs, by the names that they have in the graph."""
+        names: dict[str, str] = {}
+        for at, slot in enumerate(self.graph.nodes[index].input_slots()):
+            source = self._wiring.sources.get((index, at))
+            if source is not None and (source[0] is None or isinstance(self.graph.nodes[source[0]], ConstantNode)):
+                given = [name for name, (own, _) in self._wiring.inputs.items() if own == source]
+                names[slot.place] = given[0] if given else self.graph.label(source[0] or 0)
+        return [(replace(limit, name=names[limit.name]), values) for limit, values in dispatch._limits if limit.name in names]
+
     def __repr__(self) -> str:
         return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"
 
 
 class GraphDispatch:
-    """A graph with all its memory: calling it launches every node. Its scratch is its own: see `Dispatch`."""
+    """A graph with all its memory: calling it launches every node. Its scratch is its own: see `Dispatch`.
 
-    def __init__(self, graph: CompiledGraph, dispatches: Sequence[Dispatch], keep: tuple[Any, ...]) -> None:
+    Sequence lengths that a node computes count as the nearest ones in range, as in a GPU's memory: by then other nodes have written.
+    """
+
+    def __init__(self, graph: CompiledGraph, dispatches: Sequence[Dispatch], limits: Limits, keep: tuple[Any, ...]) -> None:
         self.graph = graph
         self._dispatches = tuple(dispatches)
+        self._limits = limits
         self._keep = keep
 
     def __call__(self, stream: Any = None) -> None:
-        """Enqueues the work; arguments and errors as of `Dispatch`."""
+        """Enqueues the work; arguments and errors as of `Dispatch`.
+
+        Raises:
+            BindError: a sequence length that the graph is given in host memory is above T or negative; no node has run.
+            DeviceError: a launch failed, or there was no memory for its temporaries; the nodes before it have run.
+        """
+        check_limits(self.graph.graph.name or "graph", self._limits)
+        handle = self.graph.device.stream_handle(stream)
         for dispatch in self._dispatches:
-            dispatch(stream)
+            dispatch._issue(handle)
 
 
 def _hazards(inputs: Sequence[Bound], outputs: Sequence[Bound]) -> list[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
-from dmlpy.devices.device import Device, Memory
+from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.enums import ExecutionFlags, FeatureLevel
@@ -70,12 +70,23 @@ class Outputs:
 
 
 @dataclass(frozen=True)
-class _Limit:
+class Limit:
     """Values of an input that may not exceed a number."""
 
     name: str
     limit: int
     symbol: str
+
+
+Limits = Sequence[tuple[Limit, np.ndarray[Any, Any]]]
+"""Limits, and the values in host memory that they are for."""
+
+
+def check_limits(name: str, limits: Limits) -> None:
+    """Raises BindError if any value is out of its range; `name` is the operator's or graph's."""
+    for limit, values in limits:
+        if values.max() > limit.limit or values.min() < 0:
+            raise BindError(name, binding.value_problems(limit.name, values, limit.limit, limit.symbol))
 
 
 class Dispatch:
@@ -95,7 +106,7 @@ class Dispatch:
         self._launch = launch
         self._keep = keep
         self._handle = operator.device.stream_handle
-        self._checked = operator._host_limits(bound)
+        self._limits = operator._host_limits(bound)
 
     def __call__(self, stream: Any = None) -> None:
         """Enqueues the work.
@@ -105,12 +116,17 @@ class Dispatch:
 
         Raises:
             BindError: a sequence length in host memory is above T or negative; nothing was written.
-            DeviceError: the launch failed.
+            DeviceError: the launch failed, or there was no memory for its temporaries.
         """
-        for limit, values in self._checked:
-            if values.max() > limit.limit or values.min() < 0:
-                raise BindError(self.operator.name, binding.value_problems(limit.name, values, limit.limit, limit.symbol))
-        self._launch(self._handle(stream))
+        check_limits(self.operator.name, self._limits)
+        self._issue(self._handle(stream))
+
+    def _issue(self, handle: int) -> None:
+        """The launch, whatever the values are: lengths out of range count as the nearest ones in range."""
+        try:
+            self._launch(handle)
+        except MemoryError as error:
+            raise no_memory(self.operator.name, error) from None
 
     def __repr__(self) -> str:
         return f"<dispatch of {self.operator.name} on {self.operator.device.name}>"
@@ -143,10 +159,10 @@ class CompiledOperator:
         return self.desc.tensors()
 
     @cached_property
-    def _limits(self) -> tuple[_Limit, ...]:
+    def _limits(self) -> tuple[Limit, ...]:
         known = self.desc.sizes()
         return tuple(
-            _Limit(field.name, known[field.marker.at_most], field.marker.at_most)
+            Limit(field.name, known[field.marker.at_most], field.marker.at_most)
             for field in self._fields
             if field.marker.at_most is not None and field.name in self._descs
         )
@@ -214,8 +230,14 @@ class CompiledOperator:
 
         Raises:
             BindError: a constant is missing or does not fit; nothing was written.
+            DeviceError: not enough memory, a failed launch.
         """
-        handle = self.device.stream_handle(stream)
+        try:
+            return self._prepare(constants, persistent, self.device.stream_handle(stream), copy=copy)
+        except MemoryError as error:
+            raise no_memory(f"{self.name}.prepare", error) from None
+
+    def _prepare(self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool) -> PreparedOperator:
         fields = [field for field in self._fields if field.name in self._plan.constants]
         bound, problems = self._resolve(constants, fields, "constant input", handle, copy=copy)
         area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems)
@@ -239,6 +261,7 @@ class CompiledOperator:
 
         Raises:
             BindError: memory that does not fit, is missing, or is used twice.
+            DeviceError: not enough memory for the scratch.
         """
         return self._bind(inputs, outputs, temporary, persistent)
 
@@ -251,6 +274,14 @@ class CompiledOperator:
         also_used: Iterable[Memory] = (),
     ) -> Dispatch:
         """`bind`, where scratch too may be `Memory`; `also_used` is more memory of the device's that the work uses."""
+        try:
+            return self._bound(inputs, outputs, temporary, persistent, also_used)
+        except MemoryError as error:
+            raise no_memory(f"{self.name}.bind", error) from None
+
+    def _bound(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], temporary: Any, persistent: Any, also_used: Iterable[Memory]
+    ) -> Dispatch:
         handle = self.device.current_stream()
         ready: tuple[int, int] | None = None
         problems: list[Problem] = []
@@ -276,6 +307,12 @@ class CompiledOperator:
         return Dispatch(self, bound, repeated, (used, persistent, temporary))
 
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
+        try:
+            return self._called(tensors, persistent, stream, copy=copy, validate=validate)
+        except MemoryError as error:
+            raise no_memory(self.name, error) from None
+
+    def _called(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
         handle = self.device.stream_handle(stream)
         inputs, outputs = self._inputs(persistent), self._outputs()
         values, problems = binding.by_field(self.desc, tensors, (*inputs, *outputs), "tensor")
@@ -370,7 +407,7 @@ class CompiledOperator:
         problems += wrong
         return area, None if area is None else Memory(area[0], needed, value)
 
-    def _host_limits(self, bound: list[Bound]) -> list[tuple[_Limit, np.ndarray[Any, Any]]]:
+    def _host_limits(self, bound: list[Bound]) -> Limits:
         if self.device.memory_kind != "cpu":
             return []
         places = {item.name: item for item in bound}
@@ -436,5 +473,5 @@ def _pointers(bound: list[Bound]) -> dict[str, int]:
     return {item.name: item.pointer for item in bound}
 
 
-def _checked(limit: _Limit, values: np.ndarray[Any, Any]) -> list[Problem]:
+def _checked(limit: Limit, values: np.ndarray[Any, Any]) -> list[Problem]:
     return binding.value_problems(limit.name, values, limit.limit, limit.symbol)

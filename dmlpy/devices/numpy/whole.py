@@ -93,7 +93,8 @@ class WholePlan(PlanWithoutConstants):
                 for slot, _ in self._slots:
                     if slot.field.marker.output:
                         # A result may be a view of an input that shares memory with an output: NumPy's assignment takes care of overlaps.
-                        arrays[slot.place][...] = results[slot.place].astype(arrays[slot.place].dtype, copy=False)
+                        # It converts as it writes: an array of converted results might find no memory when other outputs are written.
+                        arrays[slot.place][...] = results[slot.place]
 
         return launch
 
