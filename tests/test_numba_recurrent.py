@@ -305,3 +305,13 @@ def test_through_the_compiler() -> None:
     np.testing.assert_allclose(found.output_sequence_tensor, expected["output_sequence_tensor"], rtol=1e-5, atol=1e-6)
     assert dml.device("numba") in dml.list_devices()
     assert dml.device("numba").describe()["vector registers"] == f"{host_registers().count} of {host_registers().lanes} floats"
+
+
+def test_biases_that_are_no_number_are_told_by_no_warning() -> None:
+    """Also where NumPy adds them; the tests turn warnings into errors."""
+    run = build("GRU", np.random.default_rng(4), b=2, h=20)
+    biases = run.inputs["bias_tensor"].elements
+    biases[..., 0], biases[..., biases.shape[-1] // 2] = np.inf, -np.inf  # W's and R's of the first unit, which are added
+    run.launch(RecurrentPlan(run.desc))
+    assert np.isnan(run.outputs["output_sequence_tensor"].elements[..., 0]).all()
+    assert np.isfinite(run.outputs["output_sequence_tensor"].elements[0, ..., 1:]).all()

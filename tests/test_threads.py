@@ -212,7 +212,7 @@ def test_an_interrupt_of_the_wait_is_raised_after_it() -> None:
     gate._left = Interrupted()  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
         gate.finish()
-    assert not gate._inside
+    assert not gate.inside
     assert not gate.enter(2)
     gate.finish()
     other.join()
@@ -323,6 +323,6 @@ def test_an_interrupted_launch_holds_up_no_fork() -> None:
     dispatch = apart_from_forks(lambda stream: None)
 
     def check() -> None:
-        assert not threads_module._forks._gate._inside
+        assert not threads_module._forks.gate.inside
 
     assert interrupted_everywhere(threads_module, lambda: dispatch(0), check) > 30

@@ -37,16 +37,17 @@ class Gate:
 
     Attributes:
         shut: whether nobody enters any more.
+        inside: who is inside, each with its thread.
     """
 
     def __init__(self) -> None:
         self.shut = False
-        self._inside: dict[object, int] = {}
+        self.inside: dict[object, int] = {}
         self._left: SimpleQueue[None] = SimpleQueue()
 
     def enter(self, who: object) -> bool:
         """Whether `who`, which is not inside, is let in. It has to leave then."""
-        self._inside[who] = threading.get_ident()
+        self.inside[who] = threading.get_ident()
         if self.shut:
             self.leave(who)
             return False
@@ -54,7 +55,7 @@ class Gate:
 
     def leave(self, who: object) -> None:
         """Lets whoever waits know."""
-        self._inside.pop(who, None)
+        self.inside.pop(who, None)
         if self.shut:
             self._left.put(None)
 
@@ -65,7 +66,7 @@ class Gate:
             try:
                 self.shut = True
                 here = {threading.get_ident()}
-                while not here.issuperset(self._inside.copy().values()):  # asked anew: an interrupt may take what `get` returns with it
+                while not here.issuperset(self.inside.copy().values()):  # asked anew: an interrupt may take what `get` returns with it
                     self._left.get()
                 break
             except BaseException as error:
@@ -83,30 +84,29 @@ class _Forks:
     """
 
     def __init__(self) -> None:
-        self._gate = Gate()
+        self.gate = Gate()
         self._lock = threading.Lock()
         self._forking: set[int] = set()
         self._over = threading.Event()
 
-    def enter(self, who: object) -> None:
-        while not self._gate.enter(who):
+    def wait(self, who: object) -> None:
+        """Lets a launch in that found the gate shut, when no fork is under way any more."""
+        self._over.wait()
+        while not self.gate.enter(who):
             self._over.wait()
-
-    def leave(self, who: object) -> None:
-        self._gate.leave(who)
 
     def before(self) -> None:
         with self._lock:
             self._forking.add(threading.get_ident())
             self._over.clear()
-            self._gate.shut = True
-        self._gate.finish()
+            self.gate.shut = True
+        self.gate.finish()
 
     def after(self) -> None:
         with self._lock:
             self._forking.discard(threading.get_ident())
             if not self._forking:
-                self._gate.shut = False
+                self.gate.shut = False
                 self._over.set()
 
 
@@ -117,15 +117,17 @@ def apart_from_forks(launch: Callable[[int], None]) -> Callable[[int], None]:
     """A launch that no other thread forks the process in the middle of (by `os.fork` or what calls it)."""
 
     def dispatch(stream: int) -> None:
-        who, forks = object(), _forks
+        who, gate = object(), _forks.gate
         try:
             try:
-                forks.enter(who)
+                if not gate.enter(who):
+                    _forks.wait(who)
                 launch(stream)
             finally:
-                forks.leave(who)
+                gate.leave(who)
         finally:
-            forks.leave(who)  # again, if an interrupt came between
+            if who in gate.inside:  # an interrupt came between
+                gate.leave(who)
 
     return dispatch
 
