@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.device import Memory
 from dmlpy.problems import DeviceError
 from tests.cpu_seam import CpuSeam, NullSeam
 from tests.dispatch_cases import CASES
@@ -191,3 +193,18 @@ def test_packing_is_a_range() -> None:
     seam = NullSeam()
     CASES["walk, LSTM, prepared"].bound(seam, "FLOAT32")
     assert depths(seam.ranges) == [(0, "DML_LSTM_OPERATOR_DESC prepare")]
+
+
+@pytest.mark.parametrize("error", [None, dml.DeviceError("no"), KeyboardInterrupt()])
+def test_memory_of_a_launch_that_fails_waits_for_what_it_has_enqueued(error: BaseException | None) -> None:
+    """The device would give it to somebody else while the stream still works on it."""
+    used: list[int] = []
+
+    def launch(stream: int) -> None:
+        if error is not None:
+            raise error
+
+    dispatch = CudaDevice(NullSeam()).dispatched(launch, "a launch", [Memory(1 << 12, 64, None, used.append)])
+    with nullcontext() if error is None else pytest.raises(type(error)):
+        dispatch(7)
+    assert used == [7]

@@ -148,9 +148,11 @@ class CudaDevice(Device):
 
         def dispatch(stream: int) -> None:
             with seam.use(ordinal):
-                launch(stream)
-                for used_in in uses:
-                    used_in(stream)
+                try:
+                    launch(stream)
+                finally:  # what it has enqueued before an error or an interrupt goes on
+                    for used_in in uses:
+                        used_in(stream)
 
         return in_range(seam, name, dispatch)
 

@@ -38,7 +38,11 @@ _ALIGNMENT = 64  # bytes: a cache line, and the widest vector registers
 
 
 class NumpyDevice(Device):
-    """Host memory and NumPy. It has no streams: work is done when a launch returns. Execution flags have no effect."""
+    """Host memory and NumPy. It has no streams: work is done when a launch returns. Execution flags have no effect.
+
+    A process may fork while other threads launch: `os.fork`, and what calls it, waits until their launches are over. Matrix products of
+    other libraries on other threads it knows nothing of; where there are some, start processes by `spawn` or `forkserver`.
+    """
 
     name = "numpy"
     memory_kind = "cpu"
