@@ -13,7 +13,7 @@ from dmlpy.arrays import Buffer
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
-from dmlpy.devices.device import Device, Memory
+from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.operator import CompiledOperator, Dispatch, Limits, Outputs, check_limits
 from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
@@ -259,7 +259,10 @@ class GraphDispatch:
         check_limits(self.graph.graph.name or "graph", self._limits)
         handle = self.graph.device.stream_handle(stream)
         for dispatch in self._dispatches:
-            dispatch._issue(handle)
+            try:
+                dispatch._launch(handle)
+            except MemoryError as error:
+                raise no_memory(dispatch.operator.name, error) from None
 
 
 def _hazards(inputs: Sequence[Bound], outputs: Sequence[Bound]) -> list[Problem]:

@@ -118,13 +118,10 @@ class Dispatch:
             BindError: a sequence length in host memory is above T or negative; nothing was written.
             DeviceError: the launch failed, or there was no memory for its temporaries.
         """
-        check_limits(self.operator.name, self._limits)
-        self._issue(self._handle(stream))
-
-    def _issue(self, handle: int) -> None:
-        """The launch, whatever the values are: lengths out of range count as the nearest ones in range."""
+        if self._limits:
+            check_limits(self.operator.name, self._limits)
         try:
-            self._launch(handle)
+            self._launch(self._handle(stream))
         except MemoryError as error:
             raise no_memory(self.operator.name, error) from None
 
