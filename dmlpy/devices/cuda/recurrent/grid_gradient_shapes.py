@@ -168,7 +168,7 @@ def _tensor_cores(data_type: np.dtype[Any], units: int, samples: int, pass_sampl
 
 
 def resident_registers(product: Product, pairs: int, *, alone: bool, resets_first: bool) -> int:
-    """Registers of a thread for R, all products of a step together. Compilers' reports are where the numbers come from.
+    """Registers of a thread for R, all products of a step together. The reports of all compilers are where the numbers come from.
 
     Args:
         product: the first of a step.
@@ -178,16 +178,16 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
     """
     if isinstance(product, Fma):
         more_sums = max(0, product.tiles * product.samples - 8)
-        most = 132 - more_sums if alone else 116 - more_sums - 16 * resets_first
+        most = 132 - more_sums if alone else 116 - more_sums - 24 * resets_first
     else:
         sums = product.tiles * product.samples // 2
         if product.data_type == FLOAT:
-            most = (168 - 16 * resets_first if alone else 152) - 2 * max(0, sums - 8)
+            most = (168 if alone else 152) - 2 * max(0, sums - 8) - 16 * resets_first
         elif alone:
-            most = 176 - 4 * (sums - 4) - 24 * resets_first
+            most = 152 - 4 * (sums - 4) - 24 * resets_first
         else:  # the scales of halves take registers, too
-            most = 124 - 5 * (sums - 4) - 32 * resets_first
-    return max(0, most - 12 * max(0, pairs - 2))
+            most = 116 - 5 * (sums - 4) - 32 * resets_first
+    return max(0, most - 16 * max(0, pairs - 2))
 
 
 def hands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product, int, int, int]]:
