@@ -351,9 +351,9 @@ def test_a_failing_command_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_fails_the_run(tmp_path: Path) -> None:
-    (tmp_path / "x.dat").mkdir()
+    (tmp_path / "x").write_text("a file where a folder would have to be")
     data = resource_model(initialValuesDataType="FLOAT32", initialValues=[1])
-    data["commands"].insert(0, {"type": "writeFile", "resource": "x", "targetPath": "x.dat"})
+    data["commands"].insert(0, {"type": "writeFile", "resource": "x", "targetPath": "x/x.dat"})
     lines: list[str] = []
     with pytest.raises(RunError, match="command at index 0 failed"):
         run(load(write(tmp_path, data), Folders((tmp_path,), tmp_path)), dml.device("numpy"), inform=lines.append)

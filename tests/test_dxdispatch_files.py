@@ -126,12 +126,12 @@ def test_sequences_accumulate_in_the_type(tmp_path: Path, data_type: str) -> Non
     for _ in range(2999):
         wanted.append(number(wanted[-1] + number(0.1)))
     resource = model.resources["x"]
-    assert resource.values(resource.data.tobytes()).tolist() == [float(value) for value in wanted]
+    assert resource.values(resource.data().tobytes()).tolist() == [float(value) for value in wanted]
 
 
 def test_four_bit_elements_share_bytes_the_first_in_the_low_half(tmp_path: Path) -> None:
     resource = load(write(tmp_path, resource_model(initialValuesDataType="INT4", initialValues=[1, -1, 7]))).resources["x"]
-    assert (resource.data.tolist(), resource.size) == ([0xF1, 0x07], 4)
+    assert (resource.data().tolist(), resource.size) == ([0xF1, 0x07], 4)
 
 
 def test_struct_of_mixed_values_is_packed(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_only_the_seam_knows_cupy(path: Path) -> None:
     heavy = {
         "rich": {"render.py", "problems.py", "cli.py", "progress.py"},
         "typer": {"cli.py"},
-        "PIL": {"files.py"},
+        "PIL": {"pictures.py"},
         "matplotlib": {"picture.py"},
     }
     for package, allowed in heavy.items():

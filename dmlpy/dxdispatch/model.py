@@ -27,7 +27,9 @@ from dmlpy.dxdispatch.entries import (
     unknown_members,
 )
 from dmlpy.dxdispatch.examine import examine
-from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, IMAGE_TYPES, SOURCE, Folders
+from dmlpy.dxdispatch.files import SOURCE, Folders
+from dmlpy.dxdispatch.npy import MAX_DIMENSIONS
+from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, IMAGE_TYPES
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.enums import ExecutionFlags, FeatureLevel
@@ -40,8 +42,6 @@ OTHER_KINDS = {
     "onnx": "ONNX models are not run by dmlpy; ONNX Runtime runs them",
 }
 SERIALIZED_GRAPH = "dmlserializedgraph"
-MAX_DIMENSIONS = 32
-"""Of an array in a .npy file that every NumPy reads."""
 EntryT = TypeVar("EntryT", bound=Entry)
 
 
@@ -206,7 +206,7 @@ class _Loader:
             self.report(place, [Problem("resource.memory", "initialValues", "more than the memory that is left", "a smaller resource")])
             return None
         # Once as the file's data and once as the device's buffer.
-        self.available = max(0, self.available - resource.size - resource.data.nbytes)
+        self.available = max(0, self.available - resource.size - resource.nbytes)
         return resource
 
     def dispatchable(self, name: str, data: Any, resources: Mapping[str, Resource | None]) -> Dispatchable | None:
@@ -341,13 +341,15 @@ def _readable(resource: Resource, verb: str) -> None:
 
 
 def _fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str) -> None:
+    if len(dimensions) > MAX_DIMENSIONS:
+        # The number of elements of so many sizes has no use, and may have millions of digits.
+        problem = Problem("command.dimensions", "dimensions", f"{len(dimensions)} of them", f"at most {MAX_DIMENSIONS}")
+        raise DescError("command", [problem])
     problems = []
     found = str(list(dimensions))
     if dimensions and math.prod(dimensions) > resource.count:
         why = (f"they have {math.prod(dimensions)} elements",)
         problems.append(Problem("command.dimensions", "dimensions", found, f"at most the {resource.count} values of the resource", why))
-    if len(dimensions) > MAX_DIMENSIONS:
-        problems.append(Problem("command.dimensions", "dimensions", f"{len(dimensions)} of them", f"at most {MAX_DIMENSIONS}"))
     if suffix == ".npy":
         if resource.data_type is not None and resource.data_type.bits == 4:
             problems.append(Problem("command.resource", "resource", str(resource.data_type), "a type that .npy files have"))

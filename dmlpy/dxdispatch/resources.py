@@ -1,9 +1,13 @@
-"""Resources: buffers with their first contents, in all the forms in which a model writes them."""
+"""Resources: buffers with their first contents, in all the forms in which a model writes them.
+
+Reading a model counts the bytes of the contents and checks their values; memory for what the file does not spell out, such as a value that
+is repeated or an array in another file, is taken only when a buffer is filled.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,8 +15,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from dmlpy.dxdispatch import npy, pictures
 from dmlpy.dxdispatch.entries import Entry, Uint, as_lower, type_or_unknown
-from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, SOURCE, Array, Folders, read_image, read_npy, refuse
+from dmlpy.dxdispatch.files import SOURCE, Array, Folders, refuse
 from dmlpy.enums import DataType
 from dmlpy.problems import DescError, Problem
 from dmlpy.structs import brief
@@ -33,33 +38,76 @@ class ResourceEntry(Entry):
 
 
 @dataclass(frozen=True)
+class Contents:
+    """The initial values of a resource.
+
+    Attributes:
+        data_type: their type; None for a struct of mixed values.
+        count: how many there are.
+        nbytes: the bytes that they take.
+        make: gives these bytes.
+    """
+
+    data_type: DataType | None
+    count: int
+    nbytes: int
+    make: Callable[[], Array]
+
+
+@dataclass(frozen=True)
 class Resource:
     """A buffer with its first contents.
 
     Attributes:
         name: its name in the file.
-        data_type: type of the initial values; None for a struct of mixed values and where it is deferred.
-        count: number of initial values.
+        contents: the initial values; None where it is deferred.
         offset: bytes in front of them.
         size: bytes of the buffer; 0 where it is deferred.
-        data: the initial values as bytes.
     """
 
     name: str
-    data_type: DataType | None
-    count: int
+    contents: Contents | None
     offset: int
     size: int
-    data: Array
+
+    @property
+    def data_type(self) -> DataType | None:
+        """Type of the initial values; None for a struct of mixed values and where it is deferred."""
+        return None if self.contents is None else self.contents.data_type
+
+    @property
+    def count(self) -> int:
+        """Number of initial values."""
+        return 0 if self.contents is None else self.contents.count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the initial values."""
+        return 0 if self.contents is None else self.contents.nbytes
 
     @property
     def deferred(self) -> bool:
         """Whether the buffer has no memory until a dispatch allocates it."""
-        return self.size == 0
+        return self.contents is None
+
+    def data(self) -> Array:
+        """The initial values as bytes, made anew.
+
+        Raises:
+            DescError: a file that they come from has changed since the model was read.
+            OSError: such a file cannot be read.
+            MemoryError: they do not fit into the memory that is left.
+        """
+        if self.contents is None:
+            return np.empty(0, np.uint8)
+        data = self.contents.make()
+        if data.nbytes != self.nbytes:
+            raise refuse("file.changed", SOURCE, f"a file with {data.nbytes} bytes of values", f"{self.nbytes}, as when the model was read")
+        return data
 
     def fill(self, buffer: Array) -> None:
-        """Writes the first contents into `size` zeroed bytes."""
-        buffer[self.offset : self.offset + self.data.nbytes] = self.data
+        """Writes the first contents into `size` zeroed bytes. Raises as `data` does."""
+        buffer[self.offset : self.offset + self.nbytes] = self.data()
 
     def values(self, buffer: bytes) -> Array:
         """The values of the buffer, as many as there were initial ones; 4-bit elements one a byte."""
@@ -70,7 +118,7 @@ class Resource:
 
 
 def build(name: str, entry: ResourceEntry, folders: Folders, available: int) -> Resource:
-    """A resource with its contents; files are read.
+    """A resource with its contents. Files are looked at, and read when a buffer is filled.
 
     Args:
         name: its name in the file.
@@ -82,36 +130,44 @@ def build(name: str, entry: ResourceEntry, folders: Folders, available: int) -> 
         DescError: all that is wrong with its values; places are relative to the resource.
     """
     if entry.initial_values == DEFERRED:
-        return Resource(name, None, 0, 0, 0, np.empty(0, np.uint8))
+        return Resource(name, None, 0, 0)
     if entry.resample_mode != "scale":
         raise refuse("field.form", "resampleMode", brief(entry.resample_mode), "'scale'")
-    data_type, count, data = _contents(entry, folders, available)
-    end = entry.initial_values_offset_in_bytes + data.nbytes
+    contents = _contents(entry, folders, available)
+    end = entry.initial_values_offset_in_bytes + contents.nbytes
     size = -(-end // 4) * 4 if entry.size_in_bytes is None else entry.size_in_bytes
     if size < end:
         offset = entry.initial_values_offset_in_bytes
-        why = (f"the data have {data.nbytes} bytes" + (f" and begin at {offset}" if offset else ""),)
+        why = (f"the data have {contents.nbytes} bytes" + (f" and begin at {offset}" if offset else ""),)
         raise refuse("resource.size", "sizeInBytes", str(size), f"at least {end}", *why)
     _afford(size, available, "sizeInBytes")
-    return Resource(name, data_type, count, entry.initial_values_offset_in_bytes, size, data)
+    return Resource(name, contents, entry.initial_values_offset_in_bytes, size)
 
 
-def _contents(entry: ResourceEntry, folders: Folders, available: int) -> tuple[DataType | None, int, Array]:
+def _contents(entry: ResourceEntry, folders: Folders, available: int) -> Contents:
     values, data_type = entry.initial_values, entry.initial_values_data_type
     if isinstance(values, dict) and "sourcePath" in values:
         return _from_file(entry, values, folders, available)
     if isinstance(values, list) and values and data_type is DataType.UNKNOWN and isinstance(values[0], dict):
-        data = _struct(values)
-        return None, len(values), data
+        return _made(None, len(values), _struct(values))
     if not isinstance(values, list | dict) or not values:
         expected = "a list of values, an object with valueCount or sourcePath, or 'deferred'; not empty"
         raise refuse("field.form", "initialValues", brief(values), expected)
     if data_type is DataType.UNKNOWN:
         raise refuse("field.missing", "initialValuesDataType", "missing", "the type of the values")
     if isinstance(values, list):
-        return data_type, len(values), _stored(typed(values, data_type, "initialValues"), data_type)
-    elements = _generated(values, data_type, available)
-    return data_type, elements.size, _stored(elements, data_type)
+        return _made(data_type, len(values), _stored(typed(values, data_type, "initialValues"), data_type))
+    return _generated(values, data_type, available)
+
+
+def _made(data_type: DataType | None, count: int, data: Array) -> Contents:
+    """Contents that the file spells out."""
+    return Contents(data_type, count, data.nbytes, lambda: data)
+
+
+def _nbytes(count: int, data_type: DataType) -> int:
+    """Bytes of so many elements; two of 4 bits share one."""
+    return -(-count * data_type.bits // 8)
 
 
 def typed(values: Sequence[Any], data_type: DataType, path: str) -> Array:
@@ -163,7 +219,7 @@ def _element(data_type: DataType) -> np.dtype[Any]:
     return data_type.numpy if data_type.bits >= 8 else np.dtype(np.uint8 if data_type is DataType.UINT4 else np.int8)
 
 
-def _generated(values: dict[str, Any], data_type: DataType, available: int) -> Array:
+def _generated(values: dict[str, Any], data_type: DataType, available: int) -> Contents:
     """A constant, or a sequence that is accumulated in the type itself, with its rounding and wrap-around."""
     forms = [name for name in ("value", "valueStart", "sourcePath") if name in values]
     if len(forms) != 1:
@@ -177,15 +233,24 @@ def _generated(values: dict[str, Any], data_type: DataType, available: int) -> A
             brief(count) if "valueCount" in values else "missing",
             "an integer of at least 1",
         )
-    element = _element(data_type)
     # Elements of 4 bits take a byte each until they are packed, and so do their halves.
-    _afford(count * element.itemsize * (4 if data_type.bits == 4 else 1), available, "initialValues.valueCount")
+    _afford(count * _element(data_type).itemsize * (4 if data_type.bits == 4 else 1), available, "initialValues.valueCount")
     if forms == ["value"]:
-        return np.full(count, typed([values["value"]], data_type, "initialValues.value")[0], element)
+        value = typed([values["value"]], data_type, "initialValues.value")[0]
+        return Contents(data_type, count, _nbytes(count, data_type), lambda: _constant(value, count, data_type))
     if "valueDelta" not in values:
         raise refuse("field.missing", "initialValues.valueDelta", "missing", "the step from one value to the next")
     start = typed([values["valueStart"]], data_type, "initialValues.valueStart")[0]
     delta = typed([values["valueDelta"]], data_type, "initialValues.valueDelta")[0]
+    return Contents(data_type, count, _nbytes(count, data_type), lambda: _sequence(start, delta, count, data_type))
+
+
+def _constant(value: Any, count: int, data_type: DataType) -> Array:
+    return _stored(np.full(count, value, _element(data_type)), data_type)
+
+
+def _sequence(start: Any, delta: Any, count: int, data_type: DataType) -> Array:
+    element = _element(data_type)
     steps = np.full(count, delta, element)
     steps[0] = start
     with np.errstate(over="ignore", invalid="ignore"):
@@ -194,7 +259,7 @@ def _generated(values: dict[str, Any], data_type: DataType, available: int) -> A
         accumulated &= 15
     elif data_type is DataType.INT4:
         accumulated = ((accumulated + 8) & 15) - 8
-    return accumulated
+    return _stored(accumulated, data_type)
 
 
 def _stored(elements: Array, data_type: DataType) -> Array:
@@ -245,7 +310,7 @@ def _struct(values: list[Any]) -> Array:
     return np.concatenate(parts)
 
 
-def _from_file(entry: ResourceEntry, values: dict[str, Any], folders: Folders, available: int) -> tuple[DataType, int, Array]:
+def _from_file(entry: ResourceEntry, values: dict[str, Any], folders: Folders, available: int) -> Contents:
     others = [name for name in ("value", "valueStart") if name in values]
     if others or not isinstance(values["sourcePath"], str) or not values["sourcePath"]:
         found = f"sourcePath and {' and '.join(others)}" if others else brief(values["sourcePath"])
@@ -255,19 +320,26 @@ def _from_file(entry: ResourceEntry, values: dict[str, Any], folders: Folders, a
     suffix = path.suffix.lower()
     _afford(path.stat().st_size, available, SOURCE)
     if suffix == ".npy":
-        array = read_npy(path)
-        if array.size == 0:
-            raise refuse("npy.empty", SOURCE, f"{path.name} without elements", "at least one value")
-        if data_type not in (DataType.UNKNOWN, DataType.of(array.dtype)):
-            raise refuse("npy.type", "initialValuesDataType", str(data_type), f"{DataType.of(array.dtype)}, the type in {path.name}")
-        data_type = DataType.of(array.dtype)
-        return data_type, array.size, _stored(array, data_type)
+        return _from_npy(path, data_type)
     if data_type is DataType.UNKNOWN:
         raise refuse("field.missing", "initialValuesDataType", "missing", f"the type of the values in {path.name}")
-    if suffix in IMAGE_SUFFIXES:
-        array = read_image(path, data_type, _resample_size(entry, data_type, available))
-        return data_type, array.size, _stored(array, data_type)
+    if suffix in pictures.IMAGE_SUFFIXES:
+        picture = pictures.find(path, data_type, _resample_size(entry, data_type, available))
+        nbytes = _nbytes(picture.count, data_type)
+        _afford(nbytes, available, SOURCE)
+        return Contents(data_type, picture.count, nbytes, lambda: _stored(picture.read(data_type), data_type))
     return _raw(path, data_type)
+
+
+def _from_npy(path: Path, data_type: DataType) -> Contents:
+    header = npy.read_header(path, SOURCE)
+    if header.count == 0:
+        raise refuse("npy.empty", SOURCE, f"{path.name} without elements", "at least one value")
+    if data_type not in (DataType.UNKNOWN, header.data_type):
+        raise refuse("npy.type", "initialValuesDataType", str(data_type), f"{header.data_type}, the type in {path.name}")
+    # The header is read again with the values: the file may be another one by then.
+    stored = header.data_type
+    return Contents(stored, header.count, header.nbytes, lambda: _stored(npy.read_array(path, npy.read_header(path, SOURCE)), stored))
 
 
 def _resample_size(entry: ResourceEntry, data_type: DataType, available: int) -> tuple[int, int, int, int] | None:
@@ -279,13 +351,12 @@ def _resample_size(entry: ResourceEntry, data_type: DataType, available: int) ->
     return size
 
 
-def _raw(path: Path, data_type: DataType) -> tuple[DataType, int, Array]:
-    data = np.fromfile(path, np.uint8)
-    bits = data.size * 8
-    if not bits or bits % data_type.bits:
+def _raw(path: Path, data_type: DataType) -> Contents:
+    size = path.stat().st_size
+    if not size or size * 8 % data_type.bits:
         expected = f"a multiple of {data_type.bits // 8} bytes, not 0"
-        raise refuse("resource.size", SOURCE, f"{path.name} of {data.size} bytes", expected)
-    return data_type, bits // data_type.bits, data
+        raise refuse("resource.size", SOURCE, f"{path.name} of {size} bytes", expected)
+    return Contents(data_type, size * 8 // data_type.bits, size, lambda: np.fromfile(path, np.uint8))
 
 
 def _afford(size: int, available: int, path: str) -> None:

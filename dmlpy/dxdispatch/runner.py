@@ -18,14 +18,15 @@ from dmlpy.devices import Dispatch as BoundDispatch
 from dmlpy.devices.graph import CompiledGraph, GraphDispatch
 from dmlpy.dxdispatch import output
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range
-from dmlpy.dxdispatch.files import IMAGE_SUFFIXES, Array, write_bytes, write_image, write_npy
+from dmlpy.dxdispatch.files import Array, write_bytes, write_npy
 from dmlpy.dxdispatch.model import Command, Dispatch, Model, Print, WriteFile
+from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, write_image
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.resources import Resource
 from dmlpy.dxdispatch.timing import Timings
 from dmlpy.enums import FeatureLevel, HResult
 from dmlpy.naming import c_path
-from dmlpy.problems import BindError, CompileError, DeviceError, DmlError, Problem
+from dmlpy.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
 from dmlpy.tensors import TensorDesc
 
 ALIGNMENT = 256
@@ -146,11 +147,13 @@ class _Run:
                 continue
             try:
                 block = np.zeros(resource.size + ALIGNMENT, np.uint8)
+                start = -block.ctypes.data % ALIGNMENT
+                buffer = block[start : start + resource.size]
+                resource.fill(buffer)
             except MemoryError:
                 raise DeviceError(f"the host has no memory left for resource {name!r}", hresult=HResult.E_OUTOFMEMORY) from None
-            start = -block.ctypes.data % ALIGNMENT
-            buffer = block[start : start + resource.size]
-            resource.fill(buffer)
+            except (OSError, DescError) as error:  # a file has changed since the model was read
+                raise RunError(f"resource {name!r} cannot be filled: {error}") from error
             self.memory[name] = self.device.upload(buffer, self.stream)
         for name, dispatchable in self.model.dispatchables.items():
             if isinstance(dispatchable, GraphDispatchable):
