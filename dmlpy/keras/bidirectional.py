@@ -81,7 +81,11 @@ class Bidirectional(Layer):
 
     # building
 
+    def weight_shapes(self, input_shape: Shape) -> dict[str, tuple[int, ...]]:
+        return self.layer.weight_shapes(input_shape)
+
     def build(self, input_shape: Shape, backend: Backend) -> None:
+        self.layer.initializes = self.initializes
         self.layer.build(input_shape, backend)
         super().build(input_shape, backend)
 

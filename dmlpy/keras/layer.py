@@ -14,6 +14,7 @@ import numpy as np
 from dmlpy.descs import OperatorDesc
 from dmlpy.keras.arguments import found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.initializers import Initializer, Values, initial
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.naming import plural
 from dmlpy.problems import DescError, Problem
@@ -63,11 +64,13 @@ class Layer(ABC):
         input_type: type of the input's elements in the device's memory.
         stateful: whether the last state of a sample starts the sample at its place in the next batch.
         input_gradient: whether `backward` gives the input's gradient; a model needs none of its first layer's.
+        initializes: whether the weights begin as their initializers say; else with zeros, as those of a model that is loaded from a file.
     """
 
     input_type: ClassVar[type[np.generic]] = np.float32
     stateful: bool = False
     input_gradient: bool = True
+    initializes: bool = True
     _made: ClassVar[Counter[str]] = Counter()
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -149,6 +152,17 @@ class Layer(ABC):
     def make_weights(self, backend: Backend) -> None:
         """Fills `weights`, once `input_shape` is known."""
         return
+
+    def weight_shapes(self, input_shape: Shape) -> dict[str, tuple[int, ...]] | None:
+        """The shapes of the weights of a layer with an input of this shape, by name, before there are any.
+
+        None where only `make_weights` knows: in a layer of your own that does not say.
+        """
+        return {} if type(self).make_weights is Layer.make_weights else None
+
+    def first_values(self, made: Initializer, shape: tuple[int, ...], backend: Backend) -> Values:
+        """What a weight begins with: the values of its initializer, or zeros in a layer that does not initialize."""
+        return initial(made, shape, backend.random) if self.initializes else np.zeros(shape, np.float32)
 
     @abstractmethod
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:

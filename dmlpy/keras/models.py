@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from numbers import Integral, Real
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,23 +71,9 @@ class Sequential:
         """
         if not isinstance(layer, Layer):
             raise DescError("Sequential.add", [Problem("layer.kind", "layer", f"a {type(layer).__name__}", "a layer")])
-        problems = []
-        if layer.built:
-            problems.append(Problem("layer.built", "", "part of a model already", "a new layer"))
-        given, before = layer.input_shape, self.layers[-1].output_shape if self.layers else None
-        if before is None and given is None:
-            why = ("only the layers after the first infer theirs",)
-            remedy = "give it input_dim, input_shape or batch_input_shape"
-            problems.append(Problem("layer.input_size", "input_shape", "missing", "the sizes of the first layer's input", why, remedy))
-        if before is not None and given is not None and not layer.built and not _agree(given, before):
-            problems.append(
-                Problem("layer.input_size", "input_shape", str(list(given)), f"{list(before)}, what {self.layers[-1].name} gives")
-            )
-        if problems:
-            raise DescError(layer.name, problems)
-        shape = before or given
-        assert shape is not None
-        layer.input_gradient = before is not None
+        last = self.layers[-1] if self.layers else None
+        shape = _found_input_shape(layer, None if last is None else last.output_shape, "" if last is None else last.name)
+        layer.input_gradient = last is not None
         layer.build(shape, self.backend)
         self.layers.append(layer)
         self._compiled = None
@@ -437,9 +423,60 @@ def load_model(path: str | PathLike[str], *, device: Device | str | None = None,
         OSError: the file cannot be read.
         DeviceError: there is no such device.
     """
-    model = Sequential(saving.load_layers(path), device=device, seed=seed)
+    layers = saving.load_layers(path)
+    shapes, complete = _planned_shapes(path, layers)
+    saving.check_shapes(path, shapes, complete=complete)  # so the file's size bounds what the weights take
+    for layer in layers:
+        layer.initializes = False
+    model = Sequential(layers, device=device, seed=seed)
     model.load_weights(path)
     return model
+
+
+def _planned_shapes(path: str | PathLike[str], layers: Sequence[Layer]) -> tuple[Mapping[str, tuple[int, ...]], bool]:
+    """The shapes of the weights in a model of these layers, by their names in its file, before any is made; and whether they are all.
+
+    Layers that do not say theirs have none here.
+
+    Raises:
+        DescError: as `Sequential.add`, with the layer's place.
+    """
+    planned: dict[str, tuple[int, ...]] = {}
+    complete = True
+    before: Shape | None = None
+    for index, layer in enumerate(layers):
+        try:
+            shape = _found_input_shape(layer, before, layers[index - 1].name if index else "")
+            before = layer.compute_output_shape(shape)
+            shapes = layer.weight_shapes(shape)
+        except DescError as error:
+            raise DescError(fspath(path), [problem.under(f"layers[{index}]") for problem in error.problems]) from None
+        complete = complete and shapes is not None
+        planned |= {saving.weight_name(index, layer, name): sizes for name, sizes in (shapes or {}).items()}
+    return planned, complete
+
+
+def _found_input_shape(layer: Layer, before: Shape | None, name: str) -> Shape:
+    """The input's shape of a layer behind one of the given output and name; None for the first one.
+
+    Raises:
+        DescError: as `Sequential.add`.
+    """
+    problems = []
+    if layer.built:
+        problems.append(Problem("layer.built", "", "part of a model already", "a new layer"))
+    given = layer.input_shape
+    if before is None and given is None:
+        why = ("only the layers after the first infer theirs",)
+        remedy = "give it input_dim, input_shape or batch_input_shape"
+        problems.append(Problem("layer.input_size", "input_shape", "missing", "the sizes of the first layer's input", why, remedy))
+    if before is not None and given is not None and not layer.built and not _agree(given, before):
+        problems.append(Problem("layer.input_size", "input_shape", str(list(given)), f"{list(before)}, what {name} gives"))
+    if problems:
+        raise DescError(layer.name, problems)
+    shape = before or given
+    assert shape is not None
+    return shape
 
 
 def _agree(given: Shape, before: Shape) -> bool:

@@ -235,20 +235,32 @@ class Recurrent(Layer):
         batch, steps, _ = input_shape
         return (batch, steps, self.output_dim) if self.return_sequences else (batch, self.output_dim)
 
+    def weight_shapes(self, input_shape: Shape) -> dict[str, tuple[int, ...]]:
+        size = input_shape[-1]
+        assert size is not None
+        gates, units = len(GateOrder.DIRECTML.gates(self.cell)), self.output_dim
+        shapes = {"W": (gates * units, size), "U": (gates * units, units), "b": (self.bias_parts * gates * units,)}
+        return {f"{way}{name}": shape for way in self._ways for name, shape in shapes.items()}
+
+    @property
+    def _ways(self) -> tuple[str, ...]:
+        """What the names of each direction's weights begin with."""
+        return ("",) if self.directions == 1 else ("forward_", "backward_")
+
     def make_weights(self, backend: Backend) -> None:
         """`weights` are parts of the desc's tensors; where a gate has one bias, Rb is not among them and stays zero."""
         attributes = {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
         kind = Kind(*self.forms, attributes, self.return_sequences, self.stateful, self.zero_output_for_mask)
         self._walk = Walk(backend, kind, self.input_dim, self.output_dim)
-        ways = ("",) if self.directions == 1 else ("forward_", "backward_")
-        names = [f"{way}{name}" for way in ways for name in "WUb"]
+        names = [f"{way}{name}" for way in self._ways for name in "WUb"]
         regularizers = self._regularizers * self.directions
         self.weights = [
             Weight(name, part, regularizer=chosen)
             for name, part, chosen in zip(names, self._parts(self._walk.constants), regularizers, strict=True)
         ]
-        weights, order = self._first_weights or (self._initial_weights(backend.random), "keras1")
-        self.set_weights(weights, order)
+        if self.initializes or self._first_weights:
+            weights, order = self._first_weights or (self._initial_weights(backend.random), "keras1")
+            self.set_weights(weights, order)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,24 +15,29 @@ import numpy as np
 from dmlpy.descs import OperatorDesc
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
-from dmlpy.naming import did_you_mean
-from dmlpy.problems import DescError, Problem
+from dmlpy.naming import did_you_mean, listed
+from dmlpy.positions import nesting
+from dmlpy.problems import DescError, Problem, told
 from dmlpy.structs import brief
 
 if TYPE_CHECKING:
     from dmlpy.keras.models import Sequential
 
-Path = str | PathLike[str]
+FilePath = str | PathLike[str]
 
+MAX_LAYERS = 10_000
+"""Of a model in a file."""
+MAX_NESTING = 64
+"""Objects and arrays within one another in a file's header: layers within layers, and their arguments."""
 _HEADER = "dmlpy.keras"
 
 
-def save_weights(model: Sequential, path: Path) -> None:
+def save_weights(model: Sequential, path: FilePath) -> None:
     """Writes a model's weights."""
     _write(model, path, None)
 
 
-def save_model(model: Sequential, path: Path) -> None:
+def save_model(model: Sequential, path: FilePath) -> None:
     """Writes a model's weights and its layers' arguments.
 
     Raises:
@@ -39,7 +46,7 @@ def save_model(model: Sequential, path: Path) -> None:
     _write(model, path, {_HEADER: json.dumps({"layers": [_encoded(layer, f"layers[{i}]") for i, layer in enumerate(model.layers)]})})
 
 
-def load_weights(model: Sequential, path: Path) -> None:
+def load_weights(model: Sequential, path: FilePath) -> None:
     """Reads a model's weights; nothing is changed where one does not fit.
 
     Raises:
@@ -48,29 +55,16 @@ def load_weights(model: Sequential, path: Path) -> None:
     """
     named = _named_weights(model)
     with _opened(path) as file:
-        stored = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  (no dict)
-        problems = [
-            Problem("weights.missing", name, "not in the file", f"a tensor of {list(weight.value.shape)}")
-            for name, weight in named.items()
-            if name not in stored
-        ]
-        problems += [
-            Problem("weights.unknown", name, "in the file", "a weight of the model", remedy=did_you_mean(name, named))
-            for name in stored
-            if name not in named
-        ]
-        for name in named.keys() & stored.keys():
-            found, expected = (stored[name].get_dtype(), stored[name].get_shape()), ("F32", list(named[name].value.shape))
-            if found != expected:
-                problems.append(Problem("weights.shape", name, f"{found[0]} {found[1]}", f"{expected[0]} {expected[1]}"))
-        if problems:
-            raise DescError(fspath(path), sorted(problems, key=lambda problem: problem.path))
+        _raise(
+            path,
+            chain(_stored_problems(file, {name: weight.value.shape for name, weight in named.items()}), _unknown_problems(file, named)),
+        )
         arrays = {name: file.get_tensor(name) for name in named}
     values = [weight.value for weight in named.values()]
     model.backend.fill(values, [model.backend.array(arrays[name]) for name in named])
 
 
-def load_layers(path: Path) -> list[Layer]:
+def load_layers(path: FilePath) -> list[Layer]:
     """New layers from the arguments that a file holds.
 
     Raises:
@@ -83,16 +77,61 @@ def load_layers(path: Path) -> list[Layer]:
         remedy = "Sequential.save writes it; load_weights reads a file of weights alone"
         raise DescError(fspath(path), [Problem("model.header", _HEADER, "missing", "the model's layers", remedy=remedy)])
     try:
-        layers = json.loads(text)["layers"]
-        return [_made(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
+        layers = _layers_in(text)
+        return [_made_layer(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
     except DescError as error:
         raise DescError(fspath(path), error.problems) from None
-    except (ValueError, TypeError, KeyError) as error:
-        expected = "the model's layers, as Sequential.save writes them"
-        raise DescError(fspath(path), [Problem("model.header", _HEADER, brief(text), expected, (str(error),))]) from None
 
 
-def _write(model: Sequential, path: Path, metadata: Mapping[str, str] | None) -> None:
+def check_shapes(path: FilePath, shapes: Mapping[str, tuple[int, ...]], *, complete: bool) -> None:
+    """Whether a file holds the weights of a model, before any of them is made.
+
+    Args:
+        path: the file.
+        shapes: those of the weights, by their names in the file.
+        complete: whether the model has no other weights.
+
+    Raises:
+        DescError: weights that are missing or of another shape, or that no layer has.
+        OSError: the file cannot be read.
+    """
+    with _opened(path) as file:
+        _raise(path, chain(_stored_problems(file, shapes), _unknown_problems(file, shapes) if complete else ()))
+
+
+def weight_name(index: int, layer: Layer, name: str) -> str:
+    """What a file calls a weight of the layer at an index of a model."""
+    return f"{index}.{type(layer).__name__.lower()}.{name}"
+
+
+def _stored_problems(file: Any, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Problem]:
+    """Weights of these shapes that a file does not hold."""
+    stored = set(file.keys())
+    for name, shape in shapes.items():
+        if name not in stored:
+            yield Problem("weights.missing", name, "not in the file", f"a tensor of {list(shape)}")
+            continue
+        tensor = file.get_slice(name)
+        found, expected = (tensor.get_dtype(), tensor.get_shape()), ("F32", list(shape))
+        if found != expected:
+            yield Problem("weights.shape", name, f"{found[0]} {listed(found[1])}", f"{expected[0]} {expected[1]}")
+
+
+def _unknown_problems(file: Any, names: Iterable[str]) -> Iterator[Problem]:
+    """Tensors of a file that are no weights of these names."""
+    known = set(names)
+    for name in file.keys():  # noqa: SIM118  (no dict)
+        if name not in known:
+            yield Problem("weights.unknown", name, "in the file", "a weight of the model", remedy=did_you_mean(name, sorted(known)))
+
+
+def _raise(path: FilePath, problems: Iterable[Problem]) -> None:
+    found = list(told(problems))
+    if found:
+        raise DescError(fspath(path), sorted(found, key=lambda problem: problem.path))
+
+
+def _write(model: Sequential, path: FilePath, metadata: Mapping[str, str] | None) -> None:
     arrays = {name: np.ascontiguousarray(model.backend.host(weight.value)) for name, weight in _named_weights(model).items()}
     _safetensors().numpy.save_file(arrays, fspath(path), metadata=None if metadata is None else dict(metadata))
 
@@ -106,21 +145,20 @@ def _safetensors() -> Any:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: FilePath) -> Iterator[Any]:
     safetensors = _safetensors()
+    if Path(fspath(path)).exists() and not Path(fspath(path)).is_file():
+        # A pipe would be waited for, without end.
+        raise DescError(fspath(path), [Problem("weights.file", "", "no plain file", "a file of safetensors")])
     try:
         with safetensors.safe_open(fspath(path), framework="numpy") as file:
             yield file
     except safetensors.SafetensorError as error:
-        raise DescError(fspath(path), [Problem("weights.file", "", "no file of safetensors", "one", (str(error),))]) from None
+        raise DescError(fspath(path), [Problem("weights.file", "", "no file of safetensors", "one", (brief(str(error)),))]) from None
 
 
 def _named_weights(model: Sequential) -> dict[str, Weight]:
-    return {
-        f"{index}.{type(layer).__name__.lower()}.{weight.name}": weight
-        for index, layer in enumerate(model.layers)
-        for weight in layer.weights
-    }
+    return {weight_name(index, layer, weight.name): weight for index, layer in enumerate(model.layers) for weight in layer.weights}
 
 
 # Arguments in JSON: objects are dicts with the name of their class under "class".
@@ -145,25 +183,66 @@ def _encoded(value: Any, path: str) -> Any:
     raise DescError("Sequential.save", [Problem("model.argument", path, brief(value), "what JSON can hold", remedy=remedy)])
 
 
+def _layers_in(text: str) -> list[Any]:
+    """The layers in a file's header, as JSON data."""
+    expected = "the model's layers, as Sequential.save writes them"
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DescError("", [Problem("model.header", _HEADER, brief(text), expected, (brief(str(error)),))]) from None
+    layers = data.get("layers") if isinstance(data, dict) else None
+    if not isinstance(layers, list):
+        raise DescError("", [Problem("model.header", _HEADER, brief(text), expected)])
+    if len(layers) > MAX_LAYERS:
+        raise DescError("", [Problem("model.header", _HEADER, f"{len(layers)} layers", f"at most {MAX_LAYERS}")])
+    if nesting(layers, MAX_NESTING) > MAX_NESTING:
+        raise DescError("", [Problem("model.header", _HEADER, "nested too deeply", f"at most {MAX_NESTING} objects and arrays")])
+    return layers
+
+
+def _made_layer(data: Any, path: str) -> Layer:
+    made = _made(data, path)
+    if not isinstance(made, Layer):
+        raise DescError(path, [Problem("model.header", path, brief(data), "a layer")])
+    return made
+
+
 def _made(value: Any, path: str) -> Any:
     if isinstance(value, list):
         return [_made(item, f"{path}[{index}]") for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
-    kind, arguments = value["class"], value["arguments"]
+    kind, arguments = value.get("class"), value.get("arguments")
+    if not isinstance(kind, str) or not isinstance(arguments, dict):
+        raise DescError(path, [Problem("model.header", path, brief(value), "an object with class, a name, and arguments, an object")])
     if kind == "OperatorDesc":
-        return OperatorDesc.from_dict(arguments)
-    made = {name: _made(item, f"{path}.{name}") for name, item in arguments.items()}
+        return _called(OperatorDesc.from_dict, {"data": arguments}, path)
+    made = {name: _made(item, f"{path}.{brief(name)[1:-1]}") for name, item in arguments.items()}
     if kind == "Regularizer":
-        return Regularizer(**made)
+        return _called(Regularizer, made, path)
     kinds = {known.__name__: known for known in _subclasses(Layer)}  # type: ignore[type-abstract]
     if kind not in kinds:
         why = ("a layer of your own is known once its class is defined",)
         raise DescError(path, [Problem("layer.unknown", path, brief(kind), "a layer's class", why, did_you_mean(kind, kinds))])
+    return _called(kinds[kind], made, path)
+
+
+def _called(make: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> Any:
+    """What a class or function makes of a file's arguments. Whatever it raises of its own accord is the file's mistake.
+
+    Raises:
+        DescError: arguments that it does not have, or that it refuses; places begin with `path`.
+    """
     try:
-        return kinds[kind](**made)
+        return make(**arguments)
     except DescError as error:
         raise DescError(error.subject, [problem.under(path) for problem in error.problems]) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Constructors of layers, some of them the user's own, expect what their signatures say; a file may hold anything.
+        name = getattr(make, "__name__", "it")
+        raise DescError(
+            path, [Problem("layer.argument", path, brief(arguments), f"arguments that {name} takes", (brief(str(error)),))]
+        ) from None
 
 
 def _subclasses(kind: type[Layer]) -> Iterator[type[Layer]]:

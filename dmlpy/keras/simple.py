@@ -11,7 +11,7 @@ from dmlpy.descs import OperatorDesc
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems
 from dmlpy.keras.backend import Array, Backend
-from dmlpy.keras.initializers import Initializer, initial
+from dmlpy.keras.initializers import Initializer
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.layer import Layer, Shape, Weight
 from dmlpy.keras.regularizers import Regularizer
@@ -109,14 +109,16 @@ class Dense(Layer):
             raise DescError(self.name, [Problem("layer.input_shape", "input_shape", str(list(input_shape)), expected)])
         return (*input_shape[:-1], self.output_dim)
 
+    def weight_shapes(self, input_shape: Shape) -> dict[str, tuple[int, ...]]:
+        assert input_shape[-1] is not None
+        return {"W": (input_shape[-1], self.output_dim)} | ({"b": (self.output_dim,)} if self.bias else {})
+
     def make_weights(self, backend: Backend) -> None:
         assert self.input_shape is not None
-        assert self.input_shape[-1] is not None
-        shapes = {"W": (self.input_shape[-1], self.output_dim), "b": (self.output_dim,)}
         first = {"W": self.init, "b": find_initializer("zero")}
-        for (name, shape), regularizer in zip(shapes.items(), self._regularizers, strict=True):
-            if name == "W" or self.bias:
-                self.weights.append(Weight(name, backend.array(initial(first[name], shape, backend.random)), regularizer=regularizer))
+        for (name, shape), regularizer in zip(self.weight_shapes(self.input_shape).items(), self._regularizers, strict=False):
+            values = self.first_values(first[name], shape, backend)
+            self.weights.append(Weight(name, backend.array(values), regularizer=regularizer))
         if self._first_weights is not None:
             self.set_weights(self._first_weights)
 
@@ -225,8 +227,11 @@ class Embedding(Layer):
             )
         return (*input_shape, self.output_dim)
 
+    def weight_shapes(self, input_shape: Shape) -> dict[str, tuple[int, ...]]:
+        return {"W": (self.input_dim, self.output_dim)}
+
     def make_weights(self, backend: Backend) -> None:
-        values = initial(self.init, (self.input_dim, self.output_dim), backend.random)
+        values = self.first_values(self.init, (self.input_dim, self.output_dim), backend)
         self.weights = [Weight("W", backend.array(values), regularizer=self._regularizer)]
         if self._first_weights is not None:
             self.set_weights(self._first_weights)
