@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 from dmlpy import support
 from dmlpy.descs import OperatorDesc, show_attribute
 from dmlpy.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
 from dmlpy.markers import AttributeField, Limits, Slot
-from dmlpy.naming import plural
-from dmlpy.problems import DescError, Problem
+from dmlpy.naming import listed, plural
+from dmlpy.problems import MAX_PROBLEMS, DescError, Problem, told
 from dmlpy.sizes import Sizes, Term, UnboundSymbolError, is_permutation, run_of, show
 from dmlpy.structs import Struct, brief
 from dmlpy.support import Since, TypeSet, level_for, row_at
-from dmlpy.tensors import MAX_UINT32, TensorDesc
+from dmlpy.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 """The least number that a 32-bit float rounds to infinity; what is printed as FLT_MAX lies between it and the largest float."""
 
 LATEST = FeatureLevel.FL_6_4
+MAX_ENTRIES = 4096
+"""Of an attribute's array. DirectML's have one for each dimension, activation or channel."""
 
 
 def parse_level(feature_level: FeatureLevel | str | int) -> FeatureLevel:
@@ -68,8 +72,8 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
     if desc.own:
         level = LATEST  # what DirectML does not have at all, no level of it limits
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
-    found = [*_level_problems(desc, level), *_alone_problems(desc), *_common_problems(desc, level, strict=strict)]
-    return sorted(found, key=lambda problem: order.get(problem.field, -1))
+    found = chain(_level_problems(desc, level), _alone_problems(desc), _common_problems(desc, level, strict=strict))
+    return sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
 
 
 def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
@@ -102,8 +106,12 @@ def _alone_problems(desc: OperatorDesc) -> Iterator[Problem]:
 def _common_problems(desc: OperatorDesc, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
     row = row_at(desc.rows() or desc.support, level)
     known = desc.sizes()
+    measurable = True
     for slot in desc.slots():
-        if slot.tensor is not None:
+        if slot.tensor is not None and len(slot.tensor.sizes) > MAX_DIMENSION_COUNT:
+            measurable = False
+            yield from (problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict))
+        elif slot.tensor is not None:
             own = [problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict)]
             yield from (_explained(problem, desc, slot, slot.tensor, known) for problem in own)
             yield from _flag_problems(desc, slot, slot.tensor)
@@ -112,11 +120,17 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, *, strict: bool) -
     yield from _type_problems(desc, row, level)
     for attribute in desc.attribute_fields():
         value = getattr(desc, attribute.name)
+        if isinstance(value, tuple) and len(value) > MAX_ENTRIES:
+            measurable = False
+            yield Problem("attribute.length", attribute.name, plural(len(value), "entry"), f"at most {MAX_ENTRIES}")
+            continue
         limited = list(_limit_problems(desc, attribute, value, known, level))
-        told = {problem.path for problem in limited}
-        yield from (problem for problem in _number_problems(desc, attribute, value) if problem.path not in told)
+        limits = {problem.path for problem in limited}
+        yield from (problem for problem in _number_problems(desc, attribute, value) if problem.path not in limits)
         yield from limited
         yield from _nested_problems(attribute.name, value, level)
+    if not measurable:
+        return  # no rule on tensors together means anything then, and some would count millions of sizes
     for name in desc.rules():
         for breach in _breaches(desc, name, known, level):
             yield Problem(name, breach.path, breach.found, breach.expected, breach.why, breach.remedy)
@@ -154,7 +168,7 @@ def _flag_problems(desc: OperatorDesc, slot: Slot, tensor: TensorDesc) -> Iterat
 def _reserve_problems(slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
     if slot.field.marker.reserve and not tensor.is_packed:
         why = ("what lies where in a reserve is the device's own affair",)
-        yield Problem("stride.reserve", f"{slot.place}.strides", str(list(tensor.element_strides)), "packed strides, or none", why)
+        yield Problem("stride.reserve", f"{slot.place}.strides", listed(tensor.element_strides), "packed strides, or none", why)
 
 
 def _size_problems(
@@ -186,10 +200,10 @@ def _size_problems(
     for axis, (term, value, size) in enumerate(zip(terms, wanted, tensor.sizes, strict=True)):
         path = f"{slot.place}.sizes[{axis}]"
         if value is not None and size != value and path not in reported:
-            told = str(value) if term.symbol is None else f"{term} = {value}"
+            wanted_size = str(value) if term.symbol is None else f"{term} = {value}"
             reasons = (pattern,) if term.symbol is None else (pattern, known.why(term.symbol))
             half = field.marker.if_half if term.factor % 2 == 0 and 2 * size == value else None
-            yield Problem("size.equal", path, str(size), told, reasons, half or remedy)
+            yield Problem("size.equal", path, str(size), wanted_size, reasons, half or remedy)
         elif value is None and size % term.factor and path not in reported:
             yield Problem("size.multiple", path, str(size), f"a multiple of {term.factor}", (pattern,))
 
@@ -220,7 +234,7 @@ def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since
         remedy = f"leave out leading ones: sizes {list(tensor.sizes[count - fitting[-1] :])}"
         remedy += "" if tensor.strides is None else f" and strides {list(tensor.strides[count - fitting[-1] :])}"
     why = (f"{slot.place} is {show(own_terms)}", *_level_reason(desc, level))
-    found = f"{plural(count, 'dimension')} {list(tensor.sizes)}"
+    found = f"{plural(count, 'dimension')} {listed(tensor.sizes)}"
     return Problem("dims.support", f"{slot.place}.sizes", found, expected, why, remedy)
 
 
@@ -245,8 +259,8 @@ def _type_problems(desc: OperatorDesc, row: Since, level: FeatureLevel) -> Itera
     for variable, allowed in row.types.items():
         held = [(place, tensor) for place, types, tensor in tensors if types == variable]
         votes = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
-        # max() keeps the first of equals: a tie goes to the earliest field.
-        winner = max(votes, key=votes.count, default=None)
+        # The first of equals comes first: a tie goes to the earliest field.
+        winner = next(iter(Counter(votes).most_common(1)), (None,))[0]
         places = [place for place, tensor in held if tensor.data_type is winner]
         for place, tensor in held:
             if tensor.data_type is winner or tensor.data_type is DataType.UNKNOWN:
@@ -294,10 +308,10 @@ def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) 
         if number and not least <= item <= most and (parts or not desc.own):
             yield Problem("attribute.range", path, str(item), f"{least} to {most}")
     if (companion := desc.scalars.get(attribute.name)) is not None:
-        told = getattr(desc, companion)
-        data_type = told if isinstance(told, DataType) else getattr(told, "data_type", None)
+        typed = getattr(desc, companion)
+        data_type = typed if isinstance(typed, DataType) else getattr(typed, "data_type", None)
         if data_type is not None and not holds(data_type, value):
-            why = (f"{companion} is {data_type}",) if isinstance(told, DataType) else (f"{companion} has elements of type {data_type}",)
+            why = (f"{companion} is {data_type}",) if isinstance(typed, DataType) else (f"{companion} has elements of type {data_type}",)
             yield Problem("attribute.range", attribute.name, str(value), f"a number that {data_type} holds", why)
 
 

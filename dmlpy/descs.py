@@ -17,8 +17,8 @@ from pydantic import BeforeValidator
 
 from dmlpy.enums import DataType, FeatureLevel
 from dmlpy.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
-from dmlpy.naming import c_member, did_you_mean, plural
-from dmlpy.problems import DescError, Problem
+from dmlpy.naming import c_member, did_you_mean, listed, plural
+from dmlpy.problems import MAX_TOLD, DescError, Problem
 from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, operator_class, short_name
 from dmlpy.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.structs import Signed, Struct, brief, c_value, half_of_bits, read_json, unwrap
@@ -175,6 +175,8 @@ class OperatorDesc(Struct):
                 tensors.append(cls._read_tensor(item))
             except DescError as error:
                 problems += [problem.under(f"[{index}]") for problem in error.problems]
+            if len(problems) >= MAX_TOLD:
+                break
         if problems:
             raise DescError(cls.c_name, problems)
         return tuple(tensors)
@@ -335,7 +337,7 @@ class OperatorDesc(Struct):
                 desc, pattern = None if field.listed else getattr(self, field.name), self.terms(field)
                 if desc is not None and any(other.symbol == symbol for other in pattern):
                     expected = f"{len(pattern)} dimensions, {show(pattern)}"
-                    found = f"{plural(len(desc.sizes), 'dimension')} {list(desc.sizes)}"
+                    found = f"{plural(len(desc.sizes), 'dimension')} {listed(desc.sizes)}"
                     yield Problem("size.unknown", f"{field.name}.sizes", found, expected, (f"{output.name} needs {symbol}",))
 
     def _variable_type(self, field: TensorField) -> Any:
@@ -426,7 +428,7 @@ class OperatorDesc(Struct):
 
     def table(self, problems: Iterable[Problem] = ()) -> Table:
         """The members with their layouts; those that the problems concern are marked."""
-        from dmlpy.render import Table
+        from dmlpy.render import MAX_ROWS, Table
 
         broken = {problem.field for problem in problems}
         rows: list[tuple[str, ...]] = []
@@ -440,7 +442,8 @@ class OperatorDesc(Struct):
                 continue
             kind = "attribute" if name not in markers else "output" if markers[name].output else "input"
             if isinstance(value, tuple) and name in markers:
-                rows += [(f"{name}[{index}]", kind, *tensor_cells(tensor)) for index, tensor in enumerate(value)]
+                rows += [(f"{name}[{index}]", kind, *tensor_cells(tensor)) for index, tensor in enumerate(value[:MAX_ROWS])]
+                rows += [("", kind, f"... {len(value) - MAX_ROWS} more", "", "", "", "")] if len(value) > MAX_ROWS else []
                 continue
             cells = tensor_cells(value) if isinstance(value, TensorDesc) else ("", show_attribute(value), "", "", "")
             rows.append((name, kind, *cells))
@@ -457,8 +460,13 @@ class OperatorDesc(Struct):
         return self.table().to_html()
 
 
+_MOST_ENTRIES_SHOWN = 64
+
+
 def tensor_cells(tensor: TensorDesc) -> tuple[str, str, str, str, str]:
     """A tensor's type, sizes, strides, bytes and layout for a table."""
+    if not tensor.is_measurable:
+        return str(tensor.data_type), listed(tensor.sizes), "" if tensor.strides is None else listed(tensor.strides), "", tensor.layout()
     strides = " ".join(map(str, tensor.element_strides if tensor.strides is None else tensor.strides))
     return str(tensor.data_type), " ".join(map(str, tensor.sizes)), strides, str(tensor.size_in_bytes), tensor.layout()
 
@@ -468,7 +476,8 @@ def show_attribute(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, tuple):
-        return ", ".join(show_attribute(item) for item in value)
+        more = [f"... {len(value) - _MOST_ENTRIES_SHOWN} more"] if len(value) > _MOST_ENTRIES_SHOWN else []
+        return ", ".join([*(show_attribute(item) for item in value[:_MOST_ENTRIES_SHOWN]), *more])
     if isinstance(value, OperatorDesc):
         name = value.short_name().removeprefix("ACTIVATION_")
         given = [f"{item}={getattr(value, item):g}" for item in value.attribute_names() if isinstance(getattr(value, item), float)]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import islice
 
+_MAX_COMPARED = 500
+"""Candidates that a mistyped name is compared with, and"""
+_MAX_COMPARED_LENGTH = 100
+"""their most characters: a comparison takes time that grows with the product of both lengths."""
 _IRREGULAR = {"roi_tensor": "ROITensor", "output_roi_gradient_tensor": "OutputROIGradientTensor", "slice_sizes": "Sizes"}
 
 
@@ -21,10 +26,13 @@ def c_path(path: str) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a mistyped name most probably stands for, or None if none is close."""
+    """The candidate that a mistyped name most probably stands for, or None if none of the first few hundred is close."""
     import difflib  # only a mistake needs it
 
-    plain = {re.sub(r"\W|_", "", candidate).lower(): candidate for candidate in candidates}
+    if len(name) > _MAX_COMPARED_LENGTH:
+        return None
+    compared = (candidate for candidate in candidates if len(candidate) <= _MAX_COMPARED_LENGTH)
+    plain = {re.sub(r"\W|_", "", candidate).lower(): candidate for candidate in islice(compared, _MAX_COMPARED)}
     found = difflib.get_close_matches(re.sub(r"\W|_", "", name).lower(), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None
 
@@ -33,6 +41,13 @@ def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], 
     """A remedy for a mistyped name: `did you mean weight_tensor?`; None if no candidate is close, or the name is no text."""
     candidate = nearest(name, candidates) if isinstance(name, str) else None
     return f"did you mean {show(candidate)}?" if candidate else None
+
+
+def listed(values: Sequence[object], most: int = 16) -> str:
+    """A list for a message, cut off where it is long: `[1, 1, 1, ... 997 more]`."""
+    shown = [str(value) for value in values[:most]]
+    more = [f"... {len(values) - most} more"] if len(values) > most else []
+    return f"[{', '.join([*shown, *more])}]"
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,23 +1,27 @@
 """Where a value stands in a JSON text: the line and column of what a problem's path names.
 
 A text is read by Python's json, which keeps no positions. They are found again for the few paths that are asked for: the objects and
-arrays along a path are walked member by member, and json's own scanner passes over the rest. A text without problems costs nothing.
+arrays along a path are walked member by member, and json's own scanner passes over the rest. A text without problems costs nothing, and one
+with many no more than a bounded number of walked members.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import islice
 from json import JSONDecoder
 from typing import Any
 
 Key = str | int
 _MOST_NESTED = 3
 """Holders within one another: a node's `Desc`, the `Operator` in it, and the operator's `Desc`."""
+_MOST_WALKED = 200_000
+"""Members of a text that are walked: behind them, positions are those of the object or array around."""
 _BLANKS = re.compile(r"[ \t\r\n]*+")
+# A key with its colon, any other string, and the ends of objects. Possessive repeats: a string is passed once.
+_KEYS = re.compile(r'"(?P<key>(?:[^"\\]++|\\.)*+)"(?P<colon>[ \t\r\n]*+:)?+|(?P<open>\{)|\}', re.DOTALL)
 _STEP = re.compile(r"\.?(?:\[(?P<index>\d+)\]|(?P<name>[^.\[]+))")
 
 
@@ -50,11 +54,11 @@ class Positions:
         self._decode = JSONDecoder().raw_decode
         self._known: dict[int, dict[Key, _Member]] = {}
         self._plain_known: dict[int, dict[str, _Member]] = {}
+        self._left = _MOST_WALKED
 
     def at(self, offset: int) -> Position:
         """The position of a character."""
-        line = bisect_right(self._line_starts, offset)
-        return Position(line, offset - self._line_starts[line - 1] + 1)
+        return Position(self._text.count("\n", 0, offset) + 1, offset - self._text.rfind("\n", 0, offset))
 
     def of(self, location: Sequence[Key], path: str = "", *, key: bool = False, outer: bool = False) -> Position:
         """The position of the value that a path names, or of the nearest one around it that exists.
@@ -89,19 +93,26 @@ class Positions:
             place = found
         return self.at(place.key if key else place.value)
 
-    def repeated(self) -> list[Position]:
-        """The keys that an object has already, inner objects before those around them: the order in which json completes them."""
-        return [self.at(offset) for offset in self._repeated(self._skip(0))]
-
-    def _repeated(self, start: int) -> Iterator[int]:
-        seen: set[Key] = set()
-        own = []
-        for name, member in self._walk(start):
-            yield from self._repeated(member.value)
-            if name in seen:
-                own.append(member.key)
-            seen.add(name)
-        yield from own
+    def repeated(self) -> Iterator[tuple[str, Position]]:
+        """The keys that an object has already, in the order of the text."""
+        seen: list[set[str] | None] = []  # of each object around a place; None before its first key
+        for match in _KEYS.finditer(self._text, self._skip(0)):
+            if match["colon"] is not None:
+                key = match["key"]
+                if "\\" in key:
+                    key = self._decode(f'"{key}"')[0]
+                if seen[-1] is None:
+                    seen[-1] = {key}
+                elif key in seen[-1]:
+                    yield key, self.at(match.start())
+                else:
+                    seen[-1].add(key)
+            elif match["open"]:
+                seen.append(None)
+            elif match["key"] is None:
+                seen.pop()
+                if not seen:
+                    return
 
     def _named(self, start: int, step: Key, outer: bool, depth: int = 0) -> _Member | None:
         if isinstance(step, int):
@@ -123,7 +134,8 @@ class Positions:
 
     def _members(self, start: int) -> dict[Key, _Member]:
         if start not in self._known:
-            self._known[start] = dict(self._walk(start))
+            self._known[start] = dict(islice(self._walk(start), self._left))
+            self._left -= len(self._known[start])
         return self._known[start]
 
     def _walk(self, start: int) -> Iterator[tuple[Key, _Member]]:
@@ -149,10 +161,6 @@ class Positions:
         match: Any = _BLANKS.match(self._text, place)
         end: int = match.end()
         return end
-
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\n", self._text))]
 
 
 def _plain(name: Key) -> str:

@@ -6,12 +6,20 @@ This is the only place that lays out messages: whoever finds a problem states fa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from dmlpy.enums import HResult
 from dmlpy.naming import c_path, plural
+
+MAX_PROBLEMS = 1000
+"""Problems of one desc, graph or model that are looked for."""
+MAX_TOLD = 100
+"""Problems of one kind that are told one by one: nobody reads on, and a damaged file may have one in every byte."""
+_MAX_TEXT = 2000
+"""Characters of each text of a problem: names and numbers come from files that nobody vouches for."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,13 @@ class Problem:
     expected: str
     why: tuple[str, ...] = ()
     remedy: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("path", "found", "expected", "remedy"):
+            if (text := getattr(self, name)) is not None and len(text) > _MAX_TEXT:
+                object.__setattr__(self, name, _clipped(text))
+        if any(len(text) > _MAX_TEXT for text in self.why):
+            object.__setattr__(self, "why", tuple(map(_clipped, self.why)))
 
     @property
     def c_path(self) -> str:
@@ -88,6 +103,23 @@ class Problem:
         }
 
 
+def told(problems: Iterable[Problem], most: int = MAX_TOLD) -> Iterator[Problem]:
+    """So many problems at most; where there are more, a last one says so, and those behind it are not looked for."""
+    remaining = iter(problems)
+    yield from islice(remaining, most)
+    if (more := next(remaining, None)) is not None:
+        yield unnamed(more)
+
+
+def unnamed(problem: Problem) -> Problem:
+    """A problem that stands for this one and all that follow it."""
+    return Problem(problem.code, problem.path, f"{problem.found}, and not the last of its kind", problem.expected, problem.why)
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 40]}... ({len(text)} characters)"
+
+
 def _one_line(text: str) -> str:
     """The text with control characters escaped: names in files may hold any."""
     return text if text.isprintable() else "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
@@ -97,9 +129,11 @@ def lay_out(subject: str, problems: Sequence[Problem]) -> str:
     """The text of a report: the subject with the number of problems, then each problem with its reasons."""
     count = "no problems" if not problems else plural(len(problems), "problem")
     lines = [f"{subject}: {count}"]
-    for number, problem in enumerate(problems, 1):
+    for number, problem in enumerate(problems[:MAX_TOLD], 1):
         lines.append(f"{number:2}. {problem.headline()}")
         lines.extend(f"      {line}" for line in problem.details())
+    if len(problems) > MAX_TOLD:
+        lines.append(f"and {len(problems) - MAX_TOLD} more")
     return "\n".join(lines)
 
 

@@ -7,15 +7,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import rich.console
     import rich.table
 
+MAX_ROWS = 200
+"""Rows of a table that are shown."""
+_MAX_CELL = 1000
+"""Characters of a cell that are shown."""
+
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under headings. Rows whose index is in `marked` are shown as broken."""
+    """Rows of text under headings. Rows whose index is in `marked` are shown as broken.
+
+    The forms for people leave out what nobody reads: rows behind `MAX_ROWS`, but for broken ones as far as there is room, and the ends of
+    very long cells. `rows` has all.
+    """
 
     title: str
     headings: tuple[str, ...]
@@ -30,6 +39,19 @@ class Table:
         needed = table.__rich_measure__(console, options.update_width(10_000)).minimum
         yield table if needed <= options.max_width else self._stacked()
 
+    def _shown(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """The rows for people, with their indices."""
+        rows: Iterable[int] = range(len(self.rows))
+        if len(self.rows) > MAX_ROWS:
+            broken = sorted(self.marked)[: MAX_ROWS // 2]
+            rows = sorted({*range(MAX_ROWS - len(broken)), *broken})
+        count = 0
+        for index in rows:
+            count += 1
+            yield index, tuple(cell if len(cell) <= _MAX_CELL else f"{cell[:_MAX_CELL]}..." for cell in self.rows[index])
+        if count < len(self.rows):
+            yield len(self.rows), (f"... {len(self.rows) - count} more", *[""] * (len(self.headings) - 1))
+
     def _stacked(self) -> rich.console.Group:
         """Each row as its name and, below it, the cells with their headings."""
         from rich.console import Group
@@ -37,8 +59,8 @@ class Table:
         from rich.text import Text
 
         lines: list[rich.console.RenderableType] = [Text(self.title, style="italic")]
-        for index, row in enumerate(self.rows):
-            cells = [(heading, cell) for heading, cell in zip(self.headings, row, strict=True) if cell]
+        for index, row in self._shown():
+            cells = [(heading, cell) for heading, cell in zip(self.headings, row, strict=True) if cell] or [("", "")]
             style = "red" if index in self.marked else ""
             lines.append(Text(("✗ " if index in self.marked else "") + cells[0][1], style=style or "bold"))
             lines.append(Padding(Text("; ".join(f"{heading} {cell}".strip() for heading, cell in cells[1:]), style=style), (0, 0, 0, 4)))
@@ -50,12 +72,13 @@ class Table:
         import rich.table
         import rich.text
 
+        shown = list(self._shown())
         table = rich.table.Table(title=self.title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
         for column, heading in enumerate(self.headings):
             # Names are not broken; a list of dimension counts by tensor is, as it would leave no room for the rest.
-            short = all(len(row[column]) <= 60 for row in self.rows)
+            short = all(len(row[column]) <= 60 for _, row in shown)
             table.add_column(heading, overflow="fold", no_wrap=column < 3 and short)
-        for index, row in enumerate(self.rows):
+        for index, row in shown:
             broken = index in self.marked
             cells = [("✗ " if broken and column == 0 else "") + cell for column, cell in enumerate(row)]
             table.add_row(*(rich.text.Text(cell) for cell in cells), style="red" if broken else None)
@@ -75,7 +98,7 @@ class Table:
         """The table for a notebook; broken rows are red and begin with a cross."""
         head = "".join(f"<th>{html.escape(heading)}</th>" for heading in self.headings)
         body = []
-        for index, row in enumerate(self.rows):
+        for index, row in self._shown():
             broken = index in self.marked
             cells = "".join(f"<td>{'✗ ' if broken and column == 0 else ''}{html.escape(cell)}</td>" for column, cell in enumerate(row))
             style = ' style="color: #b00020"' if broken else ""

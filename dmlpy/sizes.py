@@ -97,7 +97,8 @@ class Sizes(Mapping[str, int]):
 
     def __init__(self) -> None:
         self._settled: dict[str, tuple[int, str]] = {}
-        self._votes: dict[str, list[_Vote]] = {}
+        self._votes: dict[str, dict[int, _Vote]] = {}
+        self._winners: dict[str, _Vote] = {}
         self._hints: dict[str, int] = {}
         self._asked: list[str] = []
 
@@ -136,12 +137,9 @@ class Sizes(Mapping[str, int]):
         if term.symbol is None or not least <= size <= MAX_SIZE or size % term.factor:
             return
         value = size // term.factor
-        votes = self._votes.setdefault(term.symbol, [])
-        for candidate in votes:
-            if candidate.value == value:
-                candidate.places.append(place)
-                return
-        votes.append(_Vote(value, [place]))
+        vote = self._votes.setdefault(term.symbol, {}).setdefault(value, _Vote(value))
+        vote.places.append(place)
+        self._winners.pop(term.symbol, None)
 
     def hint(self, term: Term, size: int) -> None:
         """What a tensor of a wrong dimension count seems to hold: it counts where nothing else binds the symbol."""
@@ -149,8 +147,12 @@ class Sizes(Mapping[str, int]):
             self._hints.setdefault(term.symbol, size // term.factor)
 
     def _winner(self, symbol: str) -> _Vote | None:
-        # max() keeps the first of equals: a tie goes to the value of the earliest field.
-        return max(self._votes.get(symbol, ()), key=lambda vote: len(vote.places), default=None)
+        if symbol not in self._votes:
+            return None
+        if symbol not in self._winners:
+            # max() keeps the first of equals: a tie goes to the value of the earliest field.
+            self._winners[symbol] = max(self._votes[symbol].values(), key=lambda vote: len(vote.places))
+        return self._winners[symbol]
 
     def __getitem__(self, symbol: str) -> int:
         self._asked.append(symbol)

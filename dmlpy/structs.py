@@ -12,7 +12,7 @@ import math
 import operator
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
 
@@ -30,7 +30,7 @@ from pydantic import (
 
 from dmlpy.enums import DmlEnum
 from dmlpy.naming import c_member, did_you_mean
-from dmlpy.problems import DescError, Problem
+from dmlpy.problems import MAX_TOLD, DescError, Problem, unnamed
 
 
 def brief(value: Any) -> str:
@@ -38,10 +38,41 @@ def brief(value: Any) -> str:
     try:
         if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
             return f"an array of {value.dtype} {list(value.shape)}"
-        text = " ".join(repr(value).split())
+        text = " ".join(_shortened_repr(value).split())
     except Exception:  # a value of any library, or an integer too long for Python to print
         return f"{type(value).__name__} object"
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _shortened_repr(value: Any) -> str:
+    """The first characters of a value's repr, at least 80 of them; what lies behind them is not looked at."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > 200:
+            break
+    return text
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    kind = type(value)
+    if kind is str or kind is bytes:
+        yield repr(value[:200])
+    elif kind is dict:
+        for index, (key, item) in enumerate(value.items()):
+            yield ", " if index else "{"
+            yield from _pieces(key)
+            yield ": "
+            yield from _pieces(item)
+        yield "}" if value else "{}"
+    elif kind is list or kind is tuple:
+        yield "[" if kind is list else "("
+        for index, item in enumerate(value):
+            yield ", " if index else ""
+            yield from _pieces(item)
+        yield "]" if kind is list else ",)" if len(value) == 1 else ")"
+    else:
+        yield repr(value)
 
 
 def _as_uint(value: Any) -> int:
@@ -301,14 +332,17 @@ class Struct(BaseModel):
                 problems.append(Problem("field.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
             elif name is not None:
                 values[name] = value
+            elif spelling not in cls.c_counts and len(problems) > MAX_TOLD:
+                continue
             elif spelling not in cls.c_counts:
                 in_c = spelling[:1].isupper()
                 names = [c_member(name) if in_c else name for name in cls.model_fields]
                 expected = f"one of {', '.join(names)}"
                 remedy = cls.unused_remedy(spelling)
-                if remedy is None and len(problems) < MAX_REMEDIES:
+                if remedy is None:
                     remedy = did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
-                problems.append(Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy))
+                problem = Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy)
+                problems.append(problem if len(problems) < MAX_TOLD else unnamed(problem))
         for counted, spelling in cls.counted_members().items():
             given = members.get(spelling)
             array: Any = values.get(counted)
@@ -347,9 +381,6 @@ def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:
 
 _PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
 """What is expected, for kinds of pydantic's errors that would be told in its words."""
-
-MAX_REMEDIES = 100
-"""Misspelt members of one struct for which the nearest name is looked up: finding it takes longer than reading the member."""
 
 
 def _form_problems(error: ValidationError) -> list[Problem]:

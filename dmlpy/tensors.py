@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dmlpy.enums import DataType, TensorFlags, TensorType
-from dmlpy.naming import plural
+from dmlpy.naming import listed, plural
 from dmlpy.problems import DescError, Problem
 from dmlpy.structs import OptionalUint, OptionalUints, Spelled, Struct, Uint, Uints, brief, default, unwrap
 
@@ -138,6 +138,11 @@ class TensorDesc(Struct):
         return self.total_tensor_size_in_bytes or self.minimum_size_in_bytes
 
     @property
+    def is_measurable(self) -> bool:
+        """Whether there are as many sizes as a tensor may have, and strides for them all: the properties below mean nothing if not."""
+        return 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT and (self.strides is None or len(self.strides) == len(self.sizes))
+
+    @property
     def is_packed(self) -> bool:
         """Whether the elements lie one after the other, the last dimension fastest."""
         if self.strides is None:
@@ -176,7 +181,7 @@ class TensorDesc(Struct):
 
     def layout(self) -> str:
         """How the tensor lies in memory, in words: packed, strided with its contiguous axis, broadcast."""
-        if not self.sizes or (self.strides is not None and len(self.strides) != len(self.sizes)):
+        if not self.is_measurable:
             return "invalid"
         if self.is_packed:
             return "packed"
@@ -234,12 +239,13 @@ class TensorDesc(Struct):
             report("type.unknown", "data_type", "UNKNOWN", "a known element type")
         if not 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT:
             report("dims.range", "sizes", plural(len(self.sizes), "dimension"), f"1 to {MAX_DIMENSION_COUNT} dimensions")
+            return found  # there may be millions: what each of them is does not matter
         for axis, size in enumerate(self.sizes):
             if not 1 <= size <= MAX_UINT32:
                 report("size.range", f"sizes[{axis}]", size, f"1 to {MAX_UINT32}")
         if self.strides is not None and len(self.strides) != len(self.sizes):
             report("stride.count", "strides", plural(len(self.strides), "stride"), f"{len(self.sizes)}, one for each dimension")
-        for axis, stride in enumerate(self.strides or ()):
+        for axis, stride in enumerate((self.strides or ())[:MAX_DIMENSION_COUNT]):
             if not 0 <= stride <= MAX_UINT32:
                 remedy = "flip the data: a stride cannot be negative" if stride < 0 else None
                 report("stride.range", f"strides[{axis}]", stride, f"0 to {MAX_UINT32} elements", remedy=remedy)
@@ -300,6 +306,9 @@ class TensorDesc(Struct):
 
     def summary(self) -> str:
         """One line: type, sizes, layout, bytes."""
+        if not self.is_measurable:
+            strides = "" if self.strides is None else f" strides {listed(self.strides)}"
+            return f"{self.data_type} {listed(self.sizes)}{strides} (invalid)"
         strides = "" if self.is_packed else f" strides {list(self.element_strides)}"
         return f"{self.data_type} {list(self.sizes)}{strides} ({self.layout()}, {self.size_in_bytes} bytes)"
 

@@ -30,7 +30,7 @@ from tests.models import Data, lines_of, printed, problems_of, put, resource_mod
 )
 def test_text_is_json_with_comments_and_trailing_commas(tmp_path: Path, text: str) -> None:
     document = model_text.read(write(tmp_path, text))
-    assert (document.data, document.repeated, document.findings()) == ({"a": [1, 2.5, "x"]}, (), [])
+    assert (document.data, document.repeats, document.findings()) == ({"a": [1, 2.5, "x"]}, False, [])
 
 
 @pytest.mark.parametrize(

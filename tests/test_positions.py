@@ -131,15 +131,21 @@ def test_paths_of_problems() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_repeated_keys_are_found_in_the_order_of_the_problems() -> None:
+def test_repeated_keys_are_found_in_the_order_of_the_text() -> None:
     text = '{"a": {"b": 1,\n "b": {"c": 2, "c": 3}},\n "d": [{"e": 1, "e": 2, "e": 3}],\n "a": 4}'
     document = model_text.parse(text)
-    keys = [problem.path for problem in document.repeated]
-    assert keys == ["'c'", "'b'", "'e'", "'e'", "'a'"]
-    places = document.positions.repeated()
+    (finding,) = document.findings()
+    assert [problem.path for problem in finding.problems] == ["'b'", "'c'", "'e'", "'e'", "'a'"]
     lines = text.splitlines()
-    assert [lines[at.line - 1][at.column] for at in places] == list("cbeea")
-    assert places == [Position(2, 16), Position(2, 2), Position(3, 17), Position(3, 25), Position(4, 2)]
+    assert [lines[at.line - 1][at.column] for at in finding.positions] == list("bceea")
+    assert finding.positions == (Position(2, 2), Position(2, 16), Position(3, 17), Position(3, 25), Position(4, 2))
+
+
+def test_repeated_keys_are_told_from_strings_and_other_objects_keys() -> None:
+    text = r"""{"a": "{\"a\": 1, \"a\":", "b": {"a": [{"a": 1}, {"a": "a"}, "a", "a"]}, "\u0061": {}, "c\"}": 1, "c\"}": 2} "c": 3"""
+    (finding,) = model_text.parse(text).findings()
+    assert [problem.path for problem in finding.problems] == ["'a'", "'c\"}'"]
+    assert [text[at.column - 1 :][:6] for at in finding.positions] == [r'"\u006', r'"c\"}"']
 
 
 def test_a_valid_file_costs_no_positions(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,8 @@ from dmlpy.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.graphs import Graph
 from dmlpy.markers import Slot
 from dmlpy.naming import c_member, c_path, did_you_mean, plural
-from dmlpy.problems import Problem
+from dmlpy.problems import MAX_TOLD, Problem, told
+from dmlpy.structs import brief
 from dmlpy.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 
 Sources = Mapping[str, tuple[SourceEntry, ...]]
@@ -145,13 +146,16 @@ def resolve(
         initialisation: whether these are the resources for tensors flagged OWNED_BY_DML, and not those for a dispatch.
     """
     points = dispatchable.bind_points()
+    named = {spelling: point for point in reversed(points) for spelling in (point.name, point.member)}
     found: dict[str, Range] = {}
     problems: list[Problem] = []
     given = set()
     for spelling, entries in sources.items():
-        point = next((point for point in points if spelling in (point.name, point.member)), None)
+        if len(problems) >= MAX_TOLD:
+            break
+        point = named.get(spelling)
         if point is None:
-            names = [point.name for point in points]
+            names = [point.name for point in points[:MAX_TOLD]]
             remedy = did_you_mean(spelling, names)
             found_here = f"no bind point of dispatchable {dispatchable.name!r}"
             problems.append(Problem("bind.unknown", spelling, found_here, f"one of {', '.join(names)}", remedy=remedy))
@@ -162,6 +166,8 @@ def resolve(
             problems.append(Problem("bind.count", spelling, plural(len(entries), "resource"), expected))
             continue
         for index, entry in enumerate(entries):
+            if len(problems) >= MAX_TOLD:
+                break
             path = spelling if len(entries) == 1 else f"{spelling}[{index}]"
             place, wrong = _range(path, entry, resources)
             if point.slots and not wrong:
@@ -171,7 +177,7 @@ def resolve(
                 found[point.slots[index].place] = place
     for point in points:
         if point.member not in given and not point.optional:
-            problems += _unbound(dispatchable.name, point, initialisation=initialisation)
+            problems += told(_unbound(dispatchable.name, point, initialisation=initialisation))
     if not problems and isinstance(dispatchable, OperatorDispatchable) and dispatchable.desc is not None:
         problems += _hazards(dispatchable.desc, found)
     return found, problems
@@ -181,7 +187,7 @@ def _range(spelling: str, entry: SourceEntry, resources: Mapping[str, Resource |
     if entry.name not in resources:
         expected = "a resource of the file" + (f": {', '.join(resources)}" if len(resources) <= 12 else "")
         remedy = did_you_mean(entry.name, resources, repr)
-        return None, [Problem("bind.resource", spelling, repr(entry.name), expected, remedy=remedy)]
+        return None, [Problem("bind.resource", spelling, brief(entry.name), expected, remedy=remedy)]
     resource = resources[entry.name]
     if resource is None:
         return None, []  # its own problems are told where it is defined
@@ -230,8 +236,8 @@ def _needed(tensor: TensorDesc) -> int:
     return -(-tensor.size_in_bytes // 4) * 4
 
 
-def _unbound(name: str, point: BindPoint, *, initialisation: bool) -> list[Problem]:
-    return [
+def _unbound(name: str, point: BindPoint, *, initialisation: bool) -> Iterator[Problem]:
+    return (
         Problem(
             "bind.missing",
             f"bind point {point.name}{slot.place.removeprefix(point.member)} of dispatchable {name!r}",
@@ -241,7 +247,7 @@ def _unbound(name: str, point: BindPoint, *, initialisation: bool) -> list[Probl
         )
         for slot in point.slots
         if slot.tensor is not None and (slot.tensor.flags is TensorFlags.OWNED_BY_DML) == initialisation
-    ]
+    )
 
 
 def _hazards(desc: OperatorDesc, found: Mapping[str, Range]) -> list[Problem]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from dmlpy.enums import DataType
 from dmlpy.naming import did_you_mean
-from dmlpy.problems import Problem
+from dmlpy.problems import MAX_TOLD, Problem, told
 from dmlpy.structs import brief, spelling_remedy
 
+MAX_BIND_POINTS = 10_000
+"""Of a dispatchable: operators have some twenty, graphs one for each input and output."""
+MAX_SHAPE = 1000
+"""Sizes of a resource's shape, which only ONNX models have a use for."""
 Uint = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
 
 
@@ -37,6 +41,12 @@ class Entry(BaseModel):
         return found
 
 
+def _as_shape(value: Any) -> Any:
+    if isinstance(value, list) and len(value) > MAX_SHAPE:
+        raise ValueError(f"expected at most {MAX_SHAPE} sizes, not {len(value)}")
+    return value
+
+
 class SourceEntry(Entry):
     """One resource at a bind point."""
 
@@ -47,7 +57,7 @@ class SourceEntry(Entry):
     format: str | None = None
     counter: str | None = None
     counter_offset_bytes: Uint = 0
-    shape: list[Uint] | None = None
+    shape: Annotated[list[Uint] | None, BeforeValidator(_as_shape)] = None
 
 
 def _as_sources(value: Any) -> Any:
@@ -55,7 +65,14 @@ def _as_sources(value: Any) -> Any:
     return [{"name": item} if isinstance(item, str) else item for item in items]
 
 
-Bindings = dict[str, Annotated[tuple[SourceEntry, ...], BeforeValidator(_as_sources)]]
+def _as_bindings(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > MAX_BIND_POINTS:
+        raise ValueError(f"expected at most {MAX_BIND_POINTS} bind points, not {len(value)}")
+    return value
+
+
+# The first entry of a list that cannot be read is told: a list of millions would be a list of millions of problems.
+Bindings = Annotated[dict[str, Annotated[tuple[SourceEntry, ...], FailFast(), BeforeValidator(_as_sources)]], BeforeValidator(_as_bindings)]
 
 
 def as_lower(value: Any) -> Any:
@@ -86,17 +103,23 @@ class WriteFileEntry(Entry):
     type: Annotated[Literal["writefile"], BeforeValidator(as_lower)]
     resource: str
     target_path: Annotated[str, Field(min_length=1)]
-    dimensions: tuple[Uint, ...] = ()
+    dimensions: Annotated[tuple[Uint, ...], FailFast()] = ()
 
 
 Command = DispatchEntry | PrintEntry | WriteFileEntry
 COMMANDS: dict[str, type[Command]] = {"dispatch": DispatchEntry, "print": PrintEntry, "writefile": WriteFileEntry}
 
 
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 class DispatchableEntry(Entry):
     """What dispatchables have in common."""
 
-    execution_flags: Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = ["NONE"]
+    execution_flags: Annotated[list[str], FailFast(), BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = [
+        "NONE"
+    ]
     bindings: Bindings = {}
 
 
@@ -115,8 +138,8 @@ class SerializedGraphEntry(DispatchableEntry):
 
 def form_problems(error: ValidationError) -> list[Problem]:
     """What pydantic refused, with places as the file spells them."""
-    problems = []
-    for item in error.errors(include_url=False):
+    problems: list[Problem] = []
+    for item in error.errors(include_url=False)[:MAX_TOLD]:
         path = ""
         for part in item["loc"]:
             path += f"[{part}]" if isinstance(part, int) else ("." if path else "") + part
@@ -134,8 +157,8 @@ def form_problems(error: ValidationError) -> list[Problem]:
 def unknown_members(kind: type[Entry], data: dict[str, Any]) -> list[Problem]:
     """A problem for each member that means nothing."""
     names = kind.spellings()
-    unknown = [key for key in data if key not in names and not key.startswith(("$", "_"))]
-    return [ignored(key, f"one of {', '.join(names)}", did_you_mean(key, names)) for key in unknown]
+    unknown = (key for key in data if key not in names and not key.startswith(("$", "_")))
+    return list(told(ignored(key, f"one of {', '.join(names)}", did_you_mean(key, names)) for key in unknown))
 
 
 def ignored(key: str, expected: str, remedy: str | None = None) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.naming import did_you_mean
-from dmlpy.problems import DescError, Problem
+from dmlpy.problems import MAX_PROBLEMS, DescError, Problem, told
 from dmlpy.structs import brief
 
 OTHER_KINDS = {
@@ -43,6 +43,7 @@ OTHER_KINDS = {
 }
 SERIALIZED_GRAPH = "dmlserializedgraph"
 EntryT = TypeVar("EntryT", bound=Entry)
+PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,10 @@ def from_document(document: text.Document, folders: Folders, feature_level: Feat
     loader = _Loader(folders, feature_level)
     loader.findings += document.findings()
     parts = loader.parts(document.data)
-    resources = {name: loader.resource(name, entry) for name, entry in parts["resources"].items()}
-    dispatchables = {name: loader.dispatchable(name, entry, resources) for name, entry in parts["dispatchables"].items()}
-    commands = [loader.command(index, entry, resources, dispatchables) for index, entry in enumerate(parts["commands"])]
+    resources = {name: loader.resource(name, entry) for name, entry in loader.each(parts["resources"].items())}
+    dispatchables = {name: loader.dispatchable(name, entry, resources) for name, entry in loader.each(parts["dispatchables"].items())}
+    commands = [loader.command(index, entry, resources, dispatchables) for index, entry in loader.each(enumerate(parts["commands"]))]
+    loader.end()
     if loader.findings:
         raise ModelError(document.path, [finding.located(document.positions) for finding in loader.findings])
     return Model(
@@ -148,12 +150,30 @@ class _Loader:
     warnings: list[Finding] = field(default_factory=list)
     available: int = -1
 
+    def each(self, parts: Iterable[PartT]) -> Iterator[PartT]:
+        """The parts one by one, until there are more problems than anybody reads."""
+        for part in parts:
+            if self.full:
+                return
+            yield part
+
+    @property
+    def full(self) -> bool:
+        """Whether so many problems were found that the rest of the file is not read."""
+        return sum(len(finding.problems) for finding in self.findings) >= MAX_PROBLEMS
+
+    def end(self) -> None:
+        """Says so where the file was not read to its end."""
+        if self.full:
+            remedy = "mend these first: what stands behind them was not read"
+            self.report(Place(), [Problem("file.problems", "file", "a model with very many problems", "none", remedy=remedy)])
+
     def report(self, place: Place, problems: list[Problem]) -> None:
         if problems:
             self.findings.append(Finding(place.words, tuple(problems), location=place.location))
 
     def warn(self, place: Place, problems: list[Problem]) -> None:
-        if problems:
+        if problems and len(self.warnings) < MAX_PROBLEMS:
             self.warnings.append(Finding(place.words, tuple(problems), location=place.location, severity="warning"))
 
     def parts(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,9 +249,10 @@ class _Loader:
         if examined.problems:
             self.findings.append(replace(examined.finding(place.words), location=place.location))
         if nested is not None:
-            surplus = [key for key in data if key not in {*beside, "desc", "Desc"} and not key.startswith(("$", "_"))]
+            known = {*beside, "desc", "Desc"}
+            surplus = (key for key in data if key not in known and not key.startswith(("$", "_")))
             expected = "nothing beside desc but type, bindings, executionFlags and dmlCompileType"
-            self.warn(place, [ignored(key, expected, "the struct's members stand inside desc") for key in surplus])
+            self.warn(place, list(told(ignored(key, expected, "the struct's members stand inside desc") for key in surplus)))
         if entry is None or examined.kind is None:
             return None
         flags = self._execution_flags(place, entry)
@@ -265,8 +286,9 @@ class _Loader:
 
     def _execution_flags(self, place: Place, entry: DispatchableEntry) -> ExecutionFlags:
         known, prefix = ExecutionFlags.spellings(), ExecutionFlags.prefix()
-        wrong = [flag for flag in entry.execution_flags if flag.removeprefix(prefix) not in known]
-        self.report(place, [Problem("field.form", "executionFlags", brief(flag), f"one of {', '.join(known)}") for flag in wrong])
+        wrong = {flag for flag in entry.execution_flags if flag.removeprefix(prefix) not in known}
+        expected = f"one of {', '.join(known)}"
+        self.report(place, list(told(Problem("field.form", "executionFlags", brief(flag), expected) for flag in sorted(wrong))))
         return ExecutionFlags.parse([flag for flag in entry.execution_flags if flag not in wrong])
 
     def command(
@@ -301,7 +323,7 @@ class _Loader:
     def _named(self, place: Place, member: str, name: str, parts: Mapping[str, Any]) -> Any:
         if name not in parts:
             remedy = did_you_mean(name, parts, repr)
-            self.report(place, [Problem("command.name", member, repr(name), f"a {member} of the file", remedy=remedy)])
+            self.report(place, [Problem("command.name", member, brief(name), f"a {member} of the file", remedy=remedy)])
         return parts.get(name)
 
     def _dispatch(

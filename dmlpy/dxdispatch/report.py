@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from dmlpy.graphs import Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.naming import plural
 from dmlpy.positions import Key, Position, Positions
-from dmlpy.problems import DmlError, Problem
+from dmlpy.problems import MAX_TOLD, DmlError, Problem
 from dmlpy.registry import OPERATORS
 from dmlpy.render import Table
 from dmlpy.structs import Struct
@@ -81,15 +81,17 @@ class Finding:
         """
         parts = [part for part in (path if alone else "", self.place, self.struct) if part]
         lines = [f"{', '.join(parts) or 'file'}: {plural(len(self.problems), 'problem')}"]
-        for index, problem in enumerate(self._spelled()):
+        for index, problem in enumerate(self._spelled(self.problems[:MAX_TOLD])):
             lines.append(f"{self._position(path, index) or f'{index + 1:2}. '}{problem.headline()}")
             lines += [f"      {line}" for line in problem.details()]
+        if len(self.problems) > MAX_TOLD:
+            lines.append(f"and {len(self.problems) - MAX_TOLD} more")
         return "\n".join(lines)
 
     def sentences(self, path: str = "") -> list[str]:
         """A line for each problem: where, what, and the remedy."""
         found = []
-        for index, problem in enumerate(self._spelled()):
+        for index, problem in enumerate(self._spelled(self.problems)):
             place = f"{self.place}: " if self.place else ""
             remedy = f"; {problem.remedy}" if problem.remedy else ""
             found.append(f"{self._position(path, index)}{place}{problem.path} is {problem.found}{remedy}")
@@ -100,17 +102,17 @@ class Finding:
             return ""
         return f"{path}:{self.positions[index].line}:{self.positions[index].column}: "
 
-    def _spelled(self) -> Sequence[Problem]:
+    def _spelled(self, problems: Sequence[Problem]) -> Sequence[Problem]:
         if self.struct is None:
-            return self.problems
+            return problems
         kind = OPERATORS.get(re.sub(r"^([A-Z]+)_(\w+)_OPERATOR_DESC$", r"\1_OPERATOR_\2", self.struct))
         members = self.members or (frozenset() if kind is None else frozenset(kind.model_fields))
-        return [problem.in_c(sorted(members)) for problem in self.problems]
+        return [problem.in_c(sorted(members)) for problem in problems]
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """For JSON: each problem with the part that it concerns. Places in the file itself have one spelling only."""
         found = []
-        for index, (problem, spelled) in enumerate(zip(self.problems, self._spelled(), strict=True)):
+        for index, (problem, spelled) in enumerate(zip(self.problems, self._spelled(self.problems), strict=True)):
             position = self.positions[index] if index < len(self.positions) else None
             found.append(
                 {

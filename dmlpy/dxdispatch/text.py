@@ -5,25 +5,31 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.positions import Position, Positions, nesting
-from dmlpy.problems import Problem
+from dmlpy.problems import MAX_TOLD, Problem, unnamed
 
 MAX_BYTES = 256 * 2**20
 MAX_NESTING = 64
 """Objects and arrays within one another: no model, desc or graph comes near."""
+MAX_PARTS = 1_000_000
+"""Objects and arrays in all: each takes some 200 bytes of memory for as few as two characters."""
+MAX_KEY = 1000
+"""Characters of a key: messages name what they are about."""
 
-# Strings come first in both, so that nothing inside one is taken for a comment or a comma. What is never closed runs to the end: a text
-# of many openings is read once, not once for each.
+# Strings come first in all, so that nothing inside one is taken for a comment, a comma or a bracket. What is never closed runs to the end:
+# a text of many openings is read once, not once for each.
 _STRING = r'"(?:[^"\\]++|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?P<end>\*/|\Z)", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*+[\]}}])", re.DOTALL)
+_PART = re.compile(rf"{_STRING}|[{{\[]", re.DOTALL)
 _NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 
@@ -33,26 +39,30 @@ class Document:
 
     Attributes:
         path: the file, for messages.
-        text: its text.
+        text: its text, with blanks in place of comments and trailing commas.
         data: the object; of a key that is given twice the last one counts.
-        repeated: the keys that are given twice in one of its objects.
+        repeats: whether one of its objects has a key twice.
     """
 
     path: Path
     text: str
     data: dict[str, Any]
-    repeated: tuple[Problem, ...] = ()
+    repeats: bool = False
 
     @cached_property
     def positions(self) -> Positions:
         """Where the values stand in the text."""
-        return Positions(without_comments(self.text))
+        return Positions(self.text)
 
     def findings(self) -> list[Finding]:
         """What is wrong with the text itself."""
-        if not self.repeated:
+        if not self.repeats:
             return []
-        return [Finding("", self.repeated, positions=tuple(self.positions.repeated()))]
+        found = list(islice(self.positions.repeated(), MAX_TOLD + 1))
+        problems = [Problem("json.duplicate", repr(key), "given twice in one object", "each key once") for key, _ in found]
+        if len(found) > MAX_TOLD:
+            problems[-1] = unnamed(problems[-1])
+        return [Finding("", tuple(problems), positions=tuple(position for _, position in found))]
 
 
 def read_bytes(path: Path) -> bytes:
@@ -94,14 +104,14 @@ def decode(data: bytes, path: Path) -> Document:
 
 def parse(text: str, path: Path | str = "text") -> Document:
     """As `read`, of the text itself; `path` is for messages."""
-    repeated: list[Problem] = []
+    repeats = False
+    longest = 0
 
     def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                repeated.append(Problem("json.duplicate", repr(key), "given twice in one object", "each key once"))
-            found[key] = value
+        nonlocal repeats, longest
+        found = dict(pairs)
+        repeats = repeats or len(found) < len(pairs)
+        longest = max(longest, max(map(len, found), default=0))
         return found
 
     def decoded(text: str) -> Any:
@@ -109,11 +119,14 @@ def parse(text: str, path: Path | str = "text") -> Document:
         return json.JSONDecoder(object_pairs_hook=members).raw_decode(text, start)[0]
 
     try:
+        if _has_more_parts(text, MAX_PARTS):
+            raise _refused(path, "json.parts", f"more than {MAX_PARTS} objects and arrays", f"at most {MAX_PARTS}")
         try:
             data = decoded(text)
         except json.JSONDecodeError:
-            repeated.clear()
-            data = decoded(without_comments(text))
+            repeats, longest = False, 0
+            text = without_comments(text)
+            data = decoded(text)
     except RecursionError:
         raise _too_deep(path) from None
     except MemoryError:
@@ -122,24 +135,44 @@ def parse(text: str, path: Path | str = "text") -> Document:
         raise _syntax_error(text, path, error) from None
     except ValueError:
         # All that is left: Python converts no integer of so many digits.
-        number = max(re.finditer(r"\d+", text), key=lambda match: len(match[0]))
-        found, most = f"a number of {len(number[0])} digits", f"at most {sys.get_int_max_str_digits()}"
-        raise _refused(path, "json.number", found, most, position=Positions(text).at(number.start())) from None
+        most = sys.get_int_max_str_digits()
+        number = re.search(rf"(?<!\d)\d{{{most + 1},}}+", text)
+        found = "a number of too many digits" if number is None else f"a number of {len(number[0])} digits"
+        position = None if number is None else Positions(text).at(number.start())
+        raise _refused(path, "json.number", found, f"at most {most}", position=position) from None
     if not isinstance(data, dict):
         raise _refused(path, "json.root", f"a JSON {_NAMES[type(data)]}", "an object: { ... }", position=Position(1, 1))
     if nesting(data, MAX_NESTING) > MAX_NESTING:
         raise _too_deep(path)
-    return Document(Path(path), text, data, tuple(repeated))
+    if longest > MAX_KEY:
+        raise _refused(path, "json.key", f"a key of {longest} characters", f"at most {MAX_KEY}")
+    return Document(Path(path), text, data, repeats)
+
+
+def _has_more_parts(text: str, most: int) -> bool:
+    """Whether a text has more objects and arrays than so many; brackets in strings are none."""
+    if text.count("{") + text.count("[") <= most:
+        return False
+    parts = (match for match in _PART.finditer(text) if match[0][0] != '"')
+    return next(islice(parts, most, None), None) is not None
 
 
 def without_comments(text: str) -> str:
     """The text with blanks in place of comments and trailing commas, so that all else stays where it is."""
+    if "//" in text or "/*" in text:
+        # A comment that is never closed is left to be a mistake.
+        text = _blanked(text, (match for match in _COMMENT.finditer(text) if match[0][0] != '"' and match["end"] != ""))
+    if re.search(r",[ \t\r\n]*+[\]}]", text):
+        text = _blanked(text, (match for match in _TRAILING_COMMA.finditer(text) if match[0][0] != '"'))
+    return text
 
-    def blank(match: re.Match[str]) -> str:
-        found = match[0]
-        return found if found[0] == '"' or match["end"] == "" else re.sub(r"[^\n]", " ", found)
 
-    return _TRAILING_COMMA.sub(lambda match: match[0] if match[0][0] == '"' else " ", _COMMENT.sub(blank, text))
+def _blanked(text: str, matches: Iterable[re.Match[str]]) -> str:
+    parts, end = [], 0
+    for match in matches:
+        parts += [text[end : match.start()], re.sub(r"[^\n]", " ", match[0])]
+        end = match.end()
+    return "".join([*parts, text[end:]])
 
 
 def _syntax_error(text: str, path: Path | str, error: json.JSONDecodeError) -> ModelError:

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from dmlpy.checking import LATEST, check, parse_level
@@ -16,7 +16,7 @@ from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.markers import Slot
 from dmlpy.naming import c_path, plural
-from dmlpy.problems import DescError, Problem
+from dmlpy.problems import MAX_PROBLEMS, DescError, Problem, told
 from dmlpy.structs import brief
 from dmlpy.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 
@@ -38,18 +38,18 @@ def check_graph(
         raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])
     level = parse_level(feature_level)
     wiring = _Wiring(graph)
-    found = [
-        *_level_problems(graph, level),
-        *_count_problems(graph),
-        *_name_problems(graph),
-        *_desc_problems(graph, level, strict=strict),
-        *wiring.problems(),
-        *_size_problems(wiring, lenient=lenient),
-        *_owned_problems(wiring),
-        *_cycle_problems(wiring),
-        *(() if lenient else _unused_input_problems(graph)),
-    ]
-    return sorted(found, key=lambda problem: _order(graph, problem))
+    found = chain(
+        _level_problems(graph, level),
+        _count_problems(graph),
+        _name_problems(graph),
+        _desc_problems(graph, level, strict=strict),
+        wiring.problems(),
+        _size_problems(wiring, lenient=lenient),
+        _owned_problems(wiring),
+        _cycle_problems(wiring),
+        () if lenient else _unused_input_problems(graph),
+    )
+    return sorted(told(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
 
 
 def lowest_level(graph: Graph) -> FeatureLevel | None:
@@ -99,15 +99,15 @@ def _name_problems(graph: Graph) -> Iterator[Problem]:
         if names and len(names) != getattr(graph, count):
             expected = f"{getattr(graph, count)}, one for each graph {what}, or none"
             yield Problem("graph.name_count", member, plural(len(names), "name"), expected)
-    told: dict[str, str] = {}
+    known: dict[str, str] = {}
     for member, label in (("input_names", graph.input_label), ("output_names", graph.output_label)):
         for index, name in enumerate(getattr(graph, member)):
             if not name:
                 yield Problem("graph.name", f"{member}[{index}]", "empty", "a name")
-            elif name in told:
+            elif name in known:
                 why = ("buffers are bound by these names",)
-                yield Problem("graph.name", f"{member}[{index}]", f"{brief(name)}, as {told[name]} is", "a name of its own", why)
-            told.setdefault(name, label(index))
+                yield Problem("graph.name", f"{member}[{index}]", f"{brief(name)}, as {known[name]} is", "a name of its own", why)
+            known.setdefault(name, label(index))
 
 
 def _desc_problems(graph: Graph, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
@@ -152,6 +152,10 @@ class _Wiring:
         for index, link in enumerate(graph.intermediate_edges):
             self._intermediate_edge(index, link)
 
+    def _report(self, problem: Problem) -> None:
+        if len(self.found) < MAX_PROBLEMS:
+            self.found.append(problem)
+
     def _input_edge(self, index: int, edge: InputEdge) -> None:
         path = f"input_edges[{index}]"
         known = self._index(f"{path}.graph_input_index", edge.graph_input_index, self.graph.input_count, "input")
@@ -186,7 +190,7 @@ class _Wiring:
         expected = f"0 to {count - 1}: the graph has {plural(count, what)}" if count > 0 else f"no edge: the graph has no {what}s"
         names = f", with a name in {what}_names" if getattr(self.graph, f"{what}_names") else ""
         remedy = f"raise {what}_count{names}" if given >= count else None
-        self.found.append(Problem("graph.index", path, str(given), expected, (self._edge_label(path),), remedy))
+        self._report(Problem("graph.index", path, str(given), expected, (self._edge_label(path),), remedy))
         return False
 
     def _end(self, path: str, side: str, node: int, what: str, slot: int) -> _End | None:
@@ -194,7 +198,7 @@ class _Wiring:
         count = len(self.graph.nodes)
         if not 0 <= node < count:
             expected = f"0 to {count - 1}: the graph has {plural(count, 'node')}" if count else "no edge: the graph has no nodes"
-            self.found.append(Problem("graph.index", f"{path}.{side}_index", str(node), expected, (self._edge_label(path),)))
+            self._report(Problem("graph.index", f"{path}.{side}_index", str(node), expected, (self._edge_label(path),)))
             return None
         end = _End(node, slot)
         slots = self.inputs[node] if what == "input" else self.outputs[node]
@@ -202,14 +206,14 @@ class _Wiring:
         if not 0 <= slot < len(slots):
             label = self.graph.label(node)
             expected = f"0 to {len(slots) - 1}: {label} has {plural(len(slots), what)}" if slots else f"no edge: {label} has no {what}s"
-            self.found.append(Problem("graph.index", place, str(slot), expected, (self._edge_label(path), *self._slot_list(slots))))
+            self._report(Problem("graph.index", place, str(slot), expected, (self._edge_label(path), *self._slot_list(slots))))
             return None
         if not self._described(node, slots[slot]):
             field = slots[slot].place
             reason = f"{self.graph.label(node)}: {what} {slot} {c_path(field)} is null"
             remedy = f"describe {field} of the node, or leave the edge out: null slots count, but have no edge"
             why = (reason, *self._slot_list(slots))
-            self.found.append(Problem("graph.slot", place, str(slot), f"an {what} that the desc describes", why, remedy))
+            self._report(Problem("graph.slot", place, str(slot), f"an {what} that the desc describes", why, remedy))
             return None
         return end
 
@@ -282,10 +286,10 @@ class _Wiring:
                 expected = "a graph output that no other edge writes"
                 yield Problem("graph.written_twice", f"output_edges[{index}].graph_output_index", str(output), expected, why)
         unwritten = (output for output in range(min(self.graph.output_count, MAX_UINT32)) if output not in self.written)
-        told = [self.graph.output_label(output) for output in islice(unwritten, _MOST_TOLD)]
-        for label in told:
+        labels = [self.graph.output_label(output) for output in islice(unwritten, _MOST_TOLD)]
+        for label in labels:
             yield Problem("graph.unwritten", "output_edges", f"without an edge to {label}", "one edge to it")
-        more = self.graph.output_count - len(self.written) - len(told)
+        more = self.graph.output_count - len(self.written) - len(labels)
         if more > 0:
             yield Problem("graph.unwritten", "output_edges", f"without an edge to {more} more graph outputs", "one edge to each")
 

@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import FailFast
 
 from dmlpy.enums import FeatureLevel
 from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node
@@ -60,8 +62,9 @@ class Graph(Struct):
     input_edges: tuple[InputEdge, ...] = default(())
     output_edges: tuple[OutputEdge, ...] = default(())
     intermediate_edges: tuple[IntermediateEdge, ...] = default(())
-    input_names: tuple[str, ...] = default(())
-    output_names: tuple[str, ...] = default(())
+    # The first of the names that is none is told: a list of millions would be a list of millions of problems.
+    input_names: Annotated[tuple[str, ...], FailFast()] = default(())
+    output_names: Annotated[tuple[str, ...], FailFast()] = default(())
     name: str | None = default(None)
 
     if TYPE_CHECKING:
