@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 from dmlpy import support
@@ -72,7 +71,7 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
     if desc.own:
         level = LATEST  # what DirectML does not have at all, no level of it limits
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
-    found = chain(_level_problems(desc, level), _alone_problems(desc), _common_problems(desc, level, strict=strict))
+    found = _problems(desc, level, desc.sizes(), strict=strict)
     return sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
 
 
@@ -85,7 +84,24 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
     if not isinstance(desc, OperatorDesc):
         return desc.lowest_level()
     levels = (level for level in FeatureLevel if desc.own or level >= desc.introduced())
-    return next((level for level in levels if not check(desc, level)), None)
+    known = desc.sizes()
+    return next((level for level in levels if _is_valid(desc, level, known)), None)
+
+
+def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
+    """Whether a desc has no problems at a level; the first one found is enough to say no."""
+    return _is_valid(desc, level, desc.sizes())
+
+
+def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
+    return next(_problems(desc, LATEST if desc.own else level, known, strict=False), None) is None
+
+
+def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:
+    """The problems of a desc on its own, whose size symbols are `known`; they are found as they are asked for."""
+    yield from _level_problems(desc, level)
+    yield from _alone_problems(desc)
+    yield from _common_problems(desc, level, known, strict=strict)
 
 
 def _level_problems(desc: OperatorDesc, level: FeatureLevel) -> Iterator[Problem]:
@@ -103,9 +119,8 @@ def _alone_problems(desc: OperatorDesc) -> Iterator[Problem]:
             yield Problem("tensor.missing", field.name, "missing", expected, remedy=remedy)
 
 
-def _common_problems(desc: OperatorDesc, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
+def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:
     row = row_at(desc.rows() or desc.support, level)
-    known = desc.sizes()
     measurable = True
     for slot in desc.slots():
         if slot.tensor is not None and len(slot.tensor.sizes) > MAX_DIMENSION_COUNT:
@@ -372,5 +387,5 @@ def _nested_problems(name: str, value: Any, level: FeatureLevel) -> Iterator[Pro
             if slot.tensor is not None:
                 yield Problem("tensor.fused", f"{path}.{slot.place}", "a tensor", "null: inside another struct a function has no tensors")
         bare = item.replace(**{field.name: None for field in item.tensor_fields()})
-        inner = [*_level_problems(bare, level), *_common_problems(bare, level, strict=False)]
+        inner = [*_level_problems(bare, level), *_common_problems(bare, level, bare.sizes(), strict=False)]
         yield from (problem.under(path) for problem in inner)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import islice
 
-_MAX_COMPARED = 500
+_MAX_COMPARED = 200
 """Candidates that a mistyped name is compared with, and"""
 _MAX_COMPARED_LENGTH = 100
 """their most characters: a comparison takes time that grows with the product of both lengths."""

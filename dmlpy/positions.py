@@ -17,7 +17,7 @@ from typing import Any
 Key = str | int
 _MOST_NESTED = 3
 """Holders within one another: a node's `Desc`, the `Operator` in it, and the operator's `Desc`."""
-_MOST_WALKED = 200_000
+_MOST_WALKED = 50_000
 """Members of a text that are walked: behind them, positions are those of the object or array around."""
 _BLANKS = re.compile(r"[ \t\r\n]*+")
 # A key with its colon, any other string, and the ends of objects. Possessive repeats: a string is passed once.
@@ -55,10 +55,15 @@ class Positions:
         self._known: dict[int, dict[Key, _Member]] = {}
         self._plain_known: dict[int, dict[str, _Member]] = {}
         self._left = _MOST_WALKED
+        self._last = (0, 1)
 
     def at(self, offset: int) -> Position:
         """The position of a character."""
-        return Position(self._text.count("\n", 0, offset) + 1, offset - self._text.rfind("\n", 0, offset))
+        # Problems come in the order of the text, nearly: lines are counted on from the last place.
+        last, line = self._last if self._last[0] <= offset else (0, 1)
+        line += self._text.count("\n", last, offset)
+        self._last = (offset, line)
+        return Position(line, offset - self._text.rfind("\n", 0, offset))
 
     def of(self, location: Sequence[Key], path: str = "", *, key: bool = False, outer: bool = False) -> Position:
         """The position of the value that a path names, or of the nearest one around it that exists.
@@ -174,6 +179,17 @@ def nesting(data: Any, limit: int) -> int:
         depth += 1
         parts = [item for part in parts for item in _items(part) if isinstance(item, dict | list)]
     return depth
+
+
+def parts(data: Any) -> int:
+    """How many objects and arrays JSON data have."""
+    count, waiting = 0, [data]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict | list):
+            count += 1
+            waiting.extend(item for item in _items(part) if isinstance(item, dict | list))
+    return count
 
 
 def _items(part: Any) -> Iterable[Any]:

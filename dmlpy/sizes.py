@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 MAX_SIZE = 2**32 - 1
 _TERM = re.compile(r"(?P<number>\d+)$|(?:(?P<factor>\d+)\*)?(?P<symbol>[a-z]\w*)$|\*(?P<run>[a-z]\w*)$")
@@ -59,9 +59,14 @@ def run_of(terms: Sequence[Term], dimension_count: int) -> tuple[Term, int] | No
 
 def align(terms: Sequence[Term], dimension_count: int) -> tuple[Term, ...] | None:
     """The terms with a run spread over the dimensions that it covers (`sizes[0]`, `sizes[1]`, ...); None if the counts do not fit."""
+    return _aligned(tuple(terms), dimension_count)
+
+
+@lru_cache(4096)
+def _aligned(terms: tuple[Term, ...], dimension_count: int) -> tuple[Term, ...] | None:
     run = run_of(terms, dimension_count)
     if run is None:
-        return tuple(terms) if len(terms) == dimension_count else None
+        return terms if len(terms) == dimension_count else None
     width = run[1]
     if width < 0:
         return None

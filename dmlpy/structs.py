@@ -227,10 +227,11 @@ class Struct(BaseModel):
                 values[name] = self._read_member(name, value)
             except DescError as error:
                 problems += [problem.under(name) for problem in error.problems]
+        # What cannot be read is left out: pydantic would list all that is wrong with each of what may be millions of entries.
+        reported = {problem.field for problem in problems}
         try:
-            super().__init__(**values)
+            super().__init__(**{name: value for name, value in values.items() if name not in reported})
         except ValidationError as error:
-            reported = {problem.field for problem in problems}
             problems += [problem for problem in _form_problems(error) if problem.field not in reported]
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
@@ -279,9 +280,13 @@ class Struct(BaseModel):
     @classmethod
     def member_named(cls, spelling: str) -> str | None:
         """The Python name of a member, of its Python or C spelling; None if there is no such member."""
-        if spelling in cls.model_fields:
-            return spelling
-        return next((name for name in cls.model_fields if c_member(name) == spelling), None)
+        return cls._spellings().get(spelling)
+
+    @classmethod
+    @cache
+    def _spellings(cls) -> dict[str, str]:
+        """The members by both of their names. Of two of one spelling, Python's counts, then the first."""
+        return {c_member(name): name for name in reversed(cls.model_fields)} | {name: name for name in cls.model_fields}
 
     @classmethod
     @cache
@@ -324,6 +329,8 @@ class Struct(BaseModel):
 
     @classmethod
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        if len(members) > MAX_MEMBERS:
+            raise DescError(cls.c_name, [Problem("field.unknown", "", f"an object of {len(members)} members", f"at most {MAX_MEMBERS}")])
         values: dict[str, Any] = {}
         problems: list[Problem] = []
         for spelling, value in members.items():
@@ -381,6 +388,10 @@ def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:
 
 _PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
 """What is expected, for kinds of pydantic's errors that would be told in its words."""
+
+
+MAX_MEMBERS = 10_000
+"""Of an object that is read as a struct; the structs have some thirty."""
 
 
 def _form_problems(error: ValidationError) -> list[Problem]:
@@ -441,6 +452,8 @@ def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         DescError: a key is no text.
     """
+    if len(data) > MAX_MEMBERS:
+        raise DescError("struct", [Problem("field.unknown", "", f"an object of {len(data)} members", f"at most {MAX_MEMBERS}")])
     members = {key.capitalize() if str(key).lower() in ("type", "desc") else key: value for key, value in data.items()}
     nested = members.get("Desc")
     if isinstance(nested, Mapping):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -135,7 +135,12 @@ class GraphDispatchable(Dispatchable):
 
 
 def resolve(
-    dispatchable: Dispatchable, sources: Sources, resources: Mapping[str, Resource | None], *, initialisation: bool = False
+    dispatchable: Dispatchable,
+    sources: Sources,
+    resources: Mapping[str, Resource | None],
+    near: Callable[..., str | None] = did_you_mean,
+    *,
+    initialisation: bool = False,
 ) -> tuple[dict[str, Range], list[Problem]]:
     """The resources of a dispatchable's tensors, by place, and what is wrong with them.
 
@@ -143,6 +148,7 @@ def resolve(
         dispatchable: what runs.
         sources: the file's words, by bind point.
         resources: all resources by name; None for those that could not be built.
+        near: finds the remedy for a mistyped name, as `did_you_mean` does.
         initialisation: whether these are the resources for tensors flagged OWNED_BY_DML, and not those for a dispatch.
     """
     points = dispatchable.bind_points()
@@ -156,7 +162,7 @@ def resolve(
         point = named.get(spelling)
         if point is None:
             names = [point.name for point in points[:MAX_TOLD]]
-            remedy = did_you_mean(spelling, names)
+            remedy = near(spelling, names)
             found_here = f"no bind point of dispatchable {dispatchable.name!r}"
             problems.append(Problem("bind.unknown", spelling, found_here, f"one of {', '.join(names)}", remedy=remedy))
             continue
@@ -169,7 +175,7 @@ def resolve(
             if len(problems) >= MAX_TOLD:
                 break
             path = spelling if len(entries) == 1 else f"{spelling}[{index}]"
-            place, wrong = _range(path, entry, resources)
+            place, wrong = _range(path, entry, resources, near)
             if point.slots and not wrong:
                 wrong = _tensor_problems(path, point.slots[index].tensor, place, initialisation=initialisation)
             problems += wrong
@@ -183,10 +189,12 @@ def resolve(
     return found, problems
 
 
-def _range(spelling: str, entry: SourceEntry, resources: Mapping[str, Resource | None]) -> tuple[Range | None, list[Problem]]:
+def _range(
+    spelling: str, entry: SourceEntry, resources: Mapping[str, Resource | None], near: Callable[..., str | None]
+) -> tuple[Range | None, list[Problem]]:
     if entry.name not in resources:
         expected = "a resource of the file" + (f": {', '.join(resources)}" if len(resources) <= 12 else "")
-        remedy = did_you_mean(entry.name, resources, repr)
+        remedy = near(entry.name, resources, repr)
         return None, [Problem("bind.resource", spelling, brief(entry.name), expected, remedy=remedy)]
     resource = resources[entry.name]
     if resource is None:

@@ -16,6 +16,7 @@ from dmlpy.dxdispatch.output import printable
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.enums import FeatureLevel
 from dmlpy.graphs import Graph
+from dmlpy.positions import parts
 from dmlpy.problems import DescError, Problem
 
 Kind = Literal["model", "desc", "graph", "serialized graph"]
@@ -114,21 +115,27 @@ def _check_json(document: text.Document, level: FeatureLevel, strict: bool, leni
         lowest = [dispatchable.lowest_level() for dispatchable in model.dispatchables.values()]
         return replace(_report(path, "model", level, (), max(filter(None, lowest), default=None)), warnings=model.warnings)
     members = {key.lower() for key in document.data}
-    if "nodes" in members:
+    nodes = [value for key, value in document.data.items() if key.lower() == "nodes"]
+    if not nodes and "type" not in members:
+        expected = "a model (resources, dispatchables, commands), a desc (Type, Desc) or a graph (Nodes)"
+        problem = Problem("json.root", "file", "neither a model nor a desc nor a graph", expected)
+        findings.append(Finding("", (problem,)).located(document.positions))
+        return _report(path, None, level, findings, None)
+    edges = [value for key, value in document.data.items() if key.lower().endswith("edges")]
+    if (too_many := text.too_many_parts(max(parts(nodes), parts(edges)) if nodes else parts(document.data))) is not None:
+        findings.append(Finding("", (too_many,)).located(document.positions))
+        return _report(path, "graph" if nodes else "desc", level, findings, None)
+    if nodes:
         try:
             report = _check_graph(path, "graph", Graph.from_dict(document.data), level, strict, lenient)
         except DescError as error:
             report = _report(path, "graph", level, [graph_finding(Place(), error.problems)], None)
         return replace(report, findings=(*findings, *(finding.located(document.positions) for finding in report.findings)))
-    if "type" not in members:
-        expected = "a model (resources, dispatchables, commands), a desc (Type, Desc) or a graph (Nodes)"
-        problem = Problem("json.root", "file", "neither a model nor a desc nor a graph", expected)
-        findings.append(Finding("", (problem,)).located(document.positions))
-        return _report(path, None, level, findings, None)
     examined = examine(document.data, level, strict=strict)
     if examined.problems:
         findings.append(examined.finding("").located(document.positions))
-    return _report(path, "desc", level, findings, None if examined.desc is None else lowest_level(examined.desc))
+    least = None if examined.desc is None or examined.problems else lowest_level(examined.desc)
+    return _report(path, "desc", level, findings, least)
 
 
 def _check_graph(path: Path, kind: Kind, graph: Graph, level: FeatureLevel, strict: bool, lenient: bool) -> Report:

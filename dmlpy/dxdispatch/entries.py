@@ -14,6 +14,8 @@ from dmlpy.structs import brief, spelling_remedy
 
 MAX_BIND_POINTS = 10_000
 """Of a dispatchable: operators have some twenty, graphs one for each input and output."""
+MAX_BOUND = 50_000
+"""Resources of one bind point."""
 MAX_SHAPE = 1000
 """Sizes of a resource's shape, which only ONNX models have a use for."""
 Uint = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
@@ -62,6 +64,8 @@ class SourceEntry(Entry):
 
 def _as_sources(value: Any) -> Any:
     items = value if isinstance(value, list) else [value]
+    if len(items) > MAX_BOUND:
+        raise ValueError(f"expected at most {MAX_BOUND} resources, not {len(items)}")
     return [{"name": item} if isinstance(item, str) else item for item in items]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +35,8 @@ from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.naming import did_you_mean
-from dmlpy.problems import MAX_PROBLEMS, DescError, Problem, told
+from dmlpy.positions import parts as parts_of
+from dmlpy.problems import MAX_PROBLEMS, MAX_TOLD, DescError, Problem, told
 from dmlpy.structs import brief
 
 OTHER_KINDS = {
@@ -42,6 +44,8 @@ OTHER_KINDS = {
     "onnx": "ONNX models are not run by dmlpy; ONNX Runtime runs them",
 }
 SERIALIZED_GRAPH = "dmlserializedgraph"
+MAX_ENTRIES = 100_000
+"""Resources, dispatchables or commands of a model; what stands behind them is not read."""
 EntryT = TypeVar("EntryT", bound=Entry)
 PartT = TypeVar("PartT")
 
@@ -149,10 +153,18 @@ class _Loader:
     findings: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
     available: int = -1
+    warned: int = 0
+    remedies: int = MAX_TOLD
+    """Names that are still looked for among those of the file: it takes longer than reading them."""
+
+    def did_you_mean(self, name: object, candidates: Iterable[str], show: Callable[[str], str] = str) -> str | None:
+        """As `naming.did_you_mean`, for the first names of a file that are mistyped."""
+        self.remedies -= 1
+        return did_you_mean(name, candidates, show) if self.remedies >= 0 else None
 
     def each(self, parts: Iterable[PartT]) -> Iterator[PartT]:
         """The parts one by one, until there are more problems than anybody reads."""
-        for part in parts:
+        for part in islice(parts, MAX_ENTRIES):
             if self.full:
                 return
             yield part
@@ -173,7 +185,8 @@ class _Loader:
             self.findings.append(Finding(place.words, tuple(problems), location=place.location))
 
     def warn(self, place: Place, problems: list[Problem]) -> None:
-        if problems and len(self.warnings) < MAX_PROBLEMS:
+        self.warned += len(problems)
+        if problems and self.warned <= MAX_PROBLEMS:
             self.warnings.append(Finding(place.words, tuple(problems), location=place.location, severity="warning"))
 
     def parts(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,6 +197,9 @@ class _Loader:
             remedy = "dmlpy check FILE.json checks a single desc" if any(key.lower() == "type" for key in data) else None
             self.report(Place(), [Problem("json.root", "file", "no model", words, remedy=remedy)])
             return {"resources": {}, "dispatchables": {}, "commands": []}
+        if (problem := text.too_many_parts(parts_of(data.get("dispatchables")))) is not None:
+            self.report(Place(), [problem])
+            return {"resources": {}, "dispatchables": {}, "commands": []}
         for name, form, words in (("resources", dict, "an object"), ("dispatchables", dict, "an object"), ("commands", list, "an array")):
             value = data.get(name)
             found[name] = value if isinstance(value, form) else form()
@@ -191,6 +207,8 @@ class _Loader:
                 problems.append(Problem("field.missing", name, "missing", words))
             elif not isinstance(value, form):
                 problems.append(Problem("field.form", name, brief(value), words))
+            elif len(found[name]) > MAX_ENTRIES:
+                problems.append(Problem("file.parts", name, f"{len(found[name])} of them", f"at most {MAX_ENTRIES}"))
         self.report(Place(), problems)
         return found
 
@@ -200,7 +218,7 @@ class _Loader:
         except ValidationError as error:
             self.report(place, form_problems(error))
             return None
-        if kind is not OperatorEntry:
+        if kind is not OperatorEntry and self.warned < MAX_PROBLEMS:
             self.warn(place, unknown_members(kind, data))
         return entry
 
@@ -257,7 +275,7 @@ class _Loader:
             return None
         flags = self._execution_flags(place, entry)
         bare = OperatorDispatchable(name, {}, flags, examined.kind, None if examined.problems else examined.desc)
-        owned, problems = resolve(bare, entry.bindings, resources, initialisation=True)
+        owned, problems = resolve(bare, entry.bindings, resources, self.did_you_mean, initialisation=True)
         self.report(place.below("bindings"), problems)
         return replace(bare, owned=owned)
 
@@ -280,7 +298,7 @@ class _Loader:
             self.findings.append(graph_finding(named, problems, loaded.graph))
             return None
         bare = GraphDispatchable(name, {}, flags, loaded)
-        owned, wrong = resolve(bare, entry.bindings, resources, initialisation=True)
+        owned, wrong = resolve(bare, entry.bindings, resources, self.did_you_mean, initialisation=True)
         self.report(place.below("bindings"), wrong)
         return replace(bare, owned=owned)
 
@@ -322,7 +340,7 @@ class _Loader:
 
     def _named(self, place: Place, member: str, name: str, parts: Mapping[str, Any]) -> Any:
         if name not in parts:
-            remedy = did_you_mean(name, parts, repr)
+            remedy = self.did_you_mean(name, parts, repr)
             self.report(place, [Problem("command.name", member, brief(name), f"a {member} of the file", remedy=remedy)])
         return parts.get(name)
 
@@ -336,7 +354,7 @@ class _Loader:
         dispatchable: Dispatchable | None = self._named(place, "dispatchable", entry.dispatchable, dispatchables)
         if dispatchable is None:
             return None
-        found, problems = resolve(dispatchable, entry.bindings, resources)
+        found, problems = resolve(dispatchable, entry.bindings, resources, self.did_you_mean)
         self.report(place.below("bindings"), problems)
         return None if problems else Dispatch(dispatchable, found)
 

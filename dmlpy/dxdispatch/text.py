@@ -19,8 +19,11 @@ from dmlpy.problems import MAX_TOLD, Problem, unnamed
 MAX_BYTES = 256 * 2**20
 MAX_NESTING = 64
 """Objects and arrays within one another: no model, desc or graph comes near."""
-MAX_PARTS = 1_000_000
+MAX_PARTS = 300_000
 """Objects and arrays in all: each takes some 200 bytes of memory for as few as two characters."""
+MAX_DESC_PARTS = 60_000
+"""Objects and arrays of all descs, nodes or edges of a file: some 10,000 operators, or one that joins 30,000 tensors. Checking them takes
+far longer than reading them."""
 MAX_KEY = 1000
 """Characters of a key: messages name what they are about."""
 
@@ -90,6 +93,14 @@ def read(path: Path) -> Document:
         ModelError: the file cannot be read or is no JSON object; a syntax error is told with its place and the text around it.
     """
     return decode(read_bytes(path), path)
+
+
+def too_many_parts(count: int) -> Problem | None:
+    """The problem of a file with descs of so many objects and arrays; None if they are few enough to be checked."""
+    if count <= MAX_DESC_PARTS:
+        return None
+    found, expected = f"descs of {count} objects and arrays", f"at most {MAX_DESC_PARTS}"
+    return Problem("file.parts", "file", found, expected, remedy="check its descs in files of their own")
 
 
 def decode(data: bytes, path: Path) -> Document:
@@ -170,7 +181,8 @@ def without_comments(text: str) -> str:
 def _blanked(text: str, matches: Iterable[re.Match[str]]) -> str:
     parts, end = [], 0
     for match in matches:
-        parts += [text[end : match.start()], re.sub(r"[^\n]", " ", match[0])]
+        found = match[0]
+        parts += [text[end : match.start()], re.sub(r"[^\n]", " ", found) if "\n" in found else " " * len(found)]
         end = match.end()
     return "".join([*parts, text[end:]])
 

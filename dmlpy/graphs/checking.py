@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
-from dmlpy.checking import LATEST, check, parse_level
+from dmlpy.checking import LATEST, check, is_valid, parse_level
 from dmlpy.descs import OperatorDesc
 from dmlpy.enums import FeatureLevel, TensorFlags
 from dmlpy.graphs.graph import Graph
@@ -60,7 +60,7 @@ def lowest_level(graph: Graph) -> FeatureLevel | None:
     lowest = levels.index(CONSTANTS_SINCE if any(isinstance(node, ConstantNode) for node in graph.nodes) else GRAPHS_SINCE)
     for desc in dict.fromkeys(node.operator for node in graph.nodes if isinstance(node, OperatorNode)):
         # Each level contains all lower ones, so the search goes on where the last desc left off.
-        while check(desc, levels[lowest]):
+        while not is_valid(desc, levels[lowest]):
             lowest += 1
     return levels[lowest]
 

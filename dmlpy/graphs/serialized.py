@@ -27,6 +27,8 @@ from dmlpy.structs import brief
 from dmlpy.tensors import TensorDesc
 
 SUBJECT = "serialized graph"
+MAX_NODES = 6000
+"""Of a dump: reading and checking one takes far longer than its bytes suggest. Partitions of large models have some thousand."""
 _MOST_PROBLEMS = 100
 """Problems after which reading stops: a damaged file has one in every table."""
 
@@ -160,7 +162,10 @@ class _Reading:
     def result(self) -> SerializedGraph:
         self.inputs = self._names("graphInputNames", 6)
         self.outputs = self._names("graphOutputNames", 8)
-        for table in self.root.tables("nodes", 4):
+        nodes = self.root.tables("nodes", 4)
+        if len(nodes) > MAX_NODES:
+            raise _error("serialized.nodes", "nodes", f"{len(nodes)} of them", f"at most {MAX_NODES}")
+        for table in nodes:
             try:
                 self._read_node(table)
             except DescError as error:

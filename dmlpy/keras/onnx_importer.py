@@ -68,9 +68,14 @@ def from_onnx(
     node, tensors = _node_of(source, weights)
     cell: Cell = node.op_type
     given = dict(zip(_INPUTS, node.input, strict=False))
-    attributes = {attribute.name: _attribute(attribute) for attribute in node.attribute}
+    try:
+        attributes = {attribute.name: _attribute(attribute) for attribute in node.attribute}
+    except (KeyError, UnicodeDecodeError) as error:
+        raise DescError(
+            f"from_onnx: {brief(node.name)}", [Problem("import.kind", "attribute", "unreadable", "ONNX's", (str(error),))]
+        ) from None
     arrays = {name: tensors[given[name]] for name in ("W", "R", "B", "initial_h", "initial_c") if given.get(name) in tensors}
-    problems = _option_problems(cell, attributes, given, arrays)
+    problems = _option_problems(cell, attributes, given, arrays) or _shape_problems(cell, attributes, arrays)
     if problems:
         raise DescError(f"from_onnx: {node.name or cell}", problems)
     ways = 2 if attributes.get("direction") == "bidirectional" else 1
@@ -158,6 +163,19 @@ def _option_problems(cell: Cell, attributes: Mapping[str, Any], given: Mapping[s
     return problems + _activation_problems(cell, attributes, 2 if direction == "bidirectional" else 1)
 
 
+def _shape_problems(cell: Cell, attributes: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> list[Problem]:
+    """Weights that are not of the sizes that ONNX gives them: W [D, G H, I], R [D, G H, H], B [D, 2 G H]."""
+    ways, gates = 2 if attributes.get("direction") == "bidirectional" else 1, len(GateOrder.DIRECTML.gates(cell))
+    units = arrays["R"].shape[-1] if arrays["R"].ndim else 0
+    size = arrays["W"].shape[-1] if arrays["W"].ndim else 0
+    expected = {"W": (ways, gates * units, size), "R": (ways, gates * units, units), "B": (ways, 2 * gates * units)}
+    return [
+        Problem("import.option", name, f"of shape {list(arrays[name].shape)}", f"{list(shape)}, of {units} units and {size} inputs")
+        for name, shape in expected.items()
+        if name in arrays and (arrays[name].shape != shape or 0 in shape)
+    ]
+
+
 def _activation_problems(cell: Cell, attributes: Mapping[str, Any], ways: int) -> list[Problem]:
     names = attributes.get("activations", _DEFAULT_ACTIVATIONS[cell] * ways)
     unknown = [name for name in names if name not in ACTIVATIONS]
@@ -202,5 +220,12 @@ def _array(tensor: Any) -> np.ndarray[Any, Any]:
     if hasattr(tensor, "raw_data"):
         from onnx import numpy_helper
 
-        tensor = numpy_helper.to_array(tensor)
-    return np.asarray(tensor, np.float32)
+        try:
+            tensor = numpy_helper.to_array(tensor)
+        except Exception as error:  # onnx's own readers promise no kind of error for a tensor that is none
+            why = (brief(str(error)),)
+            raise DescError("from_onnx", [Problem("import.kind", brief(tensor.name), "unreadable", "a tensor of ONNX", why)]) from None
+    try:
+        return np.asarray(tensor, np.float32)
+    except (TypeError, ValueError) as error:
+        raise DescError("from_onnx", [Problem("import.kind", "weights", brief(tensor), "numbers", (brief(str(error)),))]) from None
