@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from math import prod
 from typing import Any
 
@@ -258,6 +260,40 @@ def _shape_remedy(desc: TensorDesc, shape: tuple[int, ...]) -> str | None:
     return None
 
 
+_MOST_SHARING = 1000
+"""Pairs of tensors in one memory that are looked at: a SPLIT may have thousands of outputs, and all may be bound to one buffer."""
+
+
+def _sharing(bound: Sequence[Bound]) -> dict[int, list[int]]:
+    """For the index of each output, the indices of all that shares memory with it; found in time that grows with their number."""
+    found: dict[int, list[int]] = defaultdict(list)
+    active: dict[bool, list[tuple[int, int]]] = {False: [], True: []}  # heaps of ends and indices: inputs, outputs
+    pairs, reached, alone = 0, 0, True
+    order = sorted(range(len(bound)), key=lambda index: bound[index].pointer)
+    for index in order:
+        alone = alone and bound[index].pointer >= reached
+        reached = max(reached, bound[index].end)
+    if alone:
+        return found  # nearly always
+    for index in order:
+        item = bound[index]
+        if item.end <= item.pointer:
+            continue
+        for heap in active.values():
+            while heap and heap[0][0] <= item.pointer:
+                heappop(heap)
+        # Inputs may share their memory with each other.
+        for _, other in (*active[True], *(active[False] if item.output else ())):
+            pairs += 1
+            for output, place in ((index, other), (other, index)):
+                if bound[output].output:
+                    found[output].append(place)
+            if pairs >= _MOST_SHARING:
+                return found
+        heappush(active[item.output], (item.end, index))
+    return found
+
+
 def hazards(
     desc: OperatorDesc,
     bound: Sequence[Bound],
@@ -281,14 +317,12 @@ def hazards(
         return first[0] < second[1] and second[0] < first[1]
 
     ranges = {item.name: (item.pointer, item.end) for item in bound}
-    outputs = [item for item in bound if item.output]
-    for index, output in enumerate(outputs):
-        for other in outputs[:index]:
-            if intersect(ranges[output.name], ranges[other.name]):
-                problems.append(Problem("hazard.outputs", output.name, f"memory that {other.name} uses too", "memory of its own"))
-        for source in (item for item in bound if not item.output):
-            if not intersect(ranges[output.name], ranges[source.name]):
-                continue
+    shared = _sharing(bound)
+    for index in sorted(shared):
+        output = bound[index]
+        for other in (bound[place] for place in sorted(shared[index]) if place < index and bound[place].output):
+            problems.append(Problem("hazard.outputs", output.name, f"memory that {other.name} uses too", "memory of its own"))
+        for source in (bound[place] for place in sorted(shared[index]) if not bound[place].output):
             same = ranges[output.name] == ranges[source.name] and source.desc == output.desc
             if not (desc.in_place and same):
                 rule = (

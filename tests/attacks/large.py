@@ -77,6 +77,18 @@ def _joins(size: int) -> bytes:
     return repeated(f'"d#":{{"type":"JOIN","desc":{JOINED}}}', size, *model("", "@"))
 
 
+def _splits(size: int) -> bytes:
+    """A SPLIT whose outputs are all bound to one buffer."""
+    count = min(28_000, size // 40)
+    desc = f'{{"InputTensor":{{"DataType":1,"Sizes":[{count}]}},"OutputTensors":[{",".join([TENSOR] * count)}],"Axis":0}}'
+    bindings = json.dumps({"InputTensor": "i", "OutputTensors": ["o"] * count})
+    resources = {name: {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": count, "value": 0}} for name in "io"}
+    command = f'{{"type":"dispatch","dispatchable":"s","bindings":{bindings}}}'
+    return (
+        f'{{"resources":{json.dumps(resources)},"dispatchables":{{"s":{{"type":"SPLIT","desc":{desc}}}}},"commands":[{command}]}}'
+    ).encode()
+
+
 def _nested(size: int) -> bytes:
     return repeated('{"":' * 60 + "0" + "}" * 60, size, *model(INT8.replace("@", "0") + ',"b":[@]'))
 
@@ -196,6 +208,7 @@ FILES: dict[str, tuple[str, Maker]] = {
     "most joined tensors that differ": ("json", most(28_000, JOIN, '{"DataType":1,"Sizes":[#]}')),
     "most joined tensors of other types": ("json", most(28_000, JOIN, '{"DataType":"FLOAT16","Sizes":[1]}')),
     "most joined tensors of other ranks": ("json", most(28_000, JOIN, '{"DataType":1,"Sizes":[1,#]}')),
+    "most outputs in one buffer": ("json", _splits),
     "most nodes": ("json", most(9_000, NODES, NODE)),
     "most edges": ("json", most(55_000, EDGES, EDGE)),
     "most bound resources": (
