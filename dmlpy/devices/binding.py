@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -268,14 +269,8 @@ def _sharing(bound: Sequence[Bound]) -> dict[int, list[int]]:
     """For the index of each output, the indices of all that shares memory with it; found in time that grows with their number."""
     found: dict[int, list[int]] = defaultdict(list)
     active: dict[bool, list[tuple[int, int]]] = {False: [], True: []}  # heaps of ends and indices: inputs, outputs
-    pairs, reached, alone = 0, 0, True
-    order = sorted(range(len(bound)), key=lambda index: bound[index].pointer)
-    for index in order:
-        alone = alone and bound[index].pointer >= reached
-        reached = max(reached, bound[index].end)
-    if alone:
-        return found  # nearly always
-    for index in order:
+    pairs = 0
+    for index in sorted(range(len(bound)), key=lambda index: bound[index].pointer):
         item = bound[index]
         if item.end <= item.pointer:
             continue
@@ -317,7 +312,10 @@ def hazards(
         return first[0] < second[1] and second[0] < first[1]
 
     ranges = {item.name: (item.pointer, item.end) for item in bound}
-    shared = _sharing(bound)
+    spans = sorted(ranges.values())
+    # Nearly always each tensor has a memory of its own.
+    alone = all(first[1] <= second[0] for first, second in pairwise(spans))
+    shared = {} if alone and len(spans) == len(bound) else _sharing(bound)
     for index in sorted(shared):
         output = bound[index]
         for other in (bound[place] for place in sorted(shared[index]) if place < index and bound[place].output):
