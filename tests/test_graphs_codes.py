@@ -12,6 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.graphs import Graph, GraphBuilder, load_serialized, read_serialized
 from dmlpy.graphs.flatbuffer import MAX_BYTES
+from dmlpy.graphs.serialized import MAX_NODES
 from tests import flatbuffer_writer as writer
 from tests.flatbuffer_writer import Attribute, Constant, Dump
 from tests.graph_cases import IMAGE, network
@@ -90,6 +91,7 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "level.graph": lambda _: network().check("2_0"),
     "level.constant": lambda _: network().check("6_1"),
     "serialized.constant": lambda _: load_serialized(writer.write(Dump([relu()], ["x"], ["y"]))).read_constant("x"),
+    "serialized.nodes": lambda _: read_serialized(writer.write(Dump([relu()] * (MAX_NODES + 1), ["x"], ["y"]))),
     "flatbuffer.limit": too_long,
     "flatbuffer.union": unknown_type,
     "file.name": with_constant("../c"),

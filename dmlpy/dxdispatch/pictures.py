@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 IMAGE_TYPES = (DataType.FLOAT32, DataType.FLOAT16)
-MAX_PIXELS = 2**25
-"""Of a picture: 5,792 x 5,792, which take 128 MiB while they are decoded."""
+MAX_PIXELS = 3 * 2**22
+"""Of a picture: 4,096 x 3,072, which take some 400 MB on their way to a tensor of four channels."""
 _MAX_SCANS = 64
 """Passes of a progressive JPEG over its pixels. Encoders write about ten; each costs as much as decoding a picture of one."""
 _START_OF_SCAN = b"\xff\xda"

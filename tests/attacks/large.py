@@ -239,7 +239,7 @@ FILES: dict[str, tuple[str, Maker]] = {
     "a dump": ("bin", _dump),
     "an array": ("npy", _numpy),
     "a raw file": ("raw", bytes),
-    "a large picture": ("png", lambda size: _png(5792, 5792)),
+    "a large picture": ("png", lambda size: _png(4096, 3072)),
     "a picture of too many pixels": ("png", lambda size: _png(9400, 9400)),
     "a picture of many scans": ("jpg", _jpeg_of_many_scans),
     "tensors of no weight": ("safetensors", _tensors),
