@@ -13,15 +13,13 @@ from functools import cache
 from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
-from pydantic import BeforeValidator
-
 from dmlpy.enums import DataType, FeatureLevel
 from dmlpy.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
 from dmlpy.naming import c_member, did_you_mean, listed, plural
 from dmlpy.problems import MAX_TOLD, DescError, Problem
 from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, operator_class, short_name
 from dmlpy.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
-from dmlpy.structs import Signed, Struct, brief, c_value, half_of_bits, read_json, unwrap
+from dmlpy.structs import Signed, Struct, brief, c_value, half_of_bits, read_by, read_json, unwrap
 from dmlpy.support import Since, TypeSet, row_at
 from dmlpy.tensors import TensorDesc
 
@@ -494,7 +492,7 @@ if TYPE_CHECKING:
 
     TensorDescs = Member[tuple[TensorDesc, ...], Iterable[TensorDesc]]
 else:
-    TensorDescs = Annotated[tuple[TensorDesc, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, Iterable) else value)]
+    TensorDescs = Annotated[tuple[TensorDesc, ...], read_by(lambda value: tuple(value) if isinstance(value, Iterable) else value)]
     """An array of tensors: JOIN's inputs, SPLIT's outputs."""
 
 

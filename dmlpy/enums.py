@@ -54,18 +54,18 @@ class DmlEnum(_OfHeader, enum.IntEnum):
         Raises:
             ValueError: the text says which names exist.
         """
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, str):
-            name = value.strip().upper().removeprefix(cls.prefix())
-            for member in cls:
-                if str(member).upper() == name:
-                    return member
-        elif isinstance(value, int | np.integer) and not isinstance(value, bool | enum.Enum):
-            try:
+        try:
+            if isinstance(value, cls):
+                return value
+            if isinstance(value, str):
+                name = value.strip().upper().removeprefix(cls.prefix())
+                for member in cls:
+                    if str(member).upper() == name:
+                        return member
+            elif isinstance(value, int | np.integer) and not isinstance(value, bool | enum.Enum):
                 return cls(int(value))
-            except ValueError:
-                pass
+        except Exception:  # no such member, or a caller's object whose methods raise anything
+            pass
         raise ValueError(f"expected one of {', '.join(cls.spellings())}")
 
     def __str__(self) -> str:
@@ -95,9 +95,9 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
         Raises:
             ValueError: the text says which names exist.
         """
-        if isinstance(value, cls):
-            return value
         try:
+            if isinstance(value, cls):
+                return value
             if isinstance(value, str):
                 names = (name.strip().upper().removeprefix(cls.prefix()) for name in value.split("|"))
                 return cls._all(cls[name] for name in names)
@@ -105,7 +105,7 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
                 return cls(int(value))
             if isinstance(value, list | tuple | set | frozenset):
                 return cls._all(cls.parse(item) for item in value)
-        except (KeyError, ValueError):
+        except Exception:  # no such flags, or a caller's object whose methods raise anything
             pass
         raise ValueError(f"expected one of {', '.join(cls.spellings())}, or several of them")
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator
-
 from dmlpy.checking import LATEST, parse_level
 from dmlpy.enums import DataType, Feature, FeatureLevel, HResult
 from dmlpy.problems import DescError, DmlError, Problem
-from dmlpy.structs import Bool, Spelled, Struct, brief
+from dmlpy.structs import Bool, Spelled, Struct, brief, read_by
 from dmlpy.values import ValueStruct
 
 
@@ -54,7 +52,7 @@ class FeatureQueryFeatureLevels(ValueStruct):
     c_name: ClassVar[str] = "DML_FEATURE_QUERY_FEATURE_LEVELS"
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"RequestedFeatureLevelCount": "requested_feature_levels"}
 
-    requested_feature_levels: Annotated[tuple[FeatureLevel, ...], BeforeValidator(_as_levels)]
+    requested_feature_levels: Annotated[tuple[FeatureLevel, ...], read_by(_as_levels)]
 
 
 class FeatureDataFeatureLevels(ValueStruct):

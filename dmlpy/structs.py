@@ -12,8 +12,9 @@ import math
 import operator
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -88,22 +89,38 @@ def _as_uint(value: Any) -> int:
     return number
 
 
+Reader = Callable[[Any], Any]
+"""Gives the form that a member keeps of a value that a caller gave."""
+
+MAX_ENTRIES = 2**20
+"""Entries that an array of numbers may have: an iterator may never end."""
+
+
+def _entries(value: Iterable[Any], read: Reader) -> tuple[Any, ...]:
+    found = tuple(map(read, islice(value, MAX_ENTRIES + 1)))
+    if len(found) > MAX_ENTRIES:
+        raise ValueError(f"at most {MAX_ENTRIES} of them")
+    return found
+
+
 def _as_uints(value: Any) -> tuple[int, ...]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("a sequence of integers")
     try:
-        return tuple(_as_uint(item) for item in value)
-    except (TypeError, ValueError) as error:
-        raise ValueError("a sequence of integers" + str(error).removeprefix("an integer")) from None
+        return _entries(value, _as_uint)
+    except ValueError as error:
+        text = str(error)
+        raise ValueError("a sequence of integers" + (text.removeprefix("an integer") if text.startswith("an") else f", {text}")) from None
 
 
 def _as_floats(value: Any) -> tuple[float, ...]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("a sequence of numbers")
     try:
-        return tuple(_as_float(item) for item in value)
+        return _entries(value, _as_float)
     except ValueError as error:
-        raise ValueError("a sequence of numbers, each " + str(error)) from None
+        text = str(error)
+        raise ValueError(f"a sequence of numbers, {'each ' if text.startswith('a number') else ''}{text}") from None
 
 
 SCALAR_MEMBERS = ("Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float32", "Float64")
@@ -135,14 +152,39 @@ def _as_float(value: Any) -> float:
         value = float(value)
     except OverflowError:
         raise ValueError("a number that a float holds") from None
-    # One NaN object, so that a struct that holds it equals its copy (tuples and dicts compare by identity first).
+    # One NaN: structs that hold any are equal, so what is compiled for one serves all.
     return math.nan if math.isnan(value) else value
 
 
 def _as_bool(value: Any) -> bool:
-    if isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1):
-        return bool(value)
+    if isinstance(value, bool | np.bool_ | int | np.integer) and (number := int(value)) in (0, 1):
+        return bool(number)
     raise ValueError("True or False")
+
+
+def read_by(read: Reader, *, optional: bool = False) -> BeforeValidator:
+    """What a member's value is read with. Whatever the methods of a caller's object raise, the object cannot be read.
+
+    Args:
+        read: gives the member's form; raises ValueError or DescError.
+        optional: whether None stays None.
+    """
+
+    def reader(value: Any) -> Any:
+        if value is None and optional:
+            return None
+        try:
+            return read(value)
+        except (ValueError, AssertionError):  # DescError too
+            raise
+        except Exception as error:
+            raise _unreadable(error) from None
+
+    return BeforeValidator(reader)
+
+
+def _unreadable(error: Exception) -> ValueError:
+    return ValueError(f"a value that can be read: reading it raises {type(error).__name__}")
 
 
 class Signed:
@@ -184,18 +226,18 @@ else:
         """A member of an enumeration, accepted in every spelling: `Spelled[DataType]`."""
 
         def __class_getitem__(cls, kind: type[DmlEnum]) -> Any:
-            return Annotated[kind, BeforeValidator(kind.parse)]
+            return Annotated[kind, read_by(kind.parse)]
 
-    Uint = Annotated[int, BeforeValidator(_as_uint)]
-    OptionalUint = Annotated[int | None, BeforeValidator(lambda value: None if value is None else _as_uint(value))]
-    Uints = Annotated[tuple[int, ...], BeforeValidator(_as_uints)]
-    OptionalUints = Annotated[tuple[int, ...] | None, BeforeValidator(lambda value: None if value is None else _as_uints(value))]
-    Int = Annotated[int, BeforeValidator(_as_uint), SIGNED]
-    Ints = Annotated[tuple[int, ...], BeforeValidator(_as_uints), SIGNED]
-    Float = Annotated[float, BeforeValidator(_as_float)]
-    Floats = Annotated[tuple[float, ...], BeforeValidator(_as_floats)]
-    Scalar = Annotated[int | float, BeforeValidator(_as_scalar)]
-    Bool = Annotated[bool, BeforeValidator(_as_bool)]
+    Uint = Annotated[int, read_by(_as_uint)]
+    OptionalUint = Annotated[int | None, read_by(_as_uint, optional=True)]
+    Uints = Annotated[tuple[int, ...], read_by(_as_uints)]
+    OptionalUints = Annotated[tuple[int, ...] | None, read_by(_as_uints, optional=True)]
+    Int = Annotated[int, read_by(_as_uint), SIGNED]
+    Ints = Annotated[tuple[int, ...], read_by(_as_uints), SIGNED]
+    Float = Annotated[float, read_by(_as_float)]
+    Floats = Annotated[tuple[float, ...], read_by(_as_floats)]
+    Scalar = Annotated[int | float, read_by(_as_scalar)]
+    Bool = Annotated[bool, read_by(_as_bool)]
 
 
 def default(value: Any) -> Any:
@@ -227,6 +269,9 @@ class Struct(BaseModel):
                 values[name] = self._read_member(name, value)
             except DescError as error:
                 problems += [problem.under(name) for problem in error.problems]
+            except Exception as error:  # a caller's object: its methods may raise anything
+                why = (f"reading it raises {type(error).__name__}",)
+                problems.append(Problem("field.form", name, brief(value), "a value that can be read", why))
         # What cannot be read is left out: pydantic would list all that is wrong with each of what may be millions of entries.
         reported = {problem.field for problem in problems}
         try:
@@ -257,8 +302,13 @@ class Struct(BaseModel):
     @classmethod
     def _validate(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         # Data as JSON holds it: pydantic's own ways in (model_validate, fields of other models) accept what `to_dict` gives.
-        if isinstance(data, Mapping) and not cls.model_fields.keys() >= data.keys():
-            return cls.from_dict(data)
+        try:
+            if isinstance(data, Mapping) and not cls.model_fields.keys() >= data.keys():
+                return cls.from_dict(data)
+        except (ValueError, AssertionError):
+            raise
+        except Exception as error:
+            raise _unreadable(error) from None
         return handler(data)
 
     @classmethod
@@ -356,7 +406,7 @@ class Struct(BaseModel):
             if array is not None and (isinstance(array, str | bytes) or not isinstance(array, Sequence | np.ndarray)):
                 continue  # an iterator, whose length nobody knows, or not an array at all: its own problem says so
             length = 0 if array is None else np.size(array) if isinstance(array, np.ndarray) else len(array)
-            wrong = given is not None and counted in values and (isinstance(given, bool) or given != length)
+            wrong = given is not None and counted in values and not _is_count(given, length)
             if wrong and not any(problem.path == spelling for problem in problems):
                 problems.append(Problem("count.length", spelling, brief(given), f"{length}, the length of {counted}"))
         return values, problems
@@ -378,8 +428,56 @@ class Struct(BaseModel):
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickled by the constructor, which makes every NaN the one NaN object again.
+        # Unpickled by the constructor: pickles hold members only, and they are read as those of any caller.
         return _constructed, (type(self), self._members())
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, but what is new is read by the constructor, which may raise `DescError`."""
+        return self.replace(**update) if update else super().model_copy(deep=deep)
+
+    @classmethod
+    @cache
+    def _compared(cls) -> tuple[tuple[str, ...], frozenset[str]]:
+        """The members' names, and those of the members that may hold floats."""
+        fields = cls.model_fields
+        return tuple(fields), frozenset(name for name, info in fields.items() if "float" in str(info.annotation))
+
+    def _identity(self) -> tuple[Any, ...]:
+        """The members as they are compared: -0.0 is another number than 0.0, and NaN the same as itself."""
+        (names, floating), members = self._compared(), self.__dict__
+        if not floating:
+            return tuple(map(members.__getitem__, names))
+        return tuple([_told_apart(members[name]) if name in floating else members[name] for name in names])
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Struct):
+            return NotImplemented
+        return type(self) is type(other) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        # Kept: what is compiled is looked up by it.
+        try:
+            return self.__dict__["_hash"]  # type: ignore[no-any-return]
+        except KeyError:
+            found = self.__dict__["_hash"] = hash((type(self), *self._identity()))
+            return found
+
+
+def _told_apart(value: Any) -> Any:
+    """A member's value with texts in place of those floats that `==` takes for others, or for none."""
+    if isinstance(value, float):
+        return "nan" if value != value else "-0.0" if value == 0 and math.copysign(1, value) < 0 else value
+    return tuple(map(_told_apart, value)) if isinstance(value, tuple) else value
+
+
+def _is_count(given: Any, length: int) -> bool:
+    """Whether a member that tells a length tells this one."""
+    try:
+        return _as_uint(given) == length
+    except Exception:  # no integer, or an object whose methods raise anything
+        return False
 
 
 def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:

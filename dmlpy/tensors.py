@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import AfterValidator
 
 from dmlpy.enums import DataType, TensorFlags, TensorType
 from dmlpy.naming import listed, plural
@@ -46,19 +46,14 @@ class TensorDesc(Struct):
     c_name: ClassVar[str] = "DML_BUFFER_TENSOR_DESC"
     c_counts: ClassVar[Mapping[str, str]] = {"DimensionCount": "sizes"}
 
+    # DxDispatch and directml.h write empty strides for packed, and size 0 for one to compute: one meaning, one value, so that equal descs
+    # are equal.
     data_type: Spelled[DataType]
     sizes: Uints
-    strides: OptionalUints = default(None)
+    strides: Annotated[OptionalUints, AfterValidator(lambda strides: strides or None)] = default(None)
     flags: Spelled[TensorFlags] = default(TensorFlags.NONE)
-    total_tensor_size_in_bytes: OptionalUint = default(None)
+    total_tensor_size_in_bytes: Annotated[OptionalUint, AfterValidator(lambda size: size or None)] = default(None)
     guaranteed_base_offset_alignment: Uint = default(0)
-
-    @classmethod
-    def _read_member(cls, name: str, value: Any) -> Any:
-        # DxDispatch and directml.h write these for "packed" and "compute it": one meaning, one value, so that equal descs are equal.
-        packed = name == "strides" and isinstance(value, list | tuple) and not value
-        computed = name == "total_tensor_size_in_bytes" and isinstance(value, Integral) and not isinstance(value, bool) and value == 0
-        return None if packed or computed else value
 
     @classmethod
     def of(cls, array: Any, *, dimension_count: int | None = None) -> TensorDesc:

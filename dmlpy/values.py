@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator
-
 from dmlpy.naming import c_member
 from dmlpy.problems import DescError, Problem
-from dmlpy.structs import Float, Struct, Uint, brief, c_value
+from dmlpy.structs import Float, Struct, Uint, brief, c_value, read_by
 
 
 class ValueStruct(Struct):
@@ -64,11 +62,11 @@ class Size2D(ValueStruct):
     height: Uint
 
 
-def _reader(kind: type[ValueStruct]) -> Any:
+def _reader(kind: type[ValueStruct], *, optional: bool = False) -> Any:
     def read(value: Any) -> Any:
-        return value if value is None or isinstance(value, kind) else kind.from_dict(value)
+        return value if isinstance(value, kind) else kind.from_dict(value)
 
-    return BeforeValidator(read)
+    return read_by(read, optional=optional)
 
 
 if TYPE_CHECKING:
@@ -77,5 +75,5 @@ if TYPE_CHECKING:
     OptionalScaleBias = Member[ScaleBias | None, ScaleBias | Mapping[str, Any] | None]
     Size2DValue = Member[Size2D, Size2D | Mapping[str, Any]]
 else:
-    OptionalScaleBias = Annotated[ScaleBias | None, _reader(ScaleBias)]
+    OptionalScaleBias = Annotated[ScaleBias | None, _reader(ScaleBias, optional=True)]
     Size2DValue = Annotated[Size2D, _reader(Size2D)]

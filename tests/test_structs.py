@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.naming import c_member, c_path, nearest
 from dmlpy.registry import OPERATORS
+from dmlpy.samples import sample
 from dmlpy.structs import brief
 from tests import facts_reader as facts
 from tests.test_json import rnn
@@ -224,6 +227,128 @@ def test_structs_are_frozen_values() -> None:
     assert desc != rnn(direction="BACKWARD")
     assert len({dml.ActivationTanhDesc(), dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()}) == 2
     assert desc.input_tensor in desc.tensors().values()
+
+
+def filled(value: Any) -> dml.FillValueConstantDesc:
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[3])
+    return dml.FillValueConstantDesc(output_tensor=tensor, value_data_type="FLOAT32", value=value)
+
+
+def linear(alpha: Any) -> dml.RNNDesc:
+    return rnn(activation_descs=[dml.ActivationLinearDesc(alpha=alpha, beta=1.0)])
+
+
+def resampled(scale: Any) -> dml.Resample1Desc:
+    desc = sample(dml.Resample1Desc)
+    return desc.replace(scales=[*desc.scales[:-1], scale])
+
+
+HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "a member": filled,
+    "a struct in a tuple": linear,
+    "a tuple": resampled,
+    "a struct of numbers": lambda value: dml.ScaleBias(scale=value, bias=0.0),
+    "a node": lambda value: dml.OperatorNode(operator=filled(value)),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_equal_structs_hold_the_same_numbers(holder: str) -> None:
+    make = HOLDERS[holder]
+    for one, other in [(0.0, -0.0), (-0.0, 0), (1.0, math.nan), (math.inf, -math.inf)]:
+        assert make(one) != make(other)
+        assert len({make(one), make(other), make(one), make(other)}) == 2
+    for one, other in [(math.nan, np.float32("nan")), (-0.0, np.float16(-0.0)), (0.0, 0), (1, 1.0), (math.nan, -math.nan)]:
+        assert make(one) == make(other)
+        assert hash(make(one)) == hash(make(other))
+    for value in (math.nan, -0.0):
+        desc = make(value)
+        for copied in (copy.copy(desc), copy.deepcopy(desc), pickle.loads(pickle.dumps(desc)), type(desc).from_dict(desc.to_dict())):
+            assert copied == desc
+            assert hash(copied) == hash(desc)
+
+
+def test_what_is_compiled_for_a_number_is_for_no_other() -> None:
+    for value in (0.0, -0.0, 0.0):
+        found = dml.compile(filled(value), "numpy")().output_tensor
+        assert np.signbit(found).tolist() == [math.copysign(1, value) < 0] * 3
+    assert dml.compile(filled(math.nan), "numpy") is dml.compile(filled(np.float32("nan")), "numpy")
+
+
+def test_copies_with_other_members_are_read_as_by_the_constructor() -> None:
+    desc = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
+    assert (desc.element_strides, hash(desc)) == ((3, 1), hash(desc))
+    copied = desc.model_copy(update={"sizes": [5, 7]})
+    assert copied == dml.TensorDesc(data_type="FLOAT32", sizes=[5, 7])
+    assert copied.element_strides == (7, 1)
+    assert desc.model_copy(deep=True) == desc.model_copy() == desc
+    with pytest.raises(dml.DescError):
+        desc.model_copy(update={"sizes": "wide"})
+
+
+@pytest.mark.parametrize("strides", [None, [], (), np.array([]), np.array([], np.int64), iter(())])
+@pytest.mark.parametrize("size", [None, 0, np.int64(0), np.array(0)])
+def test_what_is_left_to_compute_is_none(strides: Any, size: Any) -> None:
+    desc = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3], strides=strides, total_tensor_size_in_bytes=size)
+    assert (desc.strides, desc.total_tensor_size_in_bytes) == (None, None)
+    assert desc == dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
+
+
+class Raises:
+    """An object whose methods raise what nobody expects of them."""
+
+    def _raise(self, *arguments: Any, **named: Any) -> Any:
+        raise OSError("hostile")
+
+    __len__ = __iter__ = __index__ = __float__ = __int__ = __getitem__ = __eq__ = __bool__ = __array__ = __repr__ = _raise
+    __hash__ = None  # type: ignore[assignment]
+
+
+class RaisingText(str):
+    def strip(self, *arguments: Any) -> Any:
+        raise OSError("hostile")
+
+
+class RaisingInteger(int):
+    def __index__(self) -> int:
+        raise OSError("hostile")
+
+    __int__ = __float__ = __eq__ = __index__  # type: ignore[assignment]
+    __hash__ = int.__hash__
+
+
+class RaisingMapping(dict[str, Any]):
+    def items(self) -> Any:
+        raise OSError("hostile")
+
+    keys = __iter__ = __len__ = __getitem__ = items  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", STRUCTS)
+def test_objects_that_cannot_be_read_are_refused_with_their_place(kind: str) -> None:
+    desc = OPERATORS[kind](**valid(kind))
+    members = {name: getattr(desc, name) for name in type(desc).model_fields}
+    for value in (Raises(), [Raises()], RaisingText("x"), RaisingMapping(x=1), [RaisingMapping(x=1)]):
+        for name in members:
+            with pytest.raises(dml.DescError) as caught:
+                type(desc)(**members | {name: value})
+            assert {problem.field for problem in caught.value.problems} == {name}
+
+
+@pytest.mark.parametrize("given", [np.array([2, 2]), [2], "2", 2.0, Raises(), True, 3, -1, 2**200])
+def test_lengths_that_are_wrong(given: Any) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        dml.TensorDesc(DataType="FLOAT32", DimensionCount=given, Sizes=[1, 2])
+    assert [(problem.code, problem.path) for problem in caught.value.problems] == [("count.length", "DimensionCount")]
+    for right in (2, np.uint8(2), np.array(2)):
+        assert dml.TensorDesc(DataType="FLOAT32", DimensionCount=right, Sizes=[1, 2]).sizes == (1, 2)
+
+
+def test_an_endless_array_ends() -> None:
+    with pytest.raises(dml.DescError, match="at most 1048576 of them"):
+        dml.TensorDesc(data_type="FLOAT32", sizes=itertools.count(1))  # type: ignore[arg-type]
+    with pytest.raises(dml.DescError, match="at most 1048576 of them"):
+        resampled(1.0).replace(scales=itertools.repeat(1.0))
 
 
 def test_several_refusals_come_together() -> None:

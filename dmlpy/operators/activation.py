@@ -6,15 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator
-
 from dmlpy.descs import FusableDesc, OperatorDesc
 from dmlpy.enums import FeatureLevel
 from dmlpy.markers import Breach, In, Limits, Out, rule
 from dmlpy.operators.elementwise.common import ElementWiseDesc
 from dmlpy.problems import DescError
 from dmlpy.sizes import MAX_SIZE, Sizes
-from dmlpy.structs import Float, Uints, brief, default
+from dmlpy.structs import Float, Uints, brief, default, read_by
 from dmlpy.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, Since
 from dmlpy.tensors import TensorDesc
 
@@ -538,6 +536,6 @@ if TYPE_CHECKING:
     FusedActivation = Member[ActivationDesc | None, ActivationDesc | None]
     FusedFunction = Member[FusableDesc | None, FusableDesc | None]
 else:
-    Activations = Annotated[tuple[ActivationDesc, ...], BeforeValidator(_as_activations)]
-    FusedActivation = Annotated[ActivationDesc | None, BeforeValidator(lambda value: None if value is None else _as_activation(value))]
-    FusedFunction = Annotated[FusableDesc | None, BeforeValidator(lambda value: None if value is None else _as_function(value))]
+    Activations = Annotated[tuple[ActivationDesc, ...], read_by(_as_activations)]
+    FusedActivation = Annotated[ActivationDesc | None, read_by(_as_activation, optional=True)]
+    FusedFunction = Annotated[FusableDesc | None, read_by(_as_function, optional=True)]
