@@ -16,25 +16,31 @@ OWN_PREFIX = "DMLPY_OPERATOR_"
 
 
 class Registry(Mapping[str, type[Any]]):
-    """Operators' classes by type name (`DML_OPERATOR_RNN`). Looking one up imports its family only; walking over all imports all."""
+    """Operators' classes by type name (`DML_OPERATOR_RNN`). Looking one up imports its family only; walking over all imports all.
+
+    Threads may share it.
+    """
 
     def __init__(self) -> None:
         self._kinds: dict[str, type[Any]] = {}
         self._modules: dict[str, str] = {}
-        self._pending: list[str] = []
+        self._is_complete = False
 
     def announce(self, module: str, class_names: tuple[str, ...]) -> None:
         """Tells which module has the classes of these names."""
         self._modules |= {_squashed(name.removesuffix("Desc")): module for name in class_names}
-        self._pending.append(module)
+        self._is_complete = False
 
     def add(self, type_name: str, kind: type[Any]) -> None:
         """Enters a class; `OperatorDesc` does it for each that has a name of its own."""
         self._kinds[type_name] = kind
 
     def _load(self) -> None:
-        while self._pending:
-            importlib.import_module(self._pending.pop(0))
+        # Each thread that comes here imports every module, or waits for the thread that does: none goes on with a part of the operators.
+        if not self._is_complete:
+            for module in dict.fromkeys(self._modules.values()):
+                importlib.import_module(module)
+            self._is_complete = True
 
     def __getitem__(self, type_name: str) -> type[Any]:
         if type_name not in self._kinds and (module := self._modules.get(_squashed(short_name(type_name)))):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.device import shared
+from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.operators import FAMILIES
 from dmlpy.registry import ALIASES, OPERATORS, operator_class
 
@@ -56,6 +61,45 @@ LOADED = "import sys, json, dmlpy; {}; print(json.dumps(sorted(name for name in 
 def test_only_what_is_used_is_imported(code: str, families: set[str]) -> None:
     found = subprocess.run([sys.executable, "-c", LOADED.format(code)], capture_output=True, text=True, check=True)
     assert {name.split(".")[2] for name in json.loads(found.stdout)} == families
+
+
+FIRST_USE = """
+import sys, threading
+import dmlpy as dml
+from dmlpy.registry import OPERATORS
+from dmlpy.samples import sample
+sys.setswitchinterval(1e-6)
+start, found = threading.Barrier(8), []
+def use():
+    start.wait()
+    counts = len(OPERATORS), len(list(OPERATORS)), len(dict(OPERATORS))
+    found.append((counts, id(dml.device("numpy")), all(dml.check(sample(kind)) == [] for kind in OPERATORS.values())))
+threads = [threading.Thread(target=use) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(found), len(set(found)), *set(found), len(OPERATORS))
+"""
+
+
+def test_threads_that_come_first_find_all_operators() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, check=True)
+    count = len(OPERATORS)
+    threads, answers, rest = done.stdout.split(maxsplit=2)
+    assert (threads, answers) == ("8", "1"), done.stdout
+    assert re.fullmatch(rf"\(\({count}, {count}, {count}\), \d+, True\) {count}", rest.strip())
+
+
+def test_threads_that_ask_first_get_the_same_device() -> None:
+    start = threading.Barrier(8)
+
+    @shared
+    def slow(index: int) -> dml.Device:
+        start.wait()
+        return NumpyDevice()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(slow, [0] * 8))) == 1
+    assert slow(0) is slow(0)
 
 
 def test_other_names_of_the_header() -> None:

@@ -6,9 +6,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import wraps
 from itertools import count, takewhile
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -165,6 +166,20 @@ class Device(ABC):
 
 DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
 """Makes the device of an index, by kind (`numpy`, `numba`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
+
+Kind = TypeVar("Kind", bound=Device)
+
+
+def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
+    """What makes a kind of devices, once for each index: threads that ask at the same time get the same object."""
+    made: dict[int, Kind | str] = {}
+
+    @wraps(make)
+    def find(index: int) -> Kind | str:
+        known = made.get(index)
+        return made.setdefault(index, make(index)) if known is None else known
+
+    return find
 
 
 def device(name: Device | str | None = None) -> Device:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from dmlpy.devices.cuda.recurrent.common import TF32_CAPABILITY
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.cuda.recurrent.families import check_family, gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
-from dmlpy.devices.device import Device, Memory, show_bytes
+from dmlpy.devices.device import Device, Memory, shared, show_bytes
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.enums import ExecutionFlags
 from dmlpy.operators.activation import ActivationDesc
@@ -172,7 +171,7 @@ class CudaDevice(Device):
         return replay
 
 
-@cache
+@shared
 def cuda_device(index: int) -> CudaDevice | str:
     """The GPU of an index, or why there is none."""
     from dmlpy.devices.cuda.cupy_seam import CupySeam

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from importlib.metadata import version
 
 from dmlpy.descs import OperatorDesc
+from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.devices.plan import Plan
 from dmlpy.enums import ExecutionFlags, HResult
@@ -70,7 +70,7 @@ def _refusals(desc: OperatorDesc) -> Iterator[Problem]:
             yield Problem("operator.not_built", f"activation_descs[{index}]", activation.type_name, expected, remedy=remedy)
 
 
-@cache
+@shared
 def numba_device(index: int) -> NumbaDevice | str:
     """The Numba device, or why there is none of that index."""
     return NumbaDevice() if index == 0 else "there is one Numba device, 'numba'"

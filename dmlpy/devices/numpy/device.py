@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import platform
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from dmlpy import arrays
 from dmlpy.arrays import ArrayView, array_at
 from dmlpy.descs import OperatorDesc
-from dmlpy.devices.device import Device, Memory
+from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.activation.plan import activation_plan
 from dmlpy.devices.numpy.normalization.plan import normalization_plan
 from dmlpy.devices.numpy.recurrent.block_cell import block_cell_plan
@@ -124,7 +123,7 @@ class NumpyDevice(Device):
         return launch
 
 
-@cache
+@shared
 def numpy_device(index: int) -> NumpyDevice | str:
     """The NumPy device, or why there is none of that index."""
     return NumpyDevice() if index == 0 else "there is one NumPy device, 'numpy'"
