@@ -316,6 +316,44 @@ class TensorDesc(Struct):
         return paragraph_html(self.summary())
 
 
+def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
+    """Whether all that a reader of a tensor's memory reads is the tensor's elements. Unusual ways to read them count as reading more.
+
+    Args:
+        desc: how the tensor is written; it does not overlap itself.
+        reader: how its memory is read.
+    """
+    if reader.reached_bytes > desc.reached_bytes:
+        return False
+    if desc.element_count == desc.span:
+        return True
+    if desc.data_type.bits != reader.data_type.bits:
+        return False
+    # What the reader can still go along each axis. An offset within all of them is that of an element.
+    left = {stride: size - 1 for size, stride in _merged_axes(desc)}
+    for size, stride in zip(reader.sizes, reader.element_strides, strict=True):
+        if size == 1 or stride == 0:
+            continue
+        axis = max((own for own in left if stride % own == 0), default=0)
+        if axis == 0:
+            return False
+        left[axis] -= (size - 1) * (stride // axis)
+    return min(left.values()) >= 0
+
+
+def _merged_axes(desc: TensorDesc) -> list[tuple[int, int]]:
+    """Sizes and strides of the axes with several entries; those that continue each other are one."""
+    found: list[tuple[int, int]] = []
+    for size, stride in zip(desc.sizes, desc.element_strides, strict=True):
+        if size == 1:
+            continue
+        if found and found[-1][1] == size * stride:
+            found[-1] = (found[-1][0] * size, stride)
+        else:
+            found.append((size, stride))
+    return found
+
+
 def same_layout(desc: TensorDesc, strides: Sequence[int]) -> bool:
     """Whether strides in elements mean the desc's own layout; those of dimensions of size 1 do not matter."""
     return all(size == 1 or own == given for size, own, given in zip(desc.sizes, desc.element_strides, strides, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -263,3 +264,97 @@ def test_lengths_that_a_node_computes_count_as_the_nearest_in_range() -> None:
     dispatch()
     for name, array in outputs.items():
         np.testing.assert_array_equal(wild[name], array)
+
+
+def dirty(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> None:
+    """Memory that the device gives out has been somebody else's."""
+    allocate = type(device)._allocate
+
+    def used(device: dml.Device, size: int, stream: int) -> Any:
+        memory = allocate(device, size, stream)
+        if device.memory_kind == "cpu":
+            ctypes.memset(memory.pointer, 0x40, size)
+        else:
+            device.seam.memset(memory.pointer, 0x40, size, stream)  # type: ignore[attr-defined]
+        return memory
+
+    monkeypatch.setattr(type(device), "_allocate", used)
+
+
+def between(first: dml.TensorDesc, second: dml.TensorDesc) -> dml.Graph:
+    """RELU writes the first desc, and TANH reads the same memory as the second one."""
+    g = dml.GraphBuilder("between")
+    relu = g.add(dml.ActivationReluDesc, "relu", input_tensor=g.input("x", first.replace(strides=None)), output_tensor=first)
+    g.output("y", g.add(dml.ActivationTanhDesc, "tanh", input_tensor=relu.viewed(second), output_tensor=second.replace(strides=None)))
+    return g.build()
+
+
+GAPS = {
+    "between elements": (tensor(1, 1, 8, 4, strides=[64, 64, 8, 2]), tensor(1, 1, 1, 64, total_tensor_size_in_bytes=252)),
+    "between rows": (tensor(4, 4, strides=[6, 1]), tensor(22)),
+    "behind the last element": (tensor(5, total_tensor_size_in_bytes=64), tensor(16)),
+    "of a shorter type": (tensor(3, data_type="FLOAT16"), tensor(4, data_type="FLOAT16")),
+}
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_what_no_node_has_written_is_read_as_zero(name: str, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = GAPS[name]
+    size = writer.size_in_bytes
+    reader = reader.replace(sizes=(size // (reader.data_type.bits // 8),), total_tensor_size_in_bytes=size)
+    dirty(monkeypatch, any_device)
+    op = dml.compile(between(writer, reader), any_device)
+    x = np.abs(values(*writer.sizes)).astype(writer.data_type.numpy)
+    flat = np.zeros(reader.sizes, x.dtype)
+    np.lib.stride_tricks.as_strided(flat, writer.sizes, writer.numpy_strides())[...] = x
+    for _ in range(2):
+        assert_close(run(op, any_device, x=x)["y"], np.tanh(flat.astype(np.float64)), x.dtype)
+
+
+def test_only_what_is_read_past_its_elements_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = tensor(4, 4, strides=[8, 2])
+    cleared: list[int] = []
+    device = dml.device("numpy")
+    monkeypatch.setattr(type(device), "clear", lambda self, pointer, size, stream: cleared.append(size))
+    for strides in ([8, 2], [2, 8], [0, 2], [4, 4]):
+        reader = tensor(4, 4, strides=strides, total_tensor_size_in_bytes=124)
+        run(dml.compile(between(writer, reader), device), device, x=values(4, 4))
+    assert cleared == []
+    run(dml.compile(between(writer, tensor(31)), device), device, x=values(4, 4))
+    assert cleared == [31 * 4]
+
+
+def test_what_lies_between_the_entries_of_an_output_is_read_by_no_node(any_device: dml.Device) -> None:
+    writer, reader = GAPS["between rows"]
+    graph = between(writer, reader)
+    both = graph.replace(
+        output_count=2, output_names=["y", "z"],
+        output_edges=[*graph.output_edges, dml.OutputEdge(from_node_index=0, from_node_output_index=0, graph_output_index=1)],
+    )  # fmt: skip
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(both, any_device)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.path) == ("graph.copy", "output 'z'")
+    assert "node 1 'tanh' (ACTIVATION_TANH) reads" in problem.found
+    same = between(writer, writer)
+    both = both.replace(nodes=same.nodes)
+    found = run(dml.compile(both, any_device), any_device, x=values(4, 4))
+    assert_close(found["y"], np.tanh(found["z"].astype(np.float64)), np.float32)
+
+
+def test_what_lies_between_the_entries_of_a_new_array_is_zero(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    desc = tensor(4, 4, strides=[8, 2])
+    dirty(monkeypatch, any_device)
+    if any_device.memory_kind == "cuda":
+        allocate = any_device.seam.allocate  # type: ignore[attr-defined]
+
+        def used(device: int, size: int, stream: int) -> Any:
+            memory = allocate(device, size, stream)
+            any_device.seam.memset(memory.pointer, 0x40, size, stream)  # type: ignore[attr-defined]
+            return memory
+
+        monkeypatch.setattr(any_device.seam, "allocate", used)  # type: ignore[attr-defined]
+    array = any_device.empty(desc, any_device.current_stream())
+    data = any_device.read(any_device.view(array).pointer, desc.reached_bytes, any_device.current_stream())
+    numbers = np.frombuffer(data, np.float32)
+    assert not numbers[1::2].any()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.tensors import packed_strides, same_layout
+from dmlpy.tensors import covers, packed_strides, same_layout
 
 
 def desc(sizes: Any = (1, 7, 3, 11), strides: Any = None, data_type: str = "FLOAT32", **more: Any) -> dml.TensorDesc:
@@ -249,3 +253,24 @@ def test_descs_are_values() -> None:
     assert desc((np.int32(1), np.uint8(7), 3, 11)) == desc()
     with pytest.raises(Exception, match="frozen"):
         desc().sizes = (1,)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(st.data())
+def test_a_reader_is_covered_only_if_it_reads_elements(data: st.DataObject) -> None:
+    axes = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=1, max_size=3)
+
+    def drawn(kind: str) -> dml.TensorDesc:
+        sizes, strides = zip(*data.draw(axes), strict=True)
+        return dml.TensorDesc(data_type=kind, sizes=sizes, strides=strides)
+
+    def elements(desc: dml.TensorDesc) -> set[int]:
+        offsets = (sum(map(operator.mul, place, desc.element_strides)) for place in product(*map(range, desc.sizes)))
+        item = desc.data_type.bits // 8
+        return {offset * item + byte for offset in offsets for byte in range(item)}
+
+    writer, reader = drawn("FLOAT32"), drawn(data.draw(st.sampled_from(["FLOAT32", "FLOAT16"])))
+    assume(not writer.problems(output=True))
+    assert covers(writer, writer)
+    if covers(writer, reader):
+        assert elements(reader) <= elements(writer)

@@ -80,7 +80,7 @@ class Device(ABC):
 
     @abstractmethod
     def empty(self, desc: TensorDesc, stream: int) -> Any:
-        """An array of the desc's type, sizes and strides in the device's memory."""
+        """An array of the desc's type, sizes and strides in the device's memory. What lies between its elements is zero."""
 
     @abstractmethod
     def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> Any:
@@ -101,6 +101,10 @@ class Device(ABC):
     @abstractmethod
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
         """Copies bytes within the device's memory, in the order of the stream."""
+
+    @abstractmethod
+    def clear(self, pointer: int, size: int, stream: int) -> None:
+        """Writes zeros into the device's memory, in the order of the stream."""
 
     @abstractmethod
     def view(self, value: Any) -> ArrayView:

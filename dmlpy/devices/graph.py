@@ -19,7 +19,7 @@ from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.naming import did_you_mean
 from dmlpy.problems import BindError, Problem
-from dmlpy.tensors import TensorDesc
+from dmlpy.tensors import TensorDesc, covers
 
 if TYPE_CHECKING:
     from dmlpy.devices.report import PlanReport
@@ -40,6 +40,8 @@ class Wiring:
             inputs are left out.
         outputs: what each output of the graph is, by name.
         tensors: how each output of a node is written.
+        uncovered: the outputs of nodes of which some node reads more than is written, gaps between strided elements or bytes behind the
+            last one; of these nodes the one that reaches farthest, and how it reads.
     """
 
     order: tuple[int, ...]
@@ -48,6 +50,7 @@ class Wiring:
     inputs: Mapping[str, tuple[Source, TensorDesc]]
     outputs: Mapping[str, tuple[Source, TensorDesc]]
     tensors: Mapping[Source, TensorDesc]
+    uncovered: Mapping[Source, tuple[int, TensorDesc]]
 
     @classmethod
     def of(cls, graph: Graph) -> Wiring:
@@ -59,14 +62,18 @@ class Wiring:
             sources[link.to_node_index, link.to_node_input_index] = (link.from_node_index, link.from_node_output_index)
         tensors: dict[Source, TensorDesc] = {}
         readers: dict[Source, list[TensorDesc]] = {}
+        uncovered: dict[Source, tuple[int, TensorDesc]] = {}
         for index, node in enumerate(graph.nodes):
             for place, slot in enumerate(node.output_slots()):
                 if slot.tensor is not None:
                     tensors[index, place] = slot.tensor
         slots = [node.input_slots() for node in graph.nodes]
         for (reader, place), source in sources.items():
-            if (seen := slots[reader][place].tensor) is not None:
-                readers.setdefault(source, []).append(seen)
+            if (seen := slots[reader][place].tensor) is None:
+                continue
+            readers.setdefault(source, []).append(seen)
+            if source in tensors and not covers(tensors[source], seen):
+                uncovered[source] = max(uncovered.get(source, (reader, seen)), (reader, seen), key=lambda item: item[1].reached_bytes)
         inputs: dict[str, tuple[Source, TensorDesc]] = {}
         for index in range(graph.input_count):
             source = (None, index)
@@ -82,7 +89,7 @@ class Wiring:
             plain = [TensorDesc(data_type="UINT8", sizes=[node.data_size])] if isinstance(node, ConstantNode) else []
             outputs[name] = (source, tensors.get(source) or (readers.get(source) or plain)[0])
         operators = {index: node.operator for index, node in enumerate(graph.nodes) if isinstance(node, OperatorNode)}
-        return cls(_order(operators, sources), operators, sources, inputs, outputs, tensors)
+        return cls(_order(operators, sources), operators, sources, inputs, outputs, tensors, uncovered)
 
 
 def _order(operators: Iterable[int], sources: Mapping[tuple[int, int], Source]) -> tuple[int, ...]:
@@ -168,6 +175,9 @@ class CompiledGraph:
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> GraphDispatch:
         """Binds memory for many dispatches; what flows between nodes gets memory of its own, and all nodes work in the same scratch.
 
+        A node may read more of another's output than that node writes: gaps between strided elements, or bytes behind the last one. They
+        are zero.
+
         Args:
             inputs: arrays or `Buffer`s by name.
             outputs: the same.
@@ -190,6 +200,10 @@ class CompiledGraph:
             if source not in memory:
                 kept.append(self.device.allocate(tensor.size_in_bytes, stream, f"what {self.graph.label(source[0] or 0)} writes"))
                 memory[source] = Buffer(kept[-1].pointer, tensor.size_in_bytes)
+                if source in self._wiring.uncovered:
+                    # No dispatch ever writes there, and the memory may have held anything.
+                    self.device.clear(kept[-1].pointer, self._wiring.uncovered[source][1].reached_bytes, stream)
+                    self.device.synchronize(stream)  # dispatches may go into other streams
         sizes = [self._operators[index].binding_properties.temporary_resource_size for index in self._wiring.order]
         scratch = self.device.allocate(max(sizes, default=0), stream, f"scratch of {self.graph.name or 'a graph'}")
         last = len(sizes) - 1
@@ -290,12 +304,9 @@ def unrunnable(graph: Graph, wiring: Wiring) -> list[Problem]:
         elif isinstance(graph.nodes[source[0] or 0], ConstantNode):
             problems.append(Problem("graph.copy", f"output {name!r}", "a constant", expected, remedy=remedy))
         seen.setdefault(source, name)
-        readers = [
-            slot.tensor
-            for (node, at), read in wiring.sources.items()
-            if read == source and (slot := graph.nodes[node].input_slots()[at]).tensor is not None
-        ]
-        if any(reader.reached_bytes > tensor.reached_bytes for reader in readers):
-            found = f"{tensor.reached_bytes} bytes, of which a node reads more"
-            problems.append(Problem("graph.copy", f"output {name!r}", found, "no more readers than its bytes are for", remedy=remedy))
+        if source in wiring.uncovered:
+            node, reader = wiring.uncovered[source]
+            found = f"{tensor.summary()}, of which {graph.label(node)} reads {reader.summary()}"
+            why = ("its memory is the caller's: what lies between and behind its elements is not the graph's to read or to write",)
+            problems.append(Problem("graph.copy", f"output {name!r}", found, "readers of its elements only", why, remedy))
     return problems

@@ -95,7 +95,10 @@ class CudaDevice(Device):
         return Memory(memory.pointer, size, memory, memory.used_in)
 
     def empty(self, desc: TensorDesc, stream: int) -> Any:
-        return self.seam.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)
+        array = self.seam.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)
+        if not desc.is_packed:
+            self.clear(self.view(array).pointer, desc.reached_bytes, stream)
+        return array
 
     def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> Any:
         return self.seam.to_device(self.ordinal, array, self.current_stream() if stream is None else stream)
@@ -116,6 +119,10 @@ class CudaDevice(Device):
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
         with self.seam.use(self.ordinal):
             self.seam.copy(destination, source, size, stream)
+
+    def clear(self, pointer: int, size: int, stream: int) -> None:
+        with self.seam.use(self.ordinal):
+            self.seam.memset(pointer, 0, size, stream)
 
     def view(self, value: Any) -> ArrayView:
         try:

@@ -104,6 +104,9 @@ class NumpyDevice(Device):
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
         ctypes.memmove(destination, source, size)
 
+    def clear(self, pointer: int, size: int, stream: int) -> None:
+        ctypes.memset(pointer, 0, size)
+
     def view(self, value: Any) -> ArrayView:
         return arrays.view(value)
 
