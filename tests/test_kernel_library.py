@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -15,7 +18,8 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda import kernels, sources
-from dmlpy.devices.cuda.kernels import KernelLibrary, cache_directory
+from dmlpy.devices.cuda.image_store import ImageStore, cache_directory
+from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
 from dmlpy.devices.cuda.recurrent.layer import walk_kernel
@@ -291,6 +295,92 @@ def test_the_store_is_the_users_alone(store: Path, monkeypatch: pytest.MonkeyPat
     assert not compiles()
     monkeypatch.setattr("os.getuid", lambda: store.stat().st_uid + 1)
     assert compiles()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are those of POSIX")
+def test_a_file_that_others_may_have_written_is_not_read(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = KernelLibrary(CountingSeam(H100), 0).function(COPY)
+    (file,) = store.iterdir()
+    data = file.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    def put(kind: str) -> None:
+        file.unlink()
+        if kind == "a link":
+            elsewhere = store.parent / "elsewhere"
+            elsewhere.write_bytes(data)
+            file.symlink_to(elsewhere)
+        elif kind == "a pipe":
+            os.mkfifo(file)
+        else:
+            file.write_bytes(data)
+            file.chmod({"a file": 0o600, "a file for all": 0o666}[kind])
+
+    for kind in ("a file", "a file for all", "a link", "a pipe"):
+        put(kind)
+        seam = CountingSeam(H100)
+        assert KernelLibrary(seam, 0).function(COPY) == expected
+        assert bool(seam.programs) == (kind != "a file")
+        assert file.is_file()
+        assert not file.is_symlink()
+        assert file.read_bytes() == data, "it was mended"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are held open on POSIX")
+def test_an_open_store_stays_in_its_own_folder(store: Path) -> None:
+    opened = ImageStore.open()
+    assert opened is not None
+    opened.write("first", b"image", "symbol")
+    mine, planted = store.with_name("moved"), b"symbol\0planted"
+    store.rename(mine)
+    store.mkdir(mode=0o777)
+    for name in ("first", "second"):
+        (store / name).write_bytes(hashlib.sha256(planted).digest() + planted)
+    assert opened.read("first") == (b"image", "symbol")
+    assert opened.read("second") is None
+    opened.write("third", b"image", "symbol")
+    assert sorted(path.name for path in mine.iterdir()) == ["first", "third"]
+    assert sorted(path.name for path in store.iterdir()) == ["first", "second"]
+
+
+def test_what_cannot_be_written_leaves_nothing(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = ImageStore.open()
+    assert opened is not None
+
+    def full(*arguments: Any, **named: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "replace", full)
+    error: BaseException = OSError("no space left")
+    opened.write("key", b"image", "symbol")
+    error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        opened.write("key", b"image", "symbol")
+    assert list(store.iterdir()) == []
+
+
+WITHOUT_HOME = """
+import os, pwd
+for name in ("HOME", "XDG_CACHE_HOME", "DMLPY_CACHE_DIR"): os.environ.pop(name, None)
+def nobody(uid): raise KeyError(uid)
+pwd.getpwuid = nobody
+from dmlpy.devices.cuda.image_store import ImageStore, cache_directory
+assert cache_directory() is None and ImageStore.open() is None
+from tests.test_kernel_library import COPY, CountingSeam, H100, KernelLibrary
+seam = CountingSeam(H100)
+KernelLibrary(seam, 0).function(COPY)
+assert len(seam.programs) == 1
+os.environ["DMLPY_CACHE_DIR"] = {folder!r}
+KernelLibrary(seam, 0).function(COPY)
+print(os.listdir({folder!r}).__len__())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="homes are those of POSIX")
+def test_a_user_without_a_home_has_no_store_unless_one_is_named(tmp_path: Path) -> None:
+    program = WITHOUT_HOME.format(folder=str(tmp_path / "kernels"))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert (done.stdout, done.stderr) == ("1\n", "")
 
 
 def test_without_a_place_for_images_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

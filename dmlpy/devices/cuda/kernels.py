@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.image_store import ImageStore
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.plan import Launch
 from dmlpy.problems import DeviceError
@@ -167,7 +165,7 @@ class KernelLibrary:
     def _images(self, kernels: Sequence[Kernel]) -> dict[Kernel, tuple[bytes, str]]:
         """Image and symbol of each kernel, from the store or compiled."""
         architecture, version = self.limits.compute_capability, self.seam.compiler_version()
-        store = _ImageStore.open()
+        store = ImageStore.open()
         keys: dict[Kernel, str] = {}
         found: dict[Kernel, tuple[bytes, str]] = {}
         for kernel in kernels:
@@ -230,63 +228,3 @@ ELEMENT_THREADS = 256
 
 _WAVES = 16
 """Blocks of `ELEMENT_THREADS` for each multiprocessor, at most: two rounds of eight resident ones."""
-
-
-class _ImageStore:
-    """Compiled kernels on disk: a file for each, its name the hash of all that it was made from.
-
-    A file holds the SHA-256 of the rest, then the symbol, a zero byte and the image. Whoever can write here decides what runs on the
-    GPU, so a directory that others own or can write to is not used. What cannot be read or written is compiled anew.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    @classmethod
-    def open(cls) -> _ImageStore | None:
-        """The user's store, made if it is missing; None where there can be no private one."""
-        directory = cache_directory()
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            state = directory.stat()
-        except OSError:
-            return None
-        if sys.platform != "win32" and (state.st_uid != os.getuid() or state.st_mode & 0o022):
-            return None
-        return cls(directory)
-
-    def read(self, key: str) -> tuple[bytes, str] | None:
-        try:
-            data = (self._directory / key).read_bytes()
-        except OSError:
-            return None
-        digest, content = data[:32], data[32:]
-        if hashlib.sha256(content).digest() != digest:
-            return None
-        symbol, _, image = content.partition(b"\0")
-        return image, symbol.decode()
-
-    def write(self, key: str, image: bytes, symbol: str) -> None:
-        content = symbol.encode() + b"\0" + image
-        with contextlib.suppress(OSError):
-            handle, temporary = tempfile.mkstemp(dir=self._directory)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(content).digest() + content)
-                os.replace(temporary, self._directory / key)
-            except OSError:
-                os.unlink(temporary)
-
-
-def cache_directory() -> Path:
-    """Where compiled kernels are kept: `DMLPY_CACHE_DIR`, else a folder in the user's cache."""
-    chosen = os.environ.get("DMLPY_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "dmlpy" / "kernels"

@@ -1,0 +1,108 @@
+"""`ImageStore`: compiled kernels on disk, for the processes that come later."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+import sys
+import weakref
+from pathlib import Path
+
+_POSIX = sys.platform != "win32"
+_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_MAX_BYTES = 1 << 28
+"""Of a file; images have some 10 KB to 10 MB."""
+
+
+class ImageStore:
+    """Compiled kernels: a file for each, its name the hash of all that it was made from. Threads and processes may share it.
+
+    A file holds the SHA-256 of the rest, then the symbol, a zero byte and the image. Whoever can write here decides what runs on the
+    GPU, so neither a folder nor a file that others own or can write to is used. What cannot be read or written is compiled anew.
+
+    On POSIX the folder is held open: should somebody who can write to its parent put another one in its place, the store stays in its own.
+    """
+
+    def __init__(self, folder: Path, descriptor: int | None = None) -> None:
+        self._folder = folder
+        self._descriptor = descriptor
+        if descriptor is not None:
+            weakref.finalize(self, os.close, descriptor)
+
+    @classmethod
+    def open(cls) -> ImageStore | None:
+        """The user's store, made if it is missing; None where there can be no private one."""
+        folder = cache_directory()
+        if folder is None:
+            return None
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _POSIX:
+                return cls(folder)
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        store = cls(folder, descriptor)
+        return store if _is_private(os.fstat(descriptor)) else None
+
+    def read(self, key: str) -> tuple[bytes, str] | None:
+        """Image and symbol; None if they are not there, or not as they were written."""
+        try:
+            # A pipe in the place of the file is not waited for.
+            with os.fdopen(self._open(key, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+                state = os.fstat(file.fileno())
+                if not stat.S_ISREG(state.st_mode) or not _is_private(state) or state.st_size > _MAX_BYTES:
+                    return None
+                data = file.read()
+        except OSError:
+            return None
+        digest, content = data[:32], data[32:]
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        symbol, _, image = content.partition(b"\0")
+        return image, symbol.decode()
+
+    def write(self, key: str, image: bytes, symbol: str) -> None:
+        """Keeps an image; readers find all of it or nothing. Where it cannot be written, nothing is kept."""
+        content = symbol.encode() + b"\0" + image
+        temporary = f"{key}.{secrets.token_hex(8)}"
+        with contextlib.suppress(OSError):
+            descriptor = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(hashlib.sha256(content).digest() + content)
+                os.replace(self._place(temporary), self._place(key), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+            except BaseException:
+                os.unlink(self._place(temporary), dir_fd=self._descriptor)
+                raise
+
+    def _place(self, name: str) -> str | Path:
+        return self._folder / name if self._descriptor is None else name
+
+    def _open(self, name: str, flags: int) -> int:
+        return os.open(self._place(name), flags | _FLAGS, 0o600, dir_fd=self._descriptor)
+
+
+def _is_private(state: os.stat_result) -> bool:
+    """Whether a folder or file is this user's, and nobody else can write to it."""
+    return not _POSIX or (state.st_uid == os.getuid() and not state.st_mode & 0o022)
+
+
+def cache_directory() -> Path | None:
+    """Where compiled kernels are kept: `DMLPY_CACHE_DIR`, else a folder in the user's cache; None where the user has no home."""
+    chosen = os.environ.get("DMLPY_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    try:
+        if sys.platform == "win32":
+            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        elif sys.platform == "darwin":
+            base = Path.home() / "Library" / "Caches"
+        else:
+            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # in a container: neither HOME nor an entry in the table of users
+        return None
+    return base / "dmlpy" / "kernels"
