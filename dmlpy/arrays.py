@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,9 +49,9 @@ def view(array: Any) -> ArrayView:
     """
     if type(array) is np.ndarray:
         return _host_view(array, array)
-    if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported")
     try:
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError("masked arrays are not supported")
         found = _foreign_view(array)
     except TypeError:
         raise
@@ -98,12 +99,16 @@ def _cuda_view(array: Any, interface: dict[str, Any]) -> ArrayView:
     if interface.get("mask") is not None:
         raise TypeError("masked arrays are not supported")
     dtype = np.dtype(interface["typestr"])
-    shape = tuple(interface["shape"])
+    shape = tuple(operator.index(size) for size in interface["shape"])
     strides = interface.get("strides")
     if strides is None:
         counted = [dtype.itemsize] * len(shape)
         for axis in range(len(shape) - 2, -1, -1):
             counted[axis] = counted[axis + 1] * shape[axis + 1]
-        strides = tuple(counted)
+        strides = counted
     pointer, read_only = interface["data"]
-    return ArrayView(pointer or 0, shape, tuple(strides), dtype, "cuda", bool(read_only), array)
+    address = operator.index(pointer or 0)
+    steps = tuple(operator.index(stride) for stride in strides)
+    if len(steps) != len(shape) or min(shape, default=0) < 0 or not 0 <= address < 2**64:
+        raise TypeError("its __cuda_array_interface__ describes no array")
+    return ArrayView(address, shape, steps, dtype, "cuda", bool(read_only), array)

@@ -12,6 +12,7 @@ import dmlpy as dml
 from dmlpy.devices import DEVICE_KINDS
 from dmlpy.devices.numpy.recurrent.layer import reference
 from tests.devices import DeviceOfNothing
+from tests.hostile import Raises, RaisingMapping
 from tests.tolerance import assert_close
 
 T, B, I, H = 7, 3, 4, 5  # noqa: E741  (the field's letters)
@@ -349,6 +350,14 @@ def test_hazard_at_call_leaves_memory_untouched() -> None:
         (np.broadcast_to(np.uint8(0), 1 << 50), "resource.kind"),
         (dml.Buffer(None, 1 << 20), "buffer.form"),  # type: ignore[arg-type]
         (dml.Buffer(0, 1 << 20), "buffer.pointer"),
+        (dml.Buffer(-16, 1 << 20), "buffer.pointer"),
+        (dml.Buffer(1 << 64, 1 << 20), "buffer.pointer"),
+        (dml.Buffer(2**64 - 16, 1 << 20), "buffer.size"),
+        (dml.Buffer(1 << 10_000, 1 << 20), "buffer.pointer"),
+        (dml.Buffer(4096, -1), "buffer.size"),
+        (dml.Buffer(4096, 1 << 10_000), "buffer.size"),
+        (dml.Buffer(Raises(), 1 << 20), "buffer.form"),  # type: ignore[arg-type]
+        (Raises(), "array.kind"),
         ("scratch", "array.kind"),
     ],
 )
@@ -553,11 +562,47 @@ def test_addresses_of_numpys_integers() -> None:
     np.testing.assert_array_equal(op(**raw).output_single_tensor, op(**arrays).output_single_tensor)
 
 
+@pytest.mark.parametrize("given", [None, 3, "input_tensor", [np.zeros(1)], Raises(), RaisingMapping(x=1), {1: None, "weight": None}])
+def test_what_is_bound_has_names(given: Any, any_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, any_device)
+    arrays = on(any_device, inputs(desc))
+    outputs = {field.name: poisoned(any_device, getattr(desc, field.name)) for field in desc.outputs()}
+    for bind, place in [(lambda: op.bind(given, outputs), "inputs"), (lambda: op.bind(arrays, given), "outputs")]:
+        with pytest.raises(dml.BindError) as error:
+            bind()
+        assert codes(error)[place] == "bind.form"
+    g = dml.GraphBuilder()
+    relu = g.add(dml.ActivationReluDesc, "relu", input_tensor=g.input("x", tensor(2, 3)))
+    g.output("y", relu)
+    graph = dml.compile(g.build(), any_device)
+    with pytest.raises(dml.BindError) as error:
+        graph.bind(given, given)
+    assert codes(error) | {"inputs": "bind.form", "outputs": "bind.form"} == codes(error)
+
+
+@pytest.mark.parametrize("stream", [-1, 2**64, 2**5000, True, "0", Raises(), object(), 0.0])
+def test_wrong_streams(stream: Any, any_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, any_device)
+    with pytest.raises(dml.DeviceError, match="stream is"):
+        op(**on(any_device, inputs(desc)), stream=stream)
+
+
 class _Broken:
     """Arrays of other libraries that break their own protocols."""
 
     class Interface:
         __cuda_array_interface__: Any = {"shape": (2,)}
+
+    class InterfaceOfFloats:
+        __cuda_array_interface__: Any = {"shape": (2.0,), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+    class InterfaceOfOneStride:
+        __cuda_array_interface__: Any = {"shape": (2, 3), "strides": (4,), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+    class InterfaceAboveAddresses:
+        __cuda_array_interface__: Any = {"shape": (2,), "typestr": "<f4", "data": (2**64, False), "version": 3}
 
     class InterfaceRaises:
         @property
@@ -577,7 +622,17 @@ class _Broken:
 
 @pytest.mark.parametrize(
     "value",
-    [_Broken.Interface(), _Broken.InterfaceRaises(), _Broken.ArrayInterface(), _Broken.Dlpack(), np.ma.zeros((1, T, B, I), np.float32)],
+    [
+        _Broken.Interface(),
+        _Broken.InterfaceOfFloats(),
+        _Broken.InterfaceOfOneStride(),
+        _Broken.InterfaceAboveAddresses(),
+        _Broken.InterfaceRaises(),
+        Raises(),
+        _Broken.ArrayInterface(),
+        _Broken.Dlpack(),
+        np.ma.zeros((1, T, B, I), np.float32),
+    ],
     ids=lambda value: type(value).__name__,
 )
 def test_arrays_that_cannot_be_read_are_no_arrays(value: Any) -> None:

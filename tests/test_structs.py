@@ -18,6 +18,7 @@ from dmlpy.registry import OPERATORS
 from dmlpy.samples import sample
 from dmlpy.structs import brief
 from tests import facts_reader as facts
+from tests.hostile import Raises, RaisingMapping, RaisingText
 from tests.test_json import rnn
 from tests.wrong_descs import STRUCTS, in_python, valid
 
@@ -292,36 +293,6 @@ def test_what_is_left_to_compute_is_none(strides: Any, size: Any) -> None:
     desc = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3], strides=strides, total_tensor_size_in_bytes=size)
     assert (desc.strides, desc.total_tensor_size_in_bytes) == (None, None)
     assert desc == dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
-
-
-class Raises:
-    """An object whose methods raise what nobody expects of them."""
-
-    def _raise(self, *arguments: Any, **named: Any) -> Any:
-        raise OSError("hostile")
-
-    __len__ = __iter__ = __index__ = __float__ = __int__ = __getitem__ = __eq__ = __bool__ = __array__ = __repr__ = _raise
-    __hash__ = None  # type: ignore[assignment]
-
-
-class RaisingText(str):
-    def strip(self, *arguments: Any) -> Any:
-        raise OSError("hostile")
-
-
-class RaisingInteger(int):
-    def __index__(self) -> int:
-        raise OSError("hostile")
-
-    __int__ = __float__ = __eq__ = __index__  # type: ignore[assignment]
-    __hash__ = int.__hash__
-
-
-class RaisingMapping(dict[str, Any]):
-    def items(self) -> Any:
-        raise OSError("hostile")
-
-    keys = __iter__ = __len__ = __getitem__ = items  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("kind", STRUCTS)

@@ -23,6 +23,12 @@ from dmlpy.problems import Problem
 from dmlpy.structs import brief
 from dmlpy.tensors import TensorDesc, packed_strides, same_layout
 
+ADDRESSES = 2**64
+"""Above all addresses."""
+
+_MOST_TOLD = 10
+"""Keys without a name that are told one by one."""
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -37,6 +43,22 @@ class Bound:
     @property
     def end(self) -> int:
         return self.pointer + self.desc.reached_bytes
+
+
+def named(values: Any, kind: str) -> tuple[dict[str, Any], list[Problem]]:
+    """What a caller binds, by name; what has no name is a problem.
+
+    Args:
+        values: what the caller gave.
+        kind: what it stands for, for messages: `input`, `output`, ...
+    """
+    try:
+        given = dict(values.items())
+    except Exception:  # no mapping, or one whose methods raise anything
+        return {}, [Problem("bind.form", f"{kind}s", brief(values), "a mapping of names to memory")]
+    nameless = [key for key in given if not isinstance(key, str)]
+    problems = [Problem("bind.form", f"{kind}s", f"the key {brief(key)}", "a text, the name of a tensor") for key in nameless[:_MOST_TOLD]]
+    return {str.__str__(key): value for key, value in given.items() if isinstance(key, str)}, problems
 
 
 def by_field(
@@ -54,7 +76,9 @@ def by_field(
     elsewhere = {slot.place: slot.field.marker for slot in desc.slots() if slot.place not in names}
     described = desc.tensors()
     found: dict[str, Any] = {}
-    values, problems = _one_by_one(desc, values)
+    values, problems = named(values, kind)
+    values, wrong = _one_by_one(desc, values)
+    problems += wrong
     given: set[str] = set()
     for spelling, value in values.items():
         name = _place_named(desc, spelling)
@@ -89,12 +113,16 @@ def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str
             found[spelling] = value
             continue
         count = len(getattr(desc, name))
-        if not isinstance(value, list | tuple):
+        try:
+            items = [*value] if isinstance(value, list | tuple) else None
+        except Exception:  # a list of the caller's own kind, whose methods raise anything
+            items = None
+        if items is None:
             problems.append(Problem("bind.count", spelling, f"of type {type(value).__name__}", f"a list of {count}, one for each tensor"))
             continue
-        if len(value) > count:  # too few are told one by one, as missing
-            problems.append(Problem("bind.count", spelling, f"{len(value)} given", f"{count}, one for each tensor"))
-        for index, item in enumerate(value[:count]):
+        if len(items) > count:  # too few are told one by one, as missing
+            problems.append(Problem("bind.count", spelling, f"{len(items)} given", f"{count}, one for each tensor"))
+        for index, item in enumerate(items[:count]):
             place = f"{name}[{index}]"
             if any(_place_named(desc, other) == place for other in values):
                 problems.append(Problem("bind.twice", place, "given twice", f"in {spelling} or by itself, not both"))
@@ -170,11 +198,14 @@ def _buffer_range(name: str, buffer: Buffer) -> tuple[int, int, list[Problem]]:
     """A buffer's address and length as Python's integers."""
     try:
         pointer, size = operator.index(buffer.pointer), operator.index(buffer.size_in_bytes)
-    except TypeError:
+    except Exception:  # no integers, or objects whose methods raise anything
         return 0, 0, [Problem("buffer.form", name, brief(buffer), "a Buffer of two integers: an address and a number of bytes")]
-    if pointer <= 0:
+    if not 0 < pointer < ADDRESSES:
         expected = "the address of device memory; pass None for no tensor"
-        return 0, 0, [Problem("buffer.pointer", name, f"a buffer at {pointer}", expected)]
+        return 0, 0, [Problem("buffer.pointer", name, f"a buffer at {brief(pointer)}", expected)]
+    if not 0 <= size <= ADDRESSES - pointer:
+        expected = f"0 to {ADDRESSES - pointer}: addresses have 64 bits"
+        return 0, 0, [Problem("buffer.size", name, f"a buffer of {brief(size)} bytes at {pointer:#x}", expected)]
     return pointer, size, []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -159,10 +160,17 @@ class Device(ABC):
         """
         if stream is None:
             return self.current_stream()
-        handle = getattr(stream, "ptr", stream)
-        if isinstance(handle, int) and not isinstance(handle, bool):
+        if type(stream) is not int:
+            try:
+                stream = getattr(stream, "ptr", stream)
+                handle = -1 if isinstance(stream, bool) else operator.index(stream)
+            except Exception:  # no handle, or an object whose methods raise anything
+                handle = -1
+        else:
+            handle = stream
+        if 0 <= handle < 2**64:
             return handle
-        raise DeviceError(f"stream is {stream!r}, expected None, an integer or an object with .ptr", hresult=HResult.E_INVALIDARG)
+        raise DeviceError(f"stream is {brief(stream)}, expected None, an integer or an object with .ptr", hresult=HResult.E_INVALIDARG)
 
     def __repr__(self) -> str:
         return f"<dmlpy device {self.name}>"

@@ -217,7 +217,7 @@ class CompiledGraph:
 
     def _place(self, values: Mapping[str, Any], wanted: Mapping[str, TensorDesc], kind: str) -> tuple[list[Bound], list[Problem]]:
         found: list[Bound] = []
-        problems = []
+        values, problems = binding.named(values, kind)
         for name in values:
             if name not in wanted and values[name] is not None:
                 expected = f"one of {', '.join(wanted)}"
