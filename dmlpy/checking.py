@@ -36,7 +36,7 @@ def parse_level(feature_level: FeatureLevel | str | int) -> FeatureLevel:
     try:
         return FeatureLevel.parse(feature_level)
     except ValueError as error:
-        problem = Problem("field.form", "feature_level", repr(feature_level), str(error).removeprefix("expected "))
+        problem = Problem("field.form", "feature_level", brief(feature_level), str(error).removeprefix("expected "))
         raise DescError("feature level", [problem]) from None
 
 

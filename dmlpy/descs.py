@@ -19,7 +19,7 @@ from dmlpy.naming import c_member, did_you_mean, listed, plural
 from dmlpy.problems import MAX_TOLD, DescError, Problem
 from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, operator_class, short_name
 from dmlpy.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
-from dmlpy.structs import Signed, Struct, brief, c_value, half_of_bits, read_by, read_json, unwrap
+from dmlpy.structs import Signed, Struct, brief, c_value, entries, half_of_bits, plain, read_by, read_json, unwrap
 from dmlpy.support import Since, TypeSet, row_at
 from dmlpy.tensors import TensorDesc
 
@@ -168,7 +168,7 @@ class OperatorDesc(Struct):
         if isinstance(value, str | bytes | Mapping | TensorDesc) or not isinstance(value, Iterable):
             raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a sequence of TensorDesc")])
         tensors, problems = [], []
-        for index, item in enumerate(value):
+        for index, item in enumerate(entries(value)):
             try:
                 tensors.append(cls._read_tensor(item))
             except DescError as error:
@@ -194,17 +194,17 @@ class OperatorDesc(Struct):
         for name, companion in cls.scalars.items():
             # The 16 bits of a half are told as an integer: C has no type for the number.
             given = values.get(name)
-            bits = given.get("UInt16") if isinstance(given, Mapping) and len(given) == 1 else None
+            bits = given.get("UInt16") if type(given) is dict and len(given) == 1 else None
             if isinstance(bits, int) and 0 <= bits < 2**16 and cls._element_type(values.get(companion)) is DataType.FLOAT16:
                 values[name] = half_of_bits(bits)
         return values, problems
 
     @staticmethod
     def _element_type(told: Any) -> DataType | None:
-        told = told.get("DataType", told.get("data_type")) if isinstance(told, Mapping) else getattr(told, "data_type", told)
         try:
+            told = told.get("DataType", told.get("data_type")) if isinstance(told, Mapping) else getattr(told, "data_type", told)
             return DataType.parse(told)
-        except ValueError:
+        except Exception:  # no type, or an object whose methods raise anything
             return None
 
     def slots(self) -> tuple[Slot, ...]:
@@ -295,6 +295,9 @@ class OperatorDesc(Struct):
         outputs = {field.name: field for field in self.outputs()}
         problems, wanted = [], {}
         for spelling in names or self.applicable_outputs():
+            if not isinstance(spelling, str):
+                problems.append(Problem("field.form", "names", brief(spelling), "the name of an output"))
+                continue
             name = self.member_named(spelling)
             if name not in outputs:
                 expected = f"one of {', '.join(outputs)}"
@@ -388,6 +391,7 @@ class OperatorDesc(Struct):
         """
         if not isinstance(data, Mapping):
             raise DescError(cls.c_name or "operator", [Problem("field.form", "", brief(data), "an object with Type and Desc")])
+        data = plain(data, cls.c_name or "operator")
         members = unwrap(data)
         kind: type[OperatorDesc] = operator_class(members.pop("Type")) if "Type" in members else cls
         if not kind.type_name:
@@ -492,7 +496,7 @@ if TYPE_CHECKING:
 
     TensorDescs = Member[tuple[TensorDesc, ...], Iterable[TensorDesc]]
 else:
-    TensorDescs = Annotated[tuple[TensorDesc, ...], read_by(lambda value: tuple(value) if isinstance(value, Iterable) else value)]
+    TensorDescs = Annotated[tuple[TensorDesc, ...], read_by(lambda value: entries(value) if isinstance(value, Iterable) else value)]
     """An array of tensors: JOIN's inputs, SPLIT's outputs."""
 
 

@@ -425,7 +425,7 @@ class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
     def parse(cls, value: Any) -> Self:
         """Also takes `"5.0"` and the member names."""
         if isinstance(value, str):
-            value = value.strip().upper().replace(".", "_").removeprefix("FL_")
+            value = str.strip(value).upper().replace(".", "_").removeprefix("FL_")
         return super().parse(value)
 
     @property

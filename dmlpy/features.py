@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from dmlpy.checking import LATEST, parse_level
 from dmlpy.enums import DataType, Feature, FeatureLevel, HResult
 from dmlpy.problems import DescError, DmlError, Problem
-from dmlpy.structs import Bool, Spelled, Struct, brief, read_by
+from dmlpy.structs import Bool, Spelled, Struct, brief, entries, read_by
 from dmlpy.values import ValueStruct
 
 
@@ -39,7 +39,7 @@ class FeatureDataTensorDataTypeSupport(ValueStruct):
 def _as_levels(value: Any) -> tuple[FeatureLevel, ...]:
     if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
         raise ValueError("a sequence of feature levels")
-    return tuple(FeatureLevel.parse(item) for item in value)
+    return tuple(FeatureLevel.parse(item) for item in entries(value))
 
 
 class FeatureQueryFeatureLevels(ValueStruct):

@@ -93,10 +93,15 @@ Reader = Callable[[Any], Any]
 """Gives the form that a member keeps of a value that a caller gave."""
 
 MAX_ENTRIES = 2**20
-"""Entries that an array of numbers may have: an iterator may never end."""
+"""Entries that an array may have: an iterator may never end."""
 
 
-def _entries(value: Iterable[Any], read: Reader) -> tuple[Any, ...]:
+def entries(value: Iterable[Any], read: Reader = lambda item: item) -> tuple[Any, ...]:
+    """The entries of an array, each read.
+
+    Raises:
+        ValueError: there are more than an array may have.
+    """
     found = tuple(map(read, islice(value, MAX_ENTRIES + 1)))
     if len(found) > MAX_ENTRIES:
         raise ValueError(f"at most {MAX_ENTRIES} of them")
@@ -107,7 +112,7 @@ def _as_uints(value: Any) -> tuple[int, ...]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("a sequence of integers")
     try:
-        return _entries(value, _as_uint)
+        return entries(value, _as_uint)
     except ValueError as error:
         text = str(error)
         raise ValueError("a sequence of integers" + (text.removeprefix("an integer") if text.startswith("an") else f", {text}")) from None
@@ -117,7 +122,7 @@ def _as_floats(value: Any) -> tuple[float, ...]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("a sequence of numbers")
     try:
-        return _entries(value, _as_float)
+        return entries(value, _as_float)
     except ValueError as error:
         text = str(error)
         raise ValueError(f"a sequence of numbers, {'each ' if text.startswith('a number') else ''}{text}") from None
@@ -544,21 +549,36 @@ def read_json(text: str | bytes, subject: str) -> Any:
         raise DescError(subject, [problem]) from None
 
 
+def plain(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """A mapping of a caller's own kind as a dict.
+
+    Raises:
+        DescError: its methods raise something, or a key is no text; `subject` says what it should have been.
+    """
+    try:
+        found = data if type(data) is dict else dict(data.items())
+    except Exception as error:
+        why = (f"reading it raises {type(error).__name__}",)
+        raise DescError(subject, [Problem("field.form", "", brief(data), "an object that can be read", why)]) from None
+    for key in found:
+        if not isinstance(key, str):
+            raise DescError(subject, [Problem("field.form", "", f"the key {brief(key)}", "a member's name")])
+    return found
+
+
 def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
     """The members of a JSON struct with what `{"Type": ..., "Desc": {...}}` nests moved up; `Type` and `Desc` in any case.
 
     Raises:
-        DescError: a key is no text.
+        DescError: a key is no text, or the mapping cannot be read.
     """
-    if len(data) > MAX_MEMBERS:
-        raise DescError("struct", [Problem("field.unknown", "", f"an object of {len(data)} members", f"at most {MAX_MEMBERS}")])
-    members = {key.capitalize() if str(key).lower() in ("type", "desc") else key: value for key, value in data.items()}
+    given = plain(data, "struct")
+    if len(given) > MAX_MEMBERS:
+        raise DescError("struct", [Problem("field.unknown", "", f"an object of {len(given)} members", f"at most {MAX_MEMBERS}")])
+    members = {key.capitalize() if key.lower() in ("type", "desc") else key: value for key, value in given.items()}
     nested = members.get("Desc")
     if isinstance(nested, Mapping):
         del members["Desc"]
         # With a type beside Desc, one inside is a member of the struct's own, as RANDOM_GENERATOR has.
-        members |= {key: value for key, value in nested.items() if key != "Type" or "Type" not in members}
-    for key in members:
-        if not isinstance(key, str):
-            raise DescError("struct", [Problem("field.form", "", f"the key {brief(key)}", "a member's name")])
+        members |= {key: value for key, value in plain(nested, "struct").items() if key != "Type" or "Type" not in members}
     return members

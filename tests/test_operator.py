@@ -11,8 +11,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices import DEVICE_KINDS
 from dmlpy.devices.numpy.recurrent.layer import reference
+from tests.attacks.hostile import Raises, RaisingMapping
 from tests.devices import DeviceOfNothing
-from tests.hostile import Raises, RaisingMapping
 from tests.tolerance import assert_close
 
 T, B, I, H = 7, 3, 4, 5  # noqa: E741  (the field's letters)
@@ -474,7 +474,7 @@ def test_operators_without_a_plan_say_so() -> None:
 def test_unknown_devices(name: str) -> None:
     with pytest.raises(dml.DeviceError) as error:
         dml.device(name)
-    assert name in str(error.value)
+    assert name[:40] in str(error.value)
     assert ("GPU" in str(error.value)) == (name == "cuda:99")
 
 

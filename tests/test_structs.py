@@ -18,7 +18,7 @@ from dmlpy.registry import OPERATORS
 from dmlpy.samples import sample
 from dmlpy.structs import brief
 from tests import facts_reader as facts
-from tests.hostile import Raises, RaisingMapping, RaisingText
+from tests.attacks.hostile import Raises, RaisingMapping, RaisingText
 from tests.test_json import rnn
 from tests.wrong_descs import STRUCTS, in_python, valid
 

@@ -207,12 +207,12 @@ def device(name: Device | str | None = None) -> Device:
     if name is None:
         found = DEVICE_KINDS["cuda"](0)
         return found if isinstance(found, Device) else device("numpy")
-    kind, _, index = str(name).lower().partition(":")
+    kind, _, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
     if kind not in DEVICE_KINDS or not re.fullmatch(r"[0-9]{0,4}", index):
         candidate = nearest(kind, DEVICE_KINDS)
         hint = f"; did you mean {candidate!r}?" if candidate and candidate != kind else ""
         raise DeviceError(
-            f"device is {name!r}, expected 'numpy', 'numba', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG
+            f"device is {brief(name)}, expected 'numpy', 'numba', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG
         )
     found = DEVICE_KINDS[kind](int(index or 0))
     if isinstance(found, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -14,7 +14,7 @@ from dmlpy.enums import FeatureLevel
 from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node
 from dmlpy.naming import c_path, did_you_mean, plural
 from dmlpy.problems import DescError, Problem
-from dmlpy.structs import Struct, Uint, brief, default, read_json
+from dmlpy.structs import Struct, Uint, brief, default, entries, read_json
 
 if TYPE_CHECKING:
     import graphviz
@@ -102,6 +102,13 @@ class Graph(Struct):
     @classmethod
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         values, problems = super()._by_python_name(members)
+        for member in ("nodes", *_EDGES, "input_names", "output_names"):
+            if member in values and not _is_list(given := values[member]):
+                try:
+                    values[member] = entries(given) if isinstance(given, Iterator) else given
+                except Exception as error:  # an iterator of the caller's, which may raise anything or never end
+                    values[member] = ()
+                    problems.append(Problem("field.form", member, brief(given), "a list", (f"reading it raises {type(error).__name__}",)))
         if _is_list(values.get("nodes")):
             values["nodes"] = _read_all("nodes", values["nodes"], read_node, problems)
         places = _Places(values)

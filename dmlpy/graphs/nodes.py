@@ -15,7 +15,7 @@ from dmlpy.enums import DataType, GraphEdgeType, GraphNodeType
 from dmlpy.markers import Out, Slot, TensorField
 from dmlpy.naming import c_path
 from dmlpy.problems import DescError, Problem
-from dmlpy.structs import Struct, Uint, brief, c_value, default, unwrap
+from dmlpy.structs import Struct, Uint, brief, c_value, default, plain, unwrap
 
 
 class OperatorNode(Struct):
@@ -220,7 +220,8 @@ def read_node(data: Any) -> Node:
         return OperatorNode(operator=data)
     if not isinstance(data, Mapping):
         raise DescError("DML_GRAPH_NODE_DESC", [Problem("field.form", "", brief(data), "an object with Type and Desc")])
-    given = next((value for key, value in data.items() if str(key).lower() == "type"), None)
+    data = plain(data, "DML_GRAPH_NODE_DESC")
+    given = next((value for key, value in data.items() if key.lower() == "type"), None)
     try:
         kind = None if given is None else GraphNodeType.parse(given)
     except ValueError:

@@ -12,7 +12,7 @@ from dmlpy.markers import Breach, In, Limits, Out, rule
 from dmlpy.operators.elementwise.common import ElementWiseDesc
 from dmlpy.problems import DescError
 from dmlpy.sizes import MAX_SIZE, Sizes
-from dmlpy.structs import Float, Uints, brief, default, read_by
+from dmlpy.structs import Float, Uints, brief, default, entries, read_by
 from dmlpy.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, Since
 from dmlpy.tensors import TensorDesc
 
@@ -502,7 +502,7 @@ def _as_activation(value: Any, path: str = "") -> ActivationDesc:
 def _as_activations(value: Any) -> tuple[ActivationDesc, ...]:
     if isinstance(value, ActivationDesc | OperatorDesc | str | Mapping) or not isinstance(value, Iterable):
         raise ValueError("a sequence of activation descs")
-    return tuple(_as_activation(item, f"[{index}]") for index, item in enumerate(value))
+    return tuple(_as_activation(item, f"[{index}]") for index, item in enumerate(entries(value)))
 
 
 def _as_function(value: Any) -> FusableDesc:
