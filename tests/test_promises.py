@@ -1,0 +1,38 @@
+"""The page on what dmlpy promises, dmlpy/README.md: its figures are the code's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import dmlpy
+from dmlpy.dxdispatch import entries, model, pictures, text
+from dmlpy.graphs import flatbuffer, serialized
+from dmlpy.keras import saving
+from dmlpy.structs import MAX_MEMBERS
+
+LIMITS = {
+    "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
+    "resources, dispatchables or commands of a model": (model.MAX_ENTRIES,),
+    "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
+    "members of a struct": (MAX_MEMBERS,),
+    "nodes of a graph's dump; its bytes": (serialized.MAX_NODES, flatbuffer.MAX_BYTES),
+    "pixels of a picture; scans of a JPEG": (pictures.MAX_PIXELS, pictures._MAX_SCANS),
+    "layers of a stored model": (saving.MAX_LAYERS,),
+}
+UNITS = {"": 1, " million": 10**6, " MiB": 2**20, " each": 1}
+
+
+def number(told: str) -> float:
+    figure, unit = re.fullmatch(r"([\d,.]+)(.*)", told).groups()  # type: ignore[union-attr]
+    return float(figure.replace(",", "")) * UNITS[unit]
+
+
+def test_limits_are_the_codes() -> None:
+    page = (Path(dmlpy.__file__).parent / "README.md").read_text("utf-8")
+    table = page[page.index("The limits:") : page.index("## What holds for callers")]
+    rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", table, re.MULTILINE)[1:])
+    assert rows.keys() == LIMITS.keys()
+    for what, limits in LIMITS.items():
+        told = [number(part) for part in rows[what].split("; ")]
+        assert all(abs(figure - limit) <= 0.005 * limit for figure, limit in zip(told, limits, strict=True)), what
