@@ -170,7 +170,7 @@ LAYERS = [
     Layer("GRU", "FLOAT16", (8, 512), (32, 8, 8), Asked(824, 1, 608, 1, 4), Asked(92, 1, 3084, 1, 1.13)),
     Layer("LSTM", "FLOAT32", (16, 256), (16, 16, 16), Asked(1008, 1.15, 704, 1, 3), Asked(176, 1, 2056, 1, 1.13), tf32=True),
     Layer(
-        "LSTM", "FLOAT16", (16, 512), (32, 16, 16), Asked(3200, 1.19, 2896, 1, 5), Asked(384, 1.03, 4912, 1, 4), gradient=True, row_warps=2
+        "LSTM", "FLOAT16", (16, 512), (32, 16, 16), Asked(3328, 1.18, 2896, 1, 5), Asked(448, 1.03, 4912, 1, 4), gradient=True, row_warps=2
     ),
     Layer("LSTM", "FLOAT32", (4, 512), (16, 4, 4), Asked(1480, 1.55, 1136, 1, 2.25), Asked(152, 1.03, 4216, 1, 2.25), gradient=True),
     # one block

@@ -13,6 +13,8 @@ RECURRENT = (
     "tests/test_cuda_plans.py",
     "tests/test_cuda_training.py",
     "tests/test_cuda_gradient.py",
+    "tests/test_cuda_gradient_halves.py",
+    "tests/test_reserve_bytes.py",
     "tests/test_cuda_grid.py",
     "tests/test_cuda_grid_gradient.py",
 )
