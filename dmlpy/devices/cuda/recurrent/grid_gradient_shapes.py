@@ -184,10 +184,10 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
         if product.data_type == FLOAT:
             most = (168 if alone else 152) - 2 * max(0, sums - 8) - 16 * resets_first
         elif alone:
-            most = 152 - 4 * (sums - 4) - 24 * resets_first
+            most = 144 - 4 * (sums - 4) - 24 * resets_first - 8 * max(0, pairs - 2)
         else:  # the scales of halves take registers, too
             most = 116 - 5 * (sums - 4) - 32 * resets_first
-    return max(0, most - 16 * max(0, pairs - 2))
+    return max(0, most - 24 * max(0, pairs - 2))
 
 
 def hands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product, int, int, int]]:
