@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
-import threading
 import tomllib
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,43 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dmlpy as dml
 from dmlpy.devices.cuda import cupy_seam
 from dmlpy.devices.cuda.cupy_seam import CupySeam
-from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.enums import HResult
 from dmlpy.problems import DeviceError
 from tests.cupy_likeness import compare
 from tests.dispatch_cases import CASES
-from tests.fake_cupy import CUDARuntimeError, Machine, fake_cupy
+from tests.fake_cupy import CUDARuntimeError, Machine
 from tests.scripts import ROOT
-from tests.test_operator import inputs, rnn
+from tests.seam_over_fake_cupy import in_a_fresh_thread, seam_over
 from tests.tools import folder_of, require
 
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int32)], align=True))
 BLOCK = (128, 1, 1)
 OLDEST_CUPY = "14.0"
-
-
-class FakeCublas:
-    """Notes the stream and the workspace of each product, and that its device is the current one."""
-
-    machine: Machine
-
-    def __init__(self) -> None:
-        self.device = self.machine.device()
-        self.products: list[tuple[int, tuple[int, int] | None, bool, bool]] = []
-
-    def bind(
-        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None
-    ) -> Callable[[int], None]:
-        def multiply(stream: int) -> None:
-            assert self.machine.device() == self.device, "a handle works on its own device only"
-            used = (stream, workspace, accumulate, tf32)
-            self.machine.issue(stream, lambda: self.products.append(used))
-
-        return multiply
 
 
 @pytest.fixture
@@ -62,28 +37,7 @@ def machine() -> Machine:
 
 @pytest.fixture
 def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(machine))
-    monkeypatch.setattr(cupy_seam, "Cublas", type("Cublas", (FakeCublas,), {"machine": machine}))
-    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
-    return CupySeam()
-
-
-def in_a_fresh_thread(work: Callable[[], Any]) -> Any:
-    """The result of work in a thread that has not called CUDA yet."""
-    results: list[Any] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            results.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if isinstance(results[0], BaseException):
-        raise results[0]
-    return results[0]
+    return seam_over(machine, monkeypatch, tmp_path)
 
 
 def matrix() -> Matrix:
@@ -446,67 +400,6 @@ def test_a_dispatch_that_fails_ends_its_range(seam: CupySeam, machine: Machine) 
     assert machine.ranges == ["DML_LSTM_OPERATOR_DESC", None]
 
 
-# what repeated work costs
-
-
-class Counted:
-    """A part of CuPy; counts the calls of its functions."""
-
-    def __init__(self, part: Any, calls: Counter[str]) -> None:
-        self.part, self.calls = part, calls
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.part, name)
-        if not callable(found):
-            return found
-
-        def call(*arguments: Any) -> Any:
-            self.calls[name] += 1
-            return found(*arguments)
-
-        return call
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam, machine: Machine) -> None:
-    """Limits, occupancies and addresses are found out when memory is bound."""
-    calls: Counter[str] = Counter()
-    cuda = sys.modules["cupy"].cuda
-    cuda.runtime, cuda.driver = Counted(cuda.runtime, calls), Counted(cuda.driver, calls)
-    dispatch = CASES[name].bound(seam, "FLOAT32")
-    stream = cuda.Stream(non_blocking=True)
-    calls.clear()
-    assert cuda.get_current_stream().ptr == 0, "where its memory was allocated"
-    for _ in range(2):
-        calls.clear()
-        dispatch(0)
-        assert (calls.pop("getDevice"), calls.pop("setDevice")) == (1, 1)
-        if dispatch.operator._plan.capturable:
-            assert calls == {"graphLaunch": 1}
-        else:
-            assert calls.keys() <= {"launchKernel", "launchCooperativeKernel", "memsetAsync"}
-            assert 1 <= calls.total() <= 8
-        in_own_stream = calls.copy()
-    calls.clear()
-    dispatch(stream)
-    # Another stream leaves an event behind for each block of dmlpy's memory: scratch, packed constants.
-    held = calls["eventRecord"]
-    assert held <= 2
-    assert calls - in_own_stream == Counter(
-        {"getDevice": 1 + held, "setDevice": 1 + held, "eventRecord": held, "streamIsCapturing": held + dispatch.operator._plan.capturable}
-    )
-
-
-def test_a_call_does_not_ask_for_the_free_memory(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its scratch is mostly the workspace of matrix products."""
-    gpu = CudaDevice(seam)
-    given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
-    op = dml.compile(rnn(), gpu)
-    assert op.binding_properties.temporary_resource_size > seam.workspace_size(0) == 32 << 20
-    monkeypatch.delattr(type(sys.modules["cupy"].cuda.runtime), "memGetInfo")
-    op(**given)
-
-
 # failures
 
 
@@ -547,99 +440,3 @@ def test_a_cupy_that_cannot_be_imported_is_no_gpu(monkeypatch: pytest.MonkeyPatc
     for ask in (CupySeam().device_count, lambda: CupySeam().limits(0)):
         with pytest.raises(DeviceError, match=str(error)):
             ask()
-
-
-# whole plans
-
-
-@pytest.mark.parametrize("device", [0, 1])
-@pytest.mark.parametrize("family", ["walk", "step"])
-def test_whole_plans_keep_cudas_rules(device: int, family: str, seam: CupySeam, machine: Machine) -> None:
-    desc = rnn()
-    gpu = CudaDevice(seam, device, family=family)
-    op = dml.compile(desc, gpu)
-    given = {name: gpu.from_host(array) for name, array in inputs(desc).items()}
-    stream = sys.modules["cupy"].cuda.Stream
-    with seam.use(device):
-        other = stream(non_blocking=True)
-    in_a_fresh_thread(lambda: op(**given, stream=other))
-    assert {run[:2] for run in machine.launches} == {(other.ptr, device)}
-    constants = {name: given[name] for name in op._plan.constants}
-    prepared = op.prepare(**constants)
-    rest = {name: array for name, array in given.items() if name not in constants}
-    outputs = {field.name: gpu.empty(desc.tensors()[field.name], 0) for field in desc.outputs() if field.name in desc.tensors()}
-    dispatch = prepared.bind(rest, outputs)
-    machine.launches.clear()
-    in_a_fresh_thread(dispatch)
-    once = len(machine.launches)
-    assert once >= 1
-    with seam.use(device):
-        capturing = stream(non_blocking=True)
-    capturing.begin_capture()
-    in_a_fresh_thread(lambda: dispatch(capturing))
-    graph = capturing.end_capture()
-    assert len(machine.launches) == once, "a capture runs nothing"
-    graph.launch(other)
-    assert len(machine.launches) == 2 * once
-    assert machine.device() == 0
-
-
-def call_prepared(gpu: CudaDevice, stream: int) -> None:
-    given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
-    op = dml.compile(rnn(), gpu)
-    prepared = op.prepare(**{name: given.pop(name) for name in op._plan.constants})
-    prepared(**given, stream=stream)
-
-
-def call_bound(gpu: CudaDevice, stream: int) -> None:
-    CASES["step, LSTM, prepared"].bound(gpu.seam, "FLOAT32")(stream)
-
-
-def call_graph(gpu: CudaDevice, stream: int) -> None:
-    """Of two nodes that need scratch, with something between them."""
-    layer = rnn()
-    sizes = {name: tensor for name, tensor in layer.tensors().items() if name in ("input_tensor", "weight_tensor", "recurrence_tensor")}
-    builder = dml.GraphBuilder()
-    members: dict[str, Any] = {name: builder.input(name, tensor) for name, tensor in sizes.items()}
-    members |= {"activation_descs": [dml.ActivationTanhDesc()], "direction": "FORWARD"}
-    hidden = builder.add(dml.RNNDesc, "layer", outputs=["output_sequence_tensor"], **members)
-    builder.output("y", builder.add(dml.ActivationReluDesc, "relu", input_tensor=hidden))
-    arrays = {name: gpu.empty(tensor, 0) for name, tensor in sizes.items()}
-    dml.compile(builder.build(), gpu)(**arrays, stream=stream)
-
-
-@pytest.mark.parametrize(
-    ("run", "blocks"),
-    [
-        pytest.param(call_prepared, 1, id="constants"),
-        pytest.param(call_bound, 2, id="constants and scratch"),
-        pytest.param(call_graph, 2, id="scratch, and what flows between nodes"),
-    ],
-)
-def test_what_is_dropped_while_it_runs_keeps_its_memory(
-    run: Callable[[CudaDevice, int], None], blocks: int, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Work in another stream than the one that `blocks` blocks of memory were allocated for."""
-    given: list[tuple[int, int]] = []
-    allocate = CudaDevice._allocate
-
-    def noted(device: CudaDevice, size: int, stream: int) -> Any:
-        memory = allocate(device, size, stream)
-        if stream == 0:
-            given.append((memory.pointer, memory.size))
-        return memory
-
-    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    machine.busy.add(stream.ptr)
-    monkeypatch.setattr(CudaDevice, "_allocate", noted)
-    run(CudaDevice(seam), stream.ptr)
-    gc.collect()
-    assert len(given) == blocks
-
-    def given_again() -> int:
-        held = [seam.allocate(0, size, 0) for _, size in given for _ in range(3)]
-        return len({memory.pointer for memory in held} & {pointer for pointer, _ in given})
-
-    assert given_again() == 0
-    machine.busy.clear()
-    assert given_again() == blocks

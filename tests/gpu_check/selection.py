@@ -26,6 +26,7 @@ OTHERS = (
     "tests/test_cudnn_errors.py",
     "tests/test_block_cell.py",
     "tests/test_operator.py",
+    "tests/test_wrong_bindings.py",
     "tests/test_owned_inputs.py",
     "tests/test_compiled_graph.py",
     "tests/test_bench.py",
