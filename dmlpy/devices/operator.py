@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from dmlpy.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.report import PlanReport
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,22 @@ class Dispatch:
         return f"<dispatch of {self.operator.name} on {self.operator.device.name}>"
 
 
+def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
+    """A method of an operator that raises `DeviceError` where the host has not enough memory; `step` is its name for people."""
+
+    def decorated(method: Method) -> Method:
+        @wraps(method)
+        def called(self: CompiledOperator, *arguments: Any, **options: Any) -> Any:
+            try:
+                return method(self, *arguments, **options)
+            except MemoryError as error:
+                raise no_memory(f"{self.name}.{step}" if step else self.name, error) from None
+
+        return called  # type: ignore[return-value]
+
+    return decorated
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CompiledOperator:
     """A checked desc and its plan on a device. Immutable; threads may share it.
@@ -215,6 +233,7 @@ class CompiledOperator:
         """
         return self._run(tensors, None, stream, copy=copy, validate=validate)
 
+    @_without_memory_error("prepare")
     def prepare(self, *, persistent: Any = None, stream: Any = None, copy: bool = False, **constants: Any) -> PreparedOperator:
         """Packs what does not change, in the layout that the kernels read, once for all later dispatches.
 
@@ -229,12 +248,7 @@ class CompiledOperator:
             BindError: a constant is missing or does not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
-        try:
-            return self._prepare(constants, persistent, self.device.stream_handle(stream), copy=copy)
-        except MemoryError as error:
-            raise no_memory(f"{self.name}.prepare", error) from None
-
-    def _prepare(self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool) -> PreparedOperator:
+        handle = self.device.stream_handle(stream)
         fields = [field for field in self._fields if field.name in self._plan.constants]
         bound, problems = self._resolve(constants, fields, "constant input", handle, copy=copy)
         area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems)
@@ -262,6 +276,7 @@ class CompiledOperator:
         """
         return self._bind(inputs, outputs, temporary, persistent)
 
+    @_without_memory_error("bind")
     def _bind(
         self,
         inputs: Mapping[str, Any],
@@ -271,14 +286,6 @@ class CompiledOperator:
         also_used: Iterable[Memory] = (),
     ) -> Dispatch:
         """`bind`, where scratch too may be `Memory`; `also_used` is more memory of the device's that the work uses."""
-        try:
-            return self._bound(inputs, outputs, temporary, persistent, also_used)
-        except MemoryError as error:
-            raise no_memory(f"{self.name}.bind", error) from None
-
-    def _bound(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], temporary: Any, persistent: Any, also_used: Iterable[Memory]
-    ) -> Dispatch:
         handle = self.device.current_stream()
         ready: tuple[int, int] | None = None
         problems: list[Problem] = []
@@ -303,13 +310,8 @@ class CompiledOperator:
         repeated = self.device.dispatched(self.device.repeatable(self._plan, launch), self.name, used)
         return Dispatch(self, bound, repeated, (used, persistent, temporary))
 
+    @_without_memory_error()
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
-        try:
-            return self._called(tensors, persistent, stream, copy=copy, validate=validate)
-        except MemoryError as error:
-            raise no_memory(self.name, error) from None
-
-    def _called(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
         handle = self.device.stream_handle(stream)
         inputs, outputs = self._inputs(persistent), self._outputs()
         values, problems = binding.by_field(self.desc, tensors, (*inputs, *outputs), "tensor")

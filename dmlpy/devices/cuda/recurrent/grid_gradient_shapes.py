@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.recurrent.common import FLOAT
-from dmlpy.devices.cuda.recurrent.grid_shapes import ROW_WARPS, Facts, GridShape, stays_in_l2
+from dmlpy.devices.cuda.recurrent.grid_shapes import ROW_WARPS, Facts, GridShape, in_protocol, in_protocols, stays_in_l2
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import (
     PRODUCT_THREADS,
@@ -65,10 +66,7 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
                     if pass_samples < 2 * samples or (on_tensor_cores and pass_samples == 8):
                         for row_warps in ROW_WARPS if on_tensor_cores else (1,):
                             shape = _shape(facts, limits, units, min(samples, facts.batch_size), pass_samples, tf32, row_warps)
-                            if shape is not None:
-                                yield shape
-                                if not shape.alone and _can_exchange_data(facts, limits, shape):
-                                    yield replace(shape, protocol="data")
+                            yield from in_protocols(shape, partial(_can_exchange_data, facts, limits))
         if unit_groups == 1:
             break
 
@@ -100,9 +98,7 @@ def grid_gradient_shape(
     """
     facts = Facts.of(desc)
     shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers)
-    if shape is None or shape.alone or protocol == "flags":
-        return shape
-    return replace(shape, protocol=protocol) if _can_exchange_data(facts, limits, shape) else None
+    return in_protocol(shape, protocol, partial(_can_exchange_data, facts, limits))
 
 
 def _shape(
@@ -133,18 +129,7 @@ def _shape(
         steps = max(0, min(first.steps(unit_groups * gates * units), registers // (4 * first.tiles)))
         registers -= 4 * first.tiles * steps
         products.append(first.with_registers(steps))
-    shape = GridShape(
-        units=units,
-        unit_groups=unit_groups,
-        samples=samples,
-        batch_groups=divide_up(facts.batch_size, samples),
-        directions=facts.directions,
-        pairs=pairs,
-        protocol="alone" if alone else "flags",
-        product=products[0],
-        late_product=products[1] if cell.resets_first else None,
-        shared_bytes=0,
-    )
+    shape = GridShape.of(facts, units, samples, products)
     shape = replace(shape, shared_bytes=sum(_shared_pieces(facts, shape)))
     fits = shape.shared_bytes <= limits.shared_memory_per_block and (shape.alone or shape.blocks <= limits.multiprocessors)
     return shape if fits else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,23 @@ class GridShape:
     late_product: Product | None
     shared_bytes: int
 
+    @classmethod
+    def of(cls, facts: Facts, units: int, samples: int, products: Sequence[Product]) -> GridShape:
+        """Blocks with so many units and samples each, that have flags if they are not alone; their shared memory is still to be summed."""
+        unit_groups = divide_up(facts.hidden_size, units)
+        return cls(
+            units=units,
+            unit_groups=unit_groups,
+            samples=samples,
+            batch_groups=divide_up(facts.batch_size, samples),
+            directions=facts.directions,
+            pairs=divide_up(units * products[0].samples, PRODUCT_THREADS),
+            protocol="alone" if unit_groups == 1 else "flags",
+            product=products[0],
+            late_product=products[1] if facts.cell.resets_first else None,
+            shared_bytes=0,
+        )
+
     @property
     def alone(self) -> bool:
         return self.protocol == "alone"
@@ -176,6 +194,20 @@ class GridShape:
         )
 
 
+def in_protocols(shape: GridShape | None, can_exchange_data: Callable[[GridShape], bool]) -> Iterator[GridShape]:
+    """A shape, if there is one, with each protocol that its blocks can have; alone as it is."""
+    if shape is not None:
+        yield shape
+        if not shape.alone and can_exchange_data(shape):
+            yield replace(shape, protocol="data")
+
+
+def in_protocol(shape: GridShape | None, protocol: Protocol, can_exchange_data: Callable[[GridShape], bool]) -> GridShape | None:
+    """A shape, if there is one, with a protocol, which counts for nothing where a block is alone; None if its blocks cannot have it."""
+    found = in_protocols(shape, can_exchange_data)
+    return next((shape for shape in found if shape.alone or shape.protocol == protocol), None)
+
+
 # the shapes that fit
 
 
@@ -205,10 +237,7 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
             for pass_samples in _pass_samples(samples, step):
                 for row_warps in ROW_WARPS if step == 8 else (1,):
                     shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps)
-                    if shape is not None:
-                        yield shape
-                        if not shape.alone and can_exchange_data(facts, limits, shape):
-                            yield replace(shape, protocol="data")
+                    yield from in_protocols(shape, partial(_can_exchange_data, facts, limits))
 
 
 def _pass_samples(samples: int, step: int) -> list[int]:
@@ -244,9 +273,7 @@ def grid_shape(
     """
     facts = Facts.of(desc)
     shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers)
-    if shape is None or shape.alone or protocol == "flags":
-        return shape
-    return replace(shape, protocol=protocol) if can_exchange_data(facts, limits, shape) else None
+    return in_protocol(shape, protocol, partial(_can_exchange_data, facts, limits))
 
 
 def _shape(
@@ -281,18 +308,7 @@ def _shape(
         steps = min(product.steps(depth), registers // (4 * product.tiles))
         registers -= 4 * product.tiles * steps
         products[place] = product.with_registers(steps)
-    shape = GridShape(
-        units=units,
-        unit_groups=unit_groups,
-        samples=samples,
-        batch_groups=divide_up(facts.batch_size, samples),
-        directions=facts.directions,
-        pairs=pairs,
-        protocol="alone" if unit_groups == 1 else "flags",
-        product=products[0],
-        late_product=products[1] if cell.resets_first else None,
-        shared_bytes=0,
-    )
+    shape = GridShape.of(facts, units, samples, products)
     shape = replace(shape, shared_bytes=_shared_bytes(facts, shape))
     together = shape.blocks <= limits.multiprocessors or (shape.alone and shape.batch_groups <= MOST_BATCH_GROUPS)
     return shape if together and shape.shared_bytes <= limits.shared_memory_per_block else None
@@ -359,7 +375,7 @@ def _shared_bytes(facts: Facts, shape: GridShape) -> int:
 # what blocks hand each other
 
 
-def can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
+def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
     """Whether the blocks of a shape could do without flags: they write all that others load, and the L2 cache keeps it."""
     item = facts.data_type.itemsize
     loaded = divide_up(facts.hidden_size * item, LANE_BYTES) * LANE_BYTES
