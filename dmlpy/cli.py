@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 import dmlpy
 
@@ -24,8 +24,20 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.render import Table
 
+
+class ModelsAreRun(TyperGroup):
+    """Tells a file in a command's place what the command would be."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        given = args[0]
+        if given not in self.commands and (Path(given).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or Path(given).is_file()):
+            ctx.fail(f"{given!r} is no command: did you mean dmlpy run {given}? dmlpy check {given} checks it")
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="dmlpy",
+    cls=ModelsAreRun,
     help="DirectML's operators on any machine: check descriptors, run DxDispatch models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -36,7 +48,7 @@ app = typer.Typer(
 _WINDOWS = "has no meaning outside Windows and Direct3D"
 _ONNX = "is for ONNX models, which dmlpy does not run"
 REFUSED_OPTIONS = {
-    **dict.fromkeys(("-c", "--pix_capture_type", "-o", "--pix_capture_name", "-q", "--queue_type"), _WINDOWS),
+    **dict.fromkeys(("-c", "--pix_capture_type", "-o", "--pix_capture_name"), _WINDOWS),
     **dict.fromkeys(("--print_hlsl_disassembly", "--xbox_allow_precompile", "--disable_custom_heaps", "--clear_shader_caches"), _WINDOWS),
     **dict.fromkeys(("--disable_gpu_timeout", "--enable_dred", "--disable_background_processing", "--present_separator"), _WINDOWS),
     **dict.fromkeys(("--set_stable_power_state", "--disable_agility_sdk"), _WINDOWS),
@@ -166,6 +178,9 @@ def run(
     barriers: Annotated[
         Barriers, typer.Option("--post_dispatch_barriers", help="Accepted and ignored: streams order the work.")
     ] = Barriers.UAV,
+    queue_type: Annotated[
+        str | None, typer.Option("--queue_type", "-q", metavar="TYPE", help="Ignored: there are no queues of Direct3D.", show_default=False)
+    ] = None,
 ) -> None:
     """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
     with _reported():
@@ -188,6 +203,8 @@ def run(
         from dmlpy.dxdispatch import Folders, RunOptions, load
         from dmlpy.dxdispatch import run as run_model
 
+        if queue_type is not None:
+            _warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
         level = parse_level(feature_level)
         found = dmlpy.device(device) if not adapter else _adapter(adapter)
         loaded = load(path, Folders.of(path, input_path, output_path), level)
@@ -335,13 +352,15 @@ def info() -> None:
             typer.echo(f"{name}: {version}")
         lowest, highest = min(FeatureLevel), max(FeatureLevel)
         typer.echo(f"feature levels: {lowest} to {highest} (DirectML {lowest.directml_version} to {highest.directml_version})")
-        typer.echo(f"operators described: {len(OPERATORS)}")
+        own = sum(kind.own for kind in OPERATORS.values())
+        typer.echo(f"operators described: {len(OPERATORS) - own} of DirectML, {own} of dmlpy's own")
         for item in dmlpy.list_devices():
             typer.echo(f"\ndevice {item.name}")
             for name, text in item.describe().items():
                 typer.echo(f"  {name}: {text}")
-            count = sum(item.runs(kind) for kind in OPERATORS.values())
-            typer.echo(f"  runs {count} of {len(OPERATORS)} operators (dmlpy ops lists them)")
+            run = [kind for kind in OPERATORS.values() if item.runs(kind)]
+            own_run = sum(kind.own for kind in run)
+            typer.echo(f"  runs {len(run) - own_run} of DirectML's operators and {own_run} of dmlpy's own (dmlpy ops lists them)")
 
 
 def versions() -> dict[str, str]:

@@ -181,11 +181,18 @@ def test_wrong_options(tmp_path: Path, arguments: list[str], status: int, messag
     assert message in err
 
 
-@pytest.mark.parametrize("option", [*REFUSED_OPTIONS, "--queue-type", "--disable-gpu-timeout=1"])
+@pytest.mark.parametrize("option", [*REFUSED_OPTIONS, "--disable-gpu-timeout=1"])
 def test_options_without_meaning_are_refused_with_the_reason(tmp_path: Path, option: str) -> None:
     status, out, err = dmlpy("run", write(tmp_path, rnn_model()), option, "x")
     assert (status, out) == (2, "")
     assert "Windows" in err or "ONNX" in err
+
+
+@pytest.mark.parametrize("option", ["-q", "--queue_type", "--queue-type"])
+def test_the_queue_is_ignored_with_a_word(tmp_path: Path, option: str) -> None:
+    status, out, err = on_numpy(write(tmp_path, rnn_model()), option, "compute")
+    assert (status, out.splitlines()[-1]) == (0, RNN_LINE)
+    assert err == "warning: --queue_type compute is ignored: command queues belong to Direct3D\n"
 
 
 @pytest.mark.parametrize("level", ["6.2", "6_2", "DML_FEATURE_LEVEL_6_2"])
@@ -487,10 +494,11 @@ def test_info() -> None:
     assert status == 0
     for line in (f"dmlpy: {dml.__version__}", "feature levels: 1_0 to 6_4 (DirectML 1.0.0 to 1.15.0)", "device numpy"):
         assert line in out.splitlines(), line
-    assert f"operators described: {len(OPERATORS)}" in out
-    numpy = dml.device("numpy")
-    count = sum(numpy.runs(kind) for kind in OPERATORS.values())
-    assert f"  runs {count} of {len(OPERATORS)} operators (dmlpy ops lists them)" in out.splitlines()
+    kinds, numpy = OPERATORS.values(), dml.device("numpy")
+    own = sum(kind.own for kind in kinds)
+    assert f"operators described: {len(OPERATORS) - own} of DirectML, {own} of dmlpy's own" in out.splitlines()
+    run, own_run = (sum(numpy.runs(kind) for kind in kinds if kind.own == own) for own in (False, True))
+    assert f"  runs {run} of DirectML's operators and {own_run} of dmlpy's own (dmlpy ops lists them)" in out.splitlines()
 
 
 def test_schemas_are_written_and_compared(tmp_path: Path) -> None:
@@ -516,6 +524,27 @@ def test_help_and_version() -> None:
     assert all(command in out for command in ("run", "check", "explain", "ops", "levels", "info", "schemas"))
     assert dmlpy("--version") == (0, f"dmlpy {dml.__version__}\n", "")
     assert dmlpy("check")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["rnn.json", "RNN.JSON", "folder/dump.bin", "net.onnx", "absent.json"])
+def test_a_file_in_the_place_of_a_command(name: str) -> None:
+    status, out, err = dmlpy(name)
+    assert (status, out) == (2, "")
+    assert f"did you mean dmlpy run {name}?" in " ".join(err.replace("│", " ").split())
+
+
+def test_a_file_without_a_known_ending_and_an_unknown_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, rnn_model()).rename(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    assert "dmlpy run model" in dmlpy("model")[2]
+    status, _, err = dmlpy("models")
+    assert status == 2
+    assert "dmlpy run" not in err
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    shown = subprocess.run([sys.executable, "-m", "dmlpy", "--version"], capture_output=True, text=True, check=True)
+    assert (shown.stdout, shown.stderr) == (f"dmlpy {dml.__version__}\n", "")
 
 
 def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:

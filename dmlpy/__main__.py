@@ -1,0 +1,8 @@
+"""`python -m dmlpy` is the `dmlpy` command."""
+
+from __future__ import annotations
+
+from dmlpy.cli import main
+
+if __name__ == "__main__":
+    main()
