@@ -31,7 +31,8 @@ LAYERS = [
     {"dxdispatch", "torch", "keras"},
     {"__init__"},
     {"bench"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(ROOT.rglob("*.py"))

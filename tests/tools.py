@@ -24,7 +24,7 @@ def folder_of(package: str, version: str) -> Path | None:
 def missing(tool: str) -> str | None:
     """Why `tool` cannot be used here, or None.
 
-    It is "g++", "nvrtc", "torch", "onnx" or "g2p-en"; "nvrtc 13.0" or "cupy 14.0" is that version beside the installed one.
+    It is "g++", "nvrtc", "torch", "onnx", "pyright" or "g2p-en"; "nvrtc 13.0" or "cupy 14.0" is that version beside the installed one.
     """
     if tool == "g++":
         if not sys.platform.startswith("linux"):
@@ -41,6 +41,8 @@ def missing(tool: str) -> str | None:
         return None if importlib.util.find_spec("torch") else "PyTorch is not installed"
     if tool == "onnx":
         return None if importlib.util.find_spec("onnx") else "the package onnx is not installed"
+    if tool == "pyright":
+        return None if importlib.util.find_spec("pyright") else "pyright is not installed"
     if tool == "g2p-en":
         return None if importlib.util.find_spec("g2p_en") else "trained weights are missing: pip install --no-deps g2p-en==2.1.0"
     raise ValueError(f"unknown tool {tool!r}")
