@@ -11,12 +11,11 @@ import pytest
 
 from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.devices.numpy.activation.derivatives import Derivative, keeps_value
-from dmlpy.devices.numpy.activation.formulas import evaluate
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from tests import plain_recurrent
 from tests.cpu_seam import approximates
-from tests.test_activation_functions import ALL, INF, NAN, Array, M, exact_gelu, gelu_points, label
+from tests.test_activation_functions import ALL, INF, NAN, Array, M, evaluate, exact_gelu, gelu_points, label
 from tests.test_activation_functors import NAMES, SOURCE, apply
 
 # desc, then its derivatives at 0, -0, inf, -inf, nan, and the largest number of float32 with either sign.

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.numpy.activation.formulas import Activation, evaluate
+from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
+from dmlpy.reference.activation import activate
 from tests import plain_recurrent
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -61,6 +62,24 @@ def label(desc: ActivationDesc) -> str:
     return type(desc).__name__.removeprefix("Activation").removesuffix("Desc")
 
 
+def evaluate(desc: ActivationDesc, x: Array) -> Array:
+    """The NumPy device's formula of every element, in a new array of x's own type."""
+    activation = Activation.of(desc, x.dtype)
+    flat = np.ascontiguousarray(x).reshape(-1)
+    out = np.empty_like(flat)
+    with np.errstate(all="ignore"):
+        activation.bind(flat, out, np.empty((activation.work, flat.size), x.dtype), np.empty(flat.size, np.bool_))()
+    return out.reshape(x.shape)
+
+
+def reference(desc: ActivationDesc, x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return activate(desc, x)
+
+
+COMPUTED = pytest.mark.parametrize("computed", [evaluate, reference], ids=["device", "reference"])
+
+
 def definition(desc: ActivationDesc, x: float) -> float:
     """One value of an activation of one argument. NaN stays NaN, except where a comparison with it decides that the value is 0."""
     if math.isnan(x) and not isinstance(desc, descs.ActivationThresholdedReluDesc | descs.ActivationShrinkDesc):
@@ -75,18 +94,20 @@ def definition(desc: ActivationDesc, x: float) -> float:
     return 0.0 if gate == 0.0 else gate * x
 
 
+@COMPUTED
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("desc", "values"), LIMITS + LIMITS_ALONE, ids=[label(desc) for desc in ALL + ALONE])
-def test_limits(desc: ActivationDesc, values: list[float], dtype: Any) -> None:
+def test_limits(computed: Any, desc: ActivationDesc, values: list[float], dtype: Any) -> None:
     at = np.array([0.0, -0.0, INF, -INF, NAN, M, -M], dtype)
-    found = evaluate(desc, at)
+    found = computed(desc, at)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, np.array(values, dtype), rtol=2e-7)
 
 
+@COMPUTED
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("desc", [desc for desc in ALL + ALONE if label(desc) != "Gelu"], ids=label)
-def test_values_match_the_definition(desc: ActivationDesc, dtype: Any) -> None:
+def test_values_match_the_definition(computed: Any, desc: ActivationDesc, dtype: Any) -> None:
     rng = np.random.default_rng(3)
     near, wide = rng.normal(0.0, 1.0, 2000), rng.uniform(-43.0, 43.0, 2000)
     tiny = rng.normal(0.0, 1.0, 200) * 10.0 ** rng.uniform(-30.0, -3.0, 200)
@@ -94,7 +115,7 @@ def test_values_match_the_definition(desc: ActivationDesc, dtype: Any) -> None:
     expected = np.array([definition(desc, float(value)) for value in x])
     allowed = 1e-14 if dtype == np.float64 else 1e-6
     absolute = allowed if isinstance(desc, CANCELLING) else float(np.finfo(dtype).tiny)
-    np.testing.assert_allclose(evaluate(desc, x), expected, rtol=allowed, atol=absolute)
+    np.testing.assert_allclose(computed(desc, x), expected, rtol=allowed, atol=absolute)
 
 
 @cache
@@ -141,11 +162,12 @@ def gelu_points(dtype: Any) -> Array:
     return x[x > -12.9] if dtype == np.float32 else x  # beyond, the result is no normal number of float32
 
 
+@COMPUTED
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_gelu_keeps_its_digits(dtype: Any) -> None:
+def test_gelu_keeps_its_digits(computed: Any, dtype: Any) -> None:
     x = gelu_points(dtype)
     expected = np.array([exact_gelu(float(value))[0] for value in x])
-    np.testing.assert_allclose(evaluate(descs.ActivationGeluDesc(), x), expected, rtol=2e-15 if dtype == np.float64 else 1e-6)
+    np.testing.assert_allclose(computed(descs.ActivationGeluDesc(), x), expected, rtol=2e-15 if dtype == np.float64 else 1e-6)
 
 
 @pytest.mark.parametrize("desc", ALL + ALONE, ids=label)

@@ -24,6 +24,7 @@ LAYERS = [
     {"operators"},
     {"checking", "schemas", "samples"},
     {"explain", "features", "graphs"},
+    {"reference"},
     {"devices"},
     {"devices.numpy", "devices.cuda"},
     {"devices.numba"},

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.devices.numpy.convolution.functions import FUNCTIONS as COMPUTED
 from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
+from tests.whole_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
 
 # input, filter, strides, dilations, start padding, end padding, groups
 FORWARD: list[tuple[Any, ...]] = [
@@ -173,5 +172,5 @@ def test_padding_is_no_number_times_infinity() -> None:
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(*COMPUTED, sums=True)
+    found = failures_in_layouts(*defined("convolution"), sums=True)
     assert not found, "\n".join(found)

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.devices.numpy.whole import functions
 from tests.test_philox import KNOWN
-from tests.whole_runs import Array, compute, failures_in_layouts, packed, same, tensor
+from tests.whole_runs import Array, compute, defined, failures_in_layouts, packed, same, tensor
 
 FLOATS = (np.float16, np.float32, np.float64)
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -19,7 +18,7 @@ WORD = 0xFFFFFFFF
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(*functions("generation"))
+    found = failures_in_layouts(*defined("generation"))
     assert not found, "\n".join(found)
 
 

@@ -8,9 +8,8 @@ import math
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.devices.numpy.whole import functions
 from tests.onnx_reference import onnx_outputs
-from tests.whole_runs import Array, compute, failures_in_layouts, packed, same, tensor
+from tests.whole_runs import Array, compute, defined, failures_in_layouts, packed, same, tensor
 
 INDEX_TYPES = (np.int32, np.int64, np.uint32, np.uint64)
 TYPES = (np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64, np.uint64)
@@ -40,7 +39,7 @@ def with_ones(array: Array, dimension_count: int) -> Array:
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(*functions("indexing"))
+    found = failures_in_layouts(*defined("indexing"))
     assert not found, "\n".join(found)
 
 

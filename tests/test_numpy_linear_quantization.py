@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.devices.numpy.quantized.linear import LINEAR
 from tests import facts_reader as facts
 from tests import relation_descs as descs
 from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_runs import Array, repeated, run, tensor
+from tests.whole_runs import Array, defined, repeated, run, tensor
 
-OPERATORS = [name for name in facts.operators() if name.removeprefix("DML_OPERATOR_") in LINEAR]
+OPERATORS = [name for name in facts.operators() if name.removeprefix("DML_OPERATOR_") in defined("quantized.linear")]
 
 
 def clamped(value: Fraction, zero_point: int, dtype: np.dtype[Any]) -> int:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.matrix.functions import FUNCTIONS as COMPUTED
 from tests.tolerance import assert_close
-from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
+from tests.whole_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
 
 BATCHES = ((), (3,), (2, 3), (1, 1))
 FUNCTIONS: dict[str, tuple[Any, Any]] = {
@@ -87,5 +86,5 @@ def test_repeated_matrices_and_what_is_not_finite() -> None:
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(*COMPUTED, sums=True)
+    found = failures_in_layouts(*defined("matrix"), sums=True)
     assert not found, "\n".join(found)

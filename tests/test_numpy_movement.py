@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.devices.numpy.whole import functions
 from tests.onnx_reference import element_type, onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_runs import Array, compute, failures_in_layouts, packed, same, tensor
+from tests.whole_runs import Array, compute, defined, failures_in_layouts, packed, same, tensor
 
 FLOATS = (np.float16, np.float32, np.float64)
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -33,7 +32,7 @@ def numbers(rng: np.random.Generator, sizes: tuple[int, ...], dtype: Any = np.fl
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(*functions("movement"))
+    found = failures_in_layouts(*defined("movement"))
     assert not found, "\n".join(found)
 
 

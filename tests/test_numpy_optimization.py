@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.whole import functions
 from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_runs import Array, failures_in_layouts, tensor
+from tests.whole_runs import Array, defined, failures_in_layouts, tensor
 
 OUTPUTS = ("output_parameters_tensor", "output_first_moment_tensor", "output_second_moment_tensor")
 
@@ -40,7 +39,7 @@ def by_hand(arrays: dict[str, Array], rate: float, beta1: float, beta2: float, e
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(*functions("optimization"))
+    found = failures_in_layouts(*defined("optimization"))
     assert not found, "\n".join(found)
 
 

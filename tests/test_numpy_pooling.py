@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.pooling.functions import FUNCTIONS as COMPUTED
 from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
+from tests.whole_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
 
 # sizes, window, strides, dilations, start padding, end padding, whether sizes are rounded up
 CASES: list[tuple[Any, ...]] = [
@@ -281,5 +280,5 @@ def test_regions_that_make_no_sense_are_computed_without_an_exception() -> None:
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(*COMPUTED, sums=True)
+    found = failures_in_layouts(*defined("pooling"), sums=True)
     assert not found, "\n".join(found)

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.devices.numpy.quantized.products import PRODUCTS
 from tests.onnx_reference import onnx_outputs
 from tests.tolerance import assert_close
-from tests.whole_runs import Array, failures_in_layouts, run_in_layouts, tensor
+from tests.whole_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
 
 BYTES = ("uint8", "int8")
 
@@ -285,5 +284,5 @@ def test_products_agree_with_onnx() -> None:
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
-    found = failures_in_layouts(*PRODUCTS, sums=True)
+    found = failures_in_layouts(*defined("quantized.products"), sums=True)
     assert not found, "\n".join(found)

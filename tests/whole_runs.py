@@ -11,6 +11,8 @@ from numpy.typing import DTypeLike
 
 import dmlpy as dml
 from dmlpy.devices.numpy.whole import reference
+from dmlpy.reference.registry import definition
+from dmlpy.registry import OPERATORS
 from tests import relation_descs
 from tests.tolerance import assert_close
 
@@ -19,6 +21,13 @@ Array = np.ndarray[Any, Any]
 _POISON = 0xA5  # every byte of an output, and of the memory around it and in its gaps, before a run
 _MARGIN = 16  # elements of guarded memory before and behind a tensor
 _TERMS = 1024  # of sums, whose order is that of memory
+
+
+def defined(path: str) -> list[str]:
+    """The short names of DirectML's operators that a module or package of `dmlpy.operators` has and `dmlpy.reference` defines."""
+    own = f"dmlpy.operators.{path}"
+    kinds = [kind for kind in OPERATORS.values() if not kind.own and (kind.__module__ == own or kind.__module__.startswith(f"{own}."))]
+    return [kind.short_name() for kind in kinds if definition(kind) is not None]
 
 
 def tensor(array: Array) -> dml.TensorDesc:

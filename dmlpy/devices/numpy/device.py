@@ -19,7 +19,7 @@ from dmlpy.devices.numpy.recurrent.block_cell import block_cell_plan
 from dmlpy.devices.numpy.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
-from dmlpy.devices.numpy.whole import computes, whole_plan
+from dmlpy.devices.numpy.whole import whole_plan
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.threads import apart_from_forks
 from dmlpy.enums import ExecutionFlags, HResult
@@ -31,6 +31,7 @@ from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.problems import DeviceError
+from dmlpy.reference.registry import definition
 from dmlpy.tensors import TensorDesc
 
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector registers
@@ -62,7 +63,7 @@ class NumpyDevice(Device):
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:
         own = RecurrentDesc | CudnnRNNDesc | GRUBlockDesc | ActivationDesc | NormalizationDesc | FusedBatchNormDesc
-        return issubclass(kind, own) or computes(kind)
+        return issubclass(kind, own) or definition(kind) is not None
 
     def describe(self) -> dict[str, str]:
         return {"name": "NumPy on the CPU", "NumPy": np.__version__, "processor": platform.processor() or platform.machine()}

@@ -1,11 +1,8 @@
-"""Operators that are computed on whole arrays, one NumPy call after the other: plain, and the definition of what they compute."""
+"""Operators that NumPy computes by their definition in `dmlpy.reference`, on whole arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from importlib import import_module
-from types import ModuleType
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,51 +12,9 @@ from dmlpy.arrays import array_at
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.enums import DataType
+from dmlpy.reference.registry import definition, why_undefined
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Results = Array | Mapping[str, Any]
-
-Function = Callable[[Any, Mapping[str, Any]], Results]
-"""What an operator computes.
-
-It takes the desc and the inputs by field: arrays of the described sizes (a tuple of them for an array of tensors, None for an absent
-tensor), in the type that it computes in: floating point in float32, or float64 as a reference, integers in their own. It gives the
-output, or the outputs by field, broadcastable to the described sizes and in any type that converts to the described one: floating point is
-rounded, integers wrap around. It must not write its inputs; an output may be one of them, or a view.
-"""
-
-FAMILIES = (
-    "attention",
-    "convolution",
-    "elementwise",
-    "generation",
-    "indexing",
-    "matrix",
-    "movement",
-    "normalization",
-    "optimization",
-    "pooling",
-    "quantized",
-    "reduction",
-    "resampling",
-)
-"""The families that have a module of functions below this package: `elementwise.functions`."""
-
-
-@cache
-def functions(family: str) -> Mapping[str, Function]:
-    """The functions of a family by the operators' short names."""
-    found: Mapping[str, Function] = _module(family).FUNCTIONS if family in FAMILIES else {}
-    return found
-
-
-def _module(family: str) -> ModuleType:
-    return import_module(f"dmlpy.devices.numpy.{family}.functions")
-
-
-def computes(kind: type[OperatorDesc]) -> bool:
-    """Whether an operator is computed here."""
-    return kind.short_name() in functions(kind.family())
 
 
 class WholePlan(PlanWithoutConstants):
@@ -75,7 +30,9 @@ class WholePlan(PlanWithoutConstants):
     def __init__(self, desc: OperatorDesc, compute: DTypeLike = np.float32) -> None:
         self._desc = desc
         self._compute = np.dtype(compute)
-        self._function = functions(desc.family())[desc.short_name()]
+        function = definition(type(desc))
+        assert function is not None
+        self._function = function
         self._slots = [(slot, slot.tensor) for slot in desc.slots() if slot.tensor is not None]
 
     def describe(self) -> str:
@@ -122,12 +79,8 @@ class WholePlan(PlanWithoutConstants):
 
 
 def whole_plan(desc: OperatorDesc, compute: DTypeLike = np.float32) -> WholePlan | None:
-    """The plan for a checked desc; None if it has elements that NumPy has no type for, or nothing computes it here."""
-    if not computes(type(desc)) or any(tensor.data_type.bits < 8 for tensor in desc.tensors().values()):
-        return None
-    # A family may tell of descs whose meaning no source tells: `attention.functions.unknown`.
-    unknown = getattr(_module(desc.family()), "unknown", None)
-    return None if unknown is not None and unknown(desc) is not None else WholePlan(desc, compute)
+    """The plan for a checked desc; None if nothing defines what it computes."""
+    return WholePlan(desc, compute) if why_undefined(desc) is None else None
 
 
 def reference(desc: OperatorDesc, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -41,6 +41,7 @@ from dmlpy.operators.activation import (
     ActivationTanhDesc,
     ActivationThresholdedReluDesc,
 )
+from dmlpy.reference.special import ERF_NEAR, ERFC_FAR, ERFC_MIDDLE
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Formula = Callable[..., None]
@@ -98,16 +99,6 @@ class Activation(ElementWise):
 
 
 _formula = Activation.define
-
-
-def evaluate(desc: ActivationDesc, x: Array) -> Array:
-    """A new array of the activation of every element, computed in the array's own type."""
-    activation = Activation.of(desc, x.dtype)
-    flat = np.ascontiguousarray(x).reshape(-1)
-    out = np.empty_like(flat)
-    with np.errstate(all="ignore"):
-        activation.bind(flat, out, np.empty((activation.work, flat.size), x.dtype), np.empty(flat.size, np.bool_))()
-    return out.reshape(x.shape)
 
 
 _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
@@ -305,30 +296,6 @@ def _shrink(x: Array, out: Array, work: Array, mask: Array, bias: Array, thresho
     _replace(below, out, mask, out)
 
 
-# W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969), 631-637, with the coefficients
-# of his CALERF (1990), the highest power first: erf on [0, 0.46875] in x^2, erfc on [0.46875, 4] in x, erfc beyond in 1 / x^2.
-_ERF_NEAR = (
-    (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3),
-    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3),
-)
-_ERFC_MIDDLE = (
-    (
-        *(2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0, 6.61191906371416295e1, 2.98635138197400131e2),
-        *(8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
-    ),
-    (
-        *(1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3),
-        *(3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3),
-    ),
-)
-_ERFC_FAR = (
-    (
-        *(1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1),
-        *(1.25781726111229246e-1, 1.60837851487422766e-2, 6.58749161529837803e-4),
-    ),
-    (1.0, 2.56852019228982242e0, 1.87295284992346725e0, 5.27905102951428412e-1, 6.05183413124413191e-2, 2.33520497626869185e-3),
-)
-
 # erfcx(|x| / sqrt(2)) / t for t = 1 / (1 + 0.34 |x|), with erfcx(y) = erfc(y) exp(y^2): a fit whose largest relative error, 3e-8, is below
 # float32's own, for |x| up to 14, beyond which erfc is no normal number of float32; the highest power first.
 _SCALED_TAIL_SLOPE = 0.34
@@ -409,8 +376,8 @@ def _tail_by_parts(magnitude: Array, work: tuple[Array, Array, Array, Array], er
     np.divide(1.0, argument, argument)
 
     # erfc(y) exp(y^2) for y = |x| / sqrt(2) from 0.46875 to 4, and beyond
-    _rational(scaled, _ERFC_MIDDLE, erfc, denominator)
-    _rational(argument, _ERFC_FAR, ratio, denominator)
+    _rational(scaled, ERFC_MIDDLE, erfc, denominator)
+    _rational(argument, ERFC_FAR, ratio, denominator)
     np.multiply(ratio, argument, ratio)
     np.subtract(1.0 / sqrt(pi), ratio, ratio)
     np.divide(ratio, scaled, ratio)
@@ -421,24 +388,9 @@ def _tail_by_parts(magnitude: Array, work: tuple[Array, Array, Array, Array], er
     near = scaled
     np.less(scaled, 0.46875, mask)
     np.multiply(scaled, scaled, argument)
-    _rational(argument, _ERF_NEAR, ratio, denominator)
+    _rational(argument, ERF_NEAR, ratio, denominator)
     np.multiply(ratio, scaled, near)
     np.subtract(1.0, near, near)
-
-
-def erf(x: Array) -> Array:
-    """A new array of the Gauss error function of every element, accurate to a few units in the last place."""
-    flat = np.ascontiguousarray(x).reshape(-1)
-    work, mask = np.empty((NORMAL_TAIL_WORK, flat.size), x.dtype), np.empty(flat.size, np.bool_)
-    with np.errstate(all="ignore"):
-        _, tail, _ = normal_tail(flat * sqrt(2.0), work, mask)
-        far = np.copysign(1.0 - tail, flat)
-        # Next to 0 erfc is next to 1: 1 - erfc would lose erf's digits.
-        near, denominator = work[:2]
-        _rational(flat * flat, _ERF_NEAR, near, denominator)
-        np.multiply(near, flat, near)
-        result: Array = np.where(np.abs(flat) < 0.46875, near, far)
-    return result.reshape(x.shape)
 
 
 @_formula(ActivationGeluDesc, 0.0, work=NORMAL_TAIL_WORK)

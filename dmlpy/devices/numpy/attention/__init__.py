@@ -1,1 +1,0 @@
-"""The attention operators on the host."""

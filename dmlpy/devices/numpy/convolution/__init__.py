@@ -1,1 +1,0 @@
-"""The convolution operators on the host."""

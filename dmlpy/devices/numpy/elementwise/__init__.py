@@ -1,1 +1,0 @@
-"""The elementwise operators on the host."""

@@ -1,1 +1,0 @@
-"""The generation operators on the host."""

@@ -1,1 +1,0 @@
-"""The indexing operators on the host."""

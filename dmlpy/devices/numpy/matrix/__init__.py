@@ -1,1 +1,0 @@
-"""The matrix operators on the host."""

@@ -1,1 +1,0 @@
-"""The movement operators on the host."""

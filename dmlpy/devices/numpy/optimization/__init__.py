@@ -1,1 +1,0 @@
-"""The optimization operators on the host."""

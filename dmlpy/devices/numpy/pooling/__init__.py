@@ -1,1 +1,0 @@
-"""The pooling operators on the host."""

@@ -1,1 +1,0 @@
-"""The quantized operators on the host."""

@@ -1,1 +1,0 @@
-"""The reduction operators on the host."""

@@ -1,1 +1,0 @@
-"""The resampling operators on the host."""

@@ -1,0 +1,44 @@
+"""Numbers in the type of a tensor: floating point that becomes integers is cut to whole numbers and clipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dmlpy.enums import DataType
+from dmlpy.reference.registry import Array
+
+
+def converted(values: Array, data_type: DataType) -> Array:
+    """Values in an element type.
+
+    From floating point to an integer the fraction is dropped, what the type cannot hold becomes its nearest number, and NaN becomes 0.
+    Integers wrap around in integers, and floating point is rounded to floating point.
+    """
+    dtype = data_type.numpy
+    if dtype.kind == "f" or values.dtype.kind != "f":
+        return values.astype(dtype, copy=False)
+    return as_integers(values, dtype)
+
+
+def as_integers(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers rounded toward zero and moved into an integer type's range; NaN gives 0."""
+    limits = np.iinfo(dtype)
+    whole = np.trunc(values)
+    # One past the largest integer is a power of two: a number in any type, as the largest itself need not be.
+    below, above = whole < limits.min, whole >= float(limits.max) + 1.0
+    inside = ~(below | above | np.isnan(whole))
+    held = np.where(inside, whole, 0.0).astype(dtype)
+    return np.where(below, dtype.type(limits.min), np.where(above, dtype.type(limits.max), held))
+
+
+def of_float(value: float, data_type: DataType) -> Array:
+    """An attribute of type FLOAT in an element type, as `converted` does it."""
+    return converted(np.asarray(np.float32(value)), data_type)
+
+
+def of_scalar(value: float, data_type: DataType) -> Array:
+    """A DML_SCALAR_UNION, which holds a number of the element type that it is read as."""
+    dtype = data_type.numpy
+    return np.asarray(float(value) if dtype.kind == "f" else int(value), dtype)

@@ -1,0 +1,53 @@
+"""What the convolutions compute, on whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from dmlpy.enums import ConvolutionMode
+from dmlpy.operators.convolution import ConvolutionDesc
+from dmlpy.reference.fused import fused
+from dmlpy.reference.registry import Array, Inputs, defines
+from dmlpy.reference.windows import Along, gathered, spread, windows
+
+
+def cross_correlation(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:
+    """The sums over each position of the window: a product of matrices for each batch entry and group of channels.
+
+    Args:
+        x: [batch, input_channels, *spatial].
+        filters: [output_channels, input_channels / groups, *window].
+        groups: how many.
+        along: the window, sliding over x.
+    """
+    batch, filter_count = x.shape[0], filters.shape[0]
+    positions = [window.at.shape[1] for window in along]
+    columns = gathered(x, along).reshape(batch, groups, -1, prod(positions))
+    sums: Array = np.matmul(filters.reshape(groups, filter_count // groups, -1), columns)
+    return sums.reshape(batch, filter_count, *positions)
+
+
+def _transposed(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:
+    """The adjoint of `cross_correlation`: filters are [input_channels, output_channels / groups, *window], and the window, its positions
+    those of x, slides over the result."""
+    batch, channels, *spatial = x.shape
+    rows = filters.reshape(groups, channels // groups, -1).swapaxes(-1, -2)
+    products = np.matmul(rows, x.reshape(batch, groups, channels // groups, -1))
+    return spread(products.reshape(batch, groups * filters.shape[1], *filters.shape[2:], *spatial), along)
+
+
+@defines(ConvolutionDesc)
+def _convolution(desc: ConvolutionDesc, inputs: Inputs) -> Array:
+    x, filters, bias = inputs["input_tensor"], inputs["filter_tensor"], inputs["bias_tensor"]
+    if desc.mode is ConvolutionMode.CONVOLUTION:
+        filters = np.flip(filters, tuple(range(2, filters.ndim)))
+    assert desc.output_tensor is not None  # the check asks for it
+    out, lengths = desc.output_tensor.sizes[2:], filters.shape[2:]
+    if desc.backward:
+        result = _transposed(x, filters, desc.group_count, windows(desc, out, lengths, x.shape[2:]))
+    else:
+        result = cross_correlation(x, filters, desc.group_count, windows(desc, x.shape[2:], lengths, out))
+    return fused(desc.fused_activation, result if bias is None else result + bias)

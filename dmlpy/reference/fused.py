@@ -1,0 +1,28 @@
+"""The functions that other operators fuse."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmlpy.descs import FusableDesc
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
+from dmlpy.reference.activation import activate
+from dmlpy.reference.registry import Array
+
+
+def fused(function: FusableDesc | None, x: Array) -> Array:
+    """A fused function of an operator's result, in the result's own type; the result itself if nothing is fused."""
+    if function is None:
+        return x
+    if isinstance(function, ElementWiseClipDesc):
+        return _clip(function, x)
+    assert isinstance(function, ActivationDesc), "the check lets nothing else be fused"
+    return activate(function, x)
+
+
+def _clip(desc: ElementWiseClipDesc, x: Array) -> Array:
+    if desc.scale_bias is not None:
+        x = x * desc.scale_bias.scale + desc.scale_bias.bias
+    clipped: Array = np.minimum(np.maximum(x, desc.min), desc.max)
+    return clipped

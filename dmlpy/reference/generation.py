@@ -1,0 +1,85 @@
+"""What the operators compute that make tensors, on whole arrays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dmlpy.operators.generation import (
+    DiagonalMatrix1Desc,
+    DiagonalMatrixDesc,
+    FillValueConstantDesc,
+    FillValueSequenceDesc,
+    RandomGeneratorDesc,
+)
+from dmlpy.reference.conversion import of_float, of_scalar
+from dmlpy.reference.philox import philox4x32
+from dmlpy.reference.registry import Array, Inputs, defines
+
+_WORD_BITS, _WORD = 32, 0xFFFFFFFF
+_COUNTER_WORDS = 4  # as many as a counter gives random ones
+
+
+@defines(DiagonalMatrixDesc)
+def diagonal_matrix(desc: DiagonalMatrixDesc, inputs: Inputs) -> Array:
+    sizes = desc.output_tensor.sizes
+    value = of_float(desc.value, desc.output_tensor.data_type)
+    return np.broadcast_to(np.where(_diagonals(*sizes[-2:]) == desc.offset, value, value.dtype.type(0)), sizes)
+
+
+@defines(DiagonalMatrix1Desc)
+def diagonal_matrix1(desc: DiagonalMatrix1Desc, inputs: Inputs) -> Array:
+    assert desc.output_tensor is not None
+    sizes, value = desc.output_tensor.sizes, of_scalar(desc.value, desc.value_data_type)
+    others = value.dtype.type(0) if inputs["input_tensor"] is None else inputs["input_tensor"]
+    diagonals, begin, end = _diagonals(*sizes[-2:]), desc.diagonal_fill_begin, desc.diagonal_fill_end
+    from_begin, to_end = diagonals >= begin, diagonals < end
+    return np.broadcast_to(np.where(from_begin & to_end if begin <= end else from_begin | to_end, value, others), sizes)
+
+
+def _diagonals(height: int, width: int) -> Array:
+    """The number of the diagonal that each element of a matrix lies on: 0 is the main one, those right of it are positive."""
+    return np.arange(width) - np.arange(height)[:, None]
+
+
+@defines(FillValueConstantDesc)
+def fill_value_constant(desc: FillValueConstantDesc, inputs: Inputs) -> Array:
+    return np.broadcast_to(of_scalar(desc.value, desc.value_data_type), desc.output_tensor.sizes)
+
+
+@defines(FillValueSequenceDesc)
+def fill_value_sequence(desc: FillValueSequenceDesc, inputs: Inputs) -> Array:
+    sizes = desc.output_tensor.sizes
+    start, delta = of_scalar(desc.value_start, desc.value_data_type), of_scalar(desc.value_delta, desc.value_data_type)
+    if start.dtype.kind == "f":
+        # In double precision, so that each element is rounded once.
+        values = float(start) + np.arange(math.prod(sizes)) * float(delta)
+    else:
+        values = start + np.arange(math.prod(sizes)).astype(start.dtype) * delta
+    return values.reshape(sizes)
+
+
+@defines(RandomGeneratorDesc)
+def random_generator(desc: RandomGeneratorDesc, inputs: Inputs) -> dict[str, Array]:
+    state: Array = inputs["input_state_tensor"]
+    words = [int(word) for word in state.reshape(-1)]
+    sizes = desc.output_tensor.sizes
+    blocks = -(-math.prod(sizes) // _COUNTER_WORDS)
+    random = philox4x32(_counters(words[:_COUNTER_WORDS], blocks), words[_COUNTER_WORDS:])
+    number = sum(word << _WORD_BITS * place for place, word in enumerate(words[:_COUNTER_WORDS])) + blocks
+    advanced = [number >> _WORD_BITS * place & _WORD for place in range(_COUNTER_WORDS)]
+    return {
+        "output_tensor": random.T.reshape(-1)[: math.prod(sizes)].reshape(sizes),
+        "output_state_tensor": np.array([*advanced, *words[_COUNTER_WORDS:]], state.dtype).reshape(state.shape),
+    }
+
+
+def _counters(first: list[int], count: int) -> Array:
+    """Counters one after the other, uint64 [4, count]: the words of each in a column, the lowest first."""
+    found = np.empty((_COUNTER_WORDS, count), np.uint64)
+    carried = np.arange(count, dtype=np.uint64)
+    for place, word in enumerate(first):
+        total = carried + np.uint64(word)
+        found[place], carried = total & np.uint64(_WORD), total >> np.uint64(_WORD_BITS)
+    return found

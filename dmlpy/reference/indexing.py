@@ -1,0 +1,126 @@
+"""What the indexing operators compute, on whole arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dmlpy.operators.indexing import (
+    GatherDesc,
+    GatherElementsDesc,
+    GatherND1Desc,
+    GatherNDDesc,
+    NonzeroCoordinatesDesc,
+    OneHotDesc,
+    ScatterDesc,
+    ScatterNDDesc,
+)
+from dmlpy.reference.registry import Array, Inputs, defines
+
+_LARGEST = np.iinfo(np.int64).max
+
+
+def _from_start(indices: Array, size: int) -> Array:
+    """Indices into a dimension as int64, where negative ones counted from its end. Those out of range stay so."""
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, _LARGEST)
+    wide = indices.astype(np.int64)
+    return np.where(wide < 0, wide + size, wide)
+
+
+def _to_read(indices: Array, size: int) -> Array:
+    """`_from_start`, those out of range moved to the nearest element."""
+    return np.clip(_from_start(indices, size), 0, size - 1)
+
+
+def _to_write(indices: Array, size: int) -> Array:
+    """`_from_start`, those out of range moved to the one place behind the last element."""
+    places = _from_start(indices, size)
+    return np.where((places >= 0) & (places < size), places, size)
+
+
+def _actual(values: Array, dimension_count: int) -> Array:
+    """A tensor without its padding dimensions."""
+    return values.reshape(values.shape[values.ndim - dimension_count :])
+
+
+@defines(GatherDesc)
+def gather(desc: GatherDesc, inputs: Inputs) -> Array:
+    values: Array = inputs["input_tensor"]
+    indices = _actual(inputs["indices_tensor"], desc.index_dimensions)
+    picked = np.take(values, _to_read(indices, values.shape[desc.axis]), desc.axis)
+    assert desc.output_tensor is not None
+    return picked.reshape(desc.output_tensor.sizes)
+
+
+@defines(GatherElementsDesc)
+def gather_elements(desc: GatherElementsDesc, inputs: Inputs) -> Array:
+    values = inputs["input_tensor"]
+    return np.take_along_axis(values, _to_read(inputs["indices_tensor"], values.shape[desc.axis]), desc.axis)
+
+
+@defines(ScatterDesc)
+def scatter(desc: ScatterDesc, inputs: Inputs) -> Array:
+    values: Array = inputs["input_tensor"]
+    size = values.shape[desc.axis]
+    # What has an index out of range is written behind the last element, and cut off.
+    result = np.concatenate([values, np.take(values, [0], desc.axis)], desc.axis)
+    np.put_along_axis(result, _to_write(inputs["indices_tensor"], size), inputs["updates_tensor"], desc.axis)
+    return np.moveaxis(np.moveaxis(result, desc.axis, 0)[:size], 0, desc.axis)
+
+
+def _row_major(tuples: Array, sizes: Sequence[int]) -> tuple[Array, Array]:
+    """The numbers of elements in row-major order by their coordinates, these moved into the range; and whether they were in it."""
+    numbers, inside = np.zeros(tuples.shape[:-1], np.int64), np.ones(tuples.shape[:-1], np.bool_)
+    for axis, size in enumerate(sizes):
+        own = _from_start(tuples[..., axis], size)
+        inside &= (own >= 0) & (own < size)
+        numbers = numbers * size + np.clip(own, 0, size - 1)
+    return numbers, inside
+
+
+@defines(GatherNDDesc, GatherND1Desc)
+def gather_nd(desc: GatherNDDesc | GatherND1Desc, inputs: Inputs) -> Array:
+    values = _actual(inputs["input_tensor"], desc.input_dimension_count)
+    tuples = _actual(inputs["indices_tensor"], desc.indices_dimension_count)
+    batch = desc.batch_dimensions
+    count, indexed = math.prod(values.shape[:batch]), values.shape[batch : batch + tuples.shape[-1]]
+    blocks = values.reshape(count, math.prod(indexed), -1)
+    numbers, _ = _row_major(tuples.reshape(count, -1, tuples.shape[-1]), indexed)
+    assert desc.output_tensor is not None
+    return blocks[np.arange(count)[:, None], numbers].reshape(desc.output_tensor.sizes)
+
+
+@defines(ScatterNDDesc)
+def scatter_nd(desc: ScatterNDDesc, inputs: Inputs) -> Array:
+    values = _actual(inputs["input_tensor"], desc.input_dimension_count)
+    tuples = _actual(inputs["indices_tensor"], desc.indices_dimension_count)
+    indexed = values.shape[: tuples.shape[-1]]
+    blocks = values.reshape(math.prod(indexed), -1)
+    numbers, inside = _row_major(tuples.reshape(-1, tuples.shape[-1]), indexed)
+    result: Array = np.concatenate([blocks, blocks[:1]])  # as in `scatter`
+    result[np.where(inside, numbers, len(blocks))] = inputs["updates_tensor"].reshape(len(numbers), -1)
+    replaced: Array = result[:-1].reshape(desc.input_tensor.sizes)
+    return replaced
+
+
+@defines(OneHotDesc)
+def one_hot(desc: OneHotDesc, inputs: Inputs) -> Array:
+    values: Array = inputs["values_tensor"]
+    off, on = values.reshape(-1)[:2]
+    sizes = desc.output_tensor.sizes
+    places: Array = np.arange(sizes[desc.axis]).reshape([-1 if axis == desc.axis else 1 for axis in range(len(sizes))])
+    result: Array = np.where(places == _from_start(inputs["indices_tensor"], sizes[desc.axis]), on, off)
+    return result
+
+
+@defines(NonzeroCoordinatesDesc)
+def nonzero_coordinates(desc: NonzeroCoordinatesDesc, inputs: Inputs) -> dict[str, Array]:
+    assert desc.output_coordinates_tensor is not None
+    *_, rows, coordinate_size = desc.output_coordinates_tensor.sizes
+    found = np.argwhere(inputs["input_tensor"])
+    coordinates = np.zeros((rows, coordinate_size), found.dtype)
+    coordinates[: len(found)] = found[:, found.shape[1] - coordinate_size :]
+    return {"output_count_tensor": np.asarray(len(found)), "output_coordinates_tensor": coordinates}

@@ -1,0 +1,185 @@
+"""What the movement operators compute, on whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from dmlpy.enums import DepthSpaceOrder, PaddingMode
+from dmlpy.operators.movement.blocks import DepthToSpace1Desc, DepthToSpaceDesc, FoldDesc, SpaceToDepth1Desc, SpaceToDepthDesc, UnfoldDesc
+from dmlpy.operators.movement.copy import CastDesc, JoinDesc, ReverseSubsequencesDesc, SplitDesc, TileDesc
+from dmlpy.operators.movement.slicing import Padding1Desc, PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc, WindowDesc
+from dmlpy.reference.conversion import converted, of_float, of_scalar
+from dmlpy.reference.registry import Array, Inputs, defines
+
+
+@defines(CastDesc)
+def cast(desc: CastDesc, inputs: Inputs) -> Array:
+    values: Array = inputs["input_tensor"]
+    data_type = desc.output_tensor.data_type
+    # Floating point is rounded where the output is stored.
+    return values if data_type.numpy.kind == "f" else converted(values, data_type)
+
+
+@defines(JoinDesc)
+def join(desc: JoinDesc, inputs: Inputs) -> Array:
+    return np.concatenate(inputs["input_tensors"], desc.axis)
+
+
+@defines(SplitDesc)
+def split(desc: SplitDesc, inputs: Inputs) -> dict[str, tuple[Array, ...]]:
+    ends = np.cumsum([tensor.sizes[desc.axis] for tensor in desc.output_tensors])
+    return {"output_tensors": tuple(np.split(inputs["input_tensor"], ends[:-1], desc.axis))}
+
+
+@defines(TileDesc)
+def tile(desc: TileDesc, inputs: Inputs) -> Array:
+    return np.tile(inputs["input_tensor"], desc.repeats)
+
+
+@defines(ReverseSubsequencesDesc)
+def reverse_subsequences(desc: ReverseSubsequencesDesc, inputs: Inputs) -> Array:
+    values: Array = inputs["input_tensor"]
+    size = values.shape[desc.axis]
+    lengths = np.minimum(inputs["sequence_lengths_tensor"], size).astype(np.int64)
+    places = np.arange(size).reshape([-1 if axis == desc.axis else 1 for axis in range(values.ndim)])
+    return np.take_along_axis(values, np.where(places < lengths, lengths - 1 - places, places), desc.axis)
+
+
+@defines(PaddingDesc)
+def padding(desc: PaddingDesc, inputs: Inputs) -> Array:
+    return _padded(desc, inputs, of_float(desc.padding_value, desc.input_tensor.data_type))
+
+
+@defines(Padding1Desc)
+def padding1(desc: Padding1Desc, inputs: Inputs) -> Array:
+    return _padded(desc, inputs, of_scalar(desc.padding_value, desc.padding_value_data_type))
+
+
+def _padded(desc: PaddingDesc | Padding1Desc, inputs: Inputs, value: Array) -> Array:
+    values: Array = inputs["input_tensor"]
+    rows = list(zip(values.shape, desc.start_padding, desc.end_padding, strict=True))
+    if desc.padding_mode is PaddingMode.CONSTANT:
+        result = np.full([start + size + end for size, start, end in rows], value, values.dtype)
+        result[tuple(slice(start, start + size) for size, start, _ in rows)] = values
+        return result
+    return values[np.ix_(*(_source(desc.padding_mode, np.arange(-start, size + end), size) for size, start, end in rows))]
+
+
+def _source(mode: PaddingMode, places: Array, size: int) -> Array:
+    """Which elements of a dimension lie at places, of which those below 0 and from `size` on are margin."""
+    if mode is PaddingMode.EDGE:
+        return np.clip(places, 0, size - 1)
+    period = {PaddingMode.WRAP: size, PaddingMode.SYMMETRIC: 2 * size, PaddingMode.REFLECTION: max(2 * size - 2, 1)}[mode]
+    found = np.mod(places, period)
+    if mode is PaddingMode.WRAP:
+        return found
+    mirrored = (period - 1 if mode is PaddingMode.SYMMETRIC else period) - found
+    folded: Array = np.minimum(found, mirrored)
+    return folded
+
+
+@defines(SliceDesc)
+def slice_(desc: SliceDesc, inputs: Inputs) -> Array:
+    rows = zip(desc.offsets, desc.slice_sizes, desc.strides, strict=True)
+    values: Array = inputs["input_tensor"]
+    return values[np.ix_(*(offset + stride * np.arange(size) for offset, size, stride in rows))]
+
+
+@defines(Slice1Desc)
+def slice1(desc: Slice1Desc, inputs: Inputs) -> Array:
+    values: Array = inputs["input_tensor"]
+    assert desc.output_tensor is not None
+    return values[_window(desc, desc.output_tensor.sizes)]
+
+
+@defines(SliceGradDesc)
+def slice_grad(desc: SliceGradDesc, inputs: Inputs) -> Array:
+    gradient: Array = inputs["input_gradient_tensor"]
+    result = np.zeros(desc.output_gradient_tensor.sizes, gradient.dtype)
+    result[_window(desc, gradient.shape)] = gradient
+    return result
+
+
+def _window(desc: WindowDesc, counts: Sequence[int]) -> tuple[slice, ...]:
+    """Where so many elements of a window are, for each dimension."""
+    found = []
+    for offset, size, stride, count in zip(
+        desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, counts, strict=True
+    ):
+        start = offset if stride > 0 else offset + size - 1
+        end = start + stride * (count - 1) + (1 if stride > 0 else -1)
+        found.append(slice(start, end if end >= 0 else None, stride))
+    return tuple(found)
+
+
+@defines(DepthToSpaceDesc)
+def depth_to_space(desc: DepthToSpaceDesc, inputs: Inputs) -> Array:
+    return _depth_to_space(inputs["input_tensor"], desc.block_size, DepthSpaceOrder.DEPTH_COLUMN_ROW)
+
+
+@defines(DepthToSpace1Desc)
+def depth_to_space1(desc: DepthToSpace1Desc, inputs: Inputs) -> Array:
+    return _depth_to_space(inputs["input_tensor"], desc.block_size, desc.order)
+
+
+def _depth_to_space(values: Array, block: int, order: DepthSpaceOrder) -> Array:
+    batch, channels, height, width = values.shape
+    rest = channels // block**2
+    if order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
+        blocks = values.reshape(batch, block, block, rest, height, width).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        blocks = values.reshape(batch, rest, block, block, height, width).transpose(0, 1, 4, 2, 5, 3)
+    return blocks.reshape(batch, rest, height * block, width * block)
+
+
+@defines(SpaceToDepthDesc)
+def space_to_depth(desc: SpaceToDepthDesc, inputs: Inputs) -> Array:
+    return _space_to_depth(inputs["input_tensor"], desc.block_size, DepthSpaceOrder.DEPTH_COLUMN_ROW)
+
+
+@defines(SpaceToDepth1Desc)
+def space_to_depth1(desc: SpaceToDepth1Desc, inputs: Inputs) -> Array:
+    return _space_to_depth(inputs["input_tensor"], desc.block_size, desc.order)
+
+
+def _space_to_depth(values: Array, block: int, order: DepthSpaceOrder) -> Array:
+    batch, channels, height, width = values.shape
+    blocks = values.reshape(batch, channels, height // block, block, width // block, block)
+    axes = (0, 3, 5, 1, 2, 4) if order is DepthSpaceOrder.DEPTH_COLUMN_ROW else (0, 1, 3, 5, 2, 4)
+    return blocks.transpose(axes).reshape(batch, channels * block**2, height // block, width // block)
+
+
+@defines(UnfoldDesc)
+def unfold(desc: UnfoldDesc, inputs: Inputs) -> Array:
+    image: Array = inputs["input_tensor"]
+    margins = list(zip(desc.start_padding, desc.end_padding, strict=True))
+    padded = np.pad(image, [(0, 0), (0, 0), *margins])
+    count = len(margins)
+    spatial = range(2, 2 + count)
+    windows = sliding_window_view(padded, _reaches(desc), axis=tuple(spatial))
+    taken = windows[:, :, *(slice(None, None, step) for step in (*desc.strides, *desc.dilations))]
+    columns = taken.transpose(0, 1, *range(2 + count, 2 + 2 * count), *spatial)
+    assert desc.output_tensor is not None
+    return columns.reshape(desc.output_tensor.sizes)
+
+
+@defines(FoldDesc)
+def fold(desc: FoldDesc, inputs: Inputs) -> Array:
+    batch, channels, *spatial = desc.output_tensor.sizes
+    padded = [start + size + end for start, size, end in zip(desc.start_padding, spatial, desc.end_padding, strict=True)]
+    positions = [(size - reach) // stride + 1 for size, reach, stride in zip(padded, _reaches(desc), desc.strides, strict=True)]
+    columns: Array = inputs["input_tensor"].reshape(batch, channels, *desc.window_sizes, *positions)
+    image = np.zeros((batch, channels, *padded), columns.dtype)
+    for place in np.ndindex(*desc.window_sizes):
+        starts = [own * dilation for own, dilation in zip(place, desc.dilations, strict=True)]
+        steps = zip(starts, positions, desc.strides, strict=True)
+        image[:, :, *(slice(start, start + (count - 1) * stride + 1, stride) for start, count, stride in steps)] += columns[:, :, *place]
+    return image[:, :, *(slice(start, start + size) for start, size in zip(desc.start_padding, spatial, strict=True))]
+
+
+def _reaches(desc: FoldDesc | UnfoldDesc) -> tuple[int, ...]:
+    """Elements from a block's first to its last, both included."""
+    return tuple((size - 1) * dilation + 1 for size, dilation in zip(desc.window_sizes, desc.dilations, strict=True))

@@ -1,0 +1,112 @@
+"""Products of quantized tensors, on whole arrays.
+
+Differences to zero points are multiplied and summed in float64, whatever the results are: as fast as NumPy multiplies matrices, and exact
+for elements of 8 and 16 bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dmlpy.operators.quantized.products import (
+    ConvolutionIntegerDesc,
+    MatrixMultiplyIntegerDesc,
+    MatrixMultiplyIntegerToFloatDesc,
+    QuantizedConvolvingDesc,
+    QuantizedLinearAveragePoolingDesc,
+    QuantizedLinearConvolutionDesc,
+    QuantizedLinearMatrixMultiplyDesc,
+)
+from dmlpy.reference.convolution import cross_correlation
+from dmlpy.reference.pooling import mean_of_windows
+from dmlpy.reference.quantized.linear import quantized
+from dmlpy.reference.registry import Array, Inputs, defines
+from dmlpy.reference.windows import windows
+
+
+class _Inputs:
+    """The inputs of an operator, those that belong to one tensor told by its prefix."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+
+    def differences(self, prefix: str, *ones: int) -> Array:
+        """A tensor less its zero point."""
+        x: Array = self._inputs[f"{prefix}_tensor"].astype(np.float64)
+        zero_point = self.parameter(f"{prefix}_zero_point", *ones)
+        return x if zero_point is None else x - zero_point
+
+    def parameter(self, name: str, *ones: int) -> Array | None:
+        """A scale or zero point, which has one dimension longer than 1 at most: a vector, followed by dimensions of size 1."""
+        parameter: Array | None = self._inputs.get(f"{name}_tensor")
+        return None if parameter is None else parameter.reshape(-1, *ones)
+
+    def scale(self, prefix: str, *ones: int) -> Array:
+        scale = self.parameter(f"{prefix}_scale", *ones)
+        assert scale is not None  # no operator has an optional one
+        return scale
+
+    def output(self, values: Array, desc: Any, *ones: int) -> Array:
+        """Values, quantized as the output."""
+        zero_point = self.parameter("output_zero_point", *ones)
+        return quantized(values, self.scale("output", *ones), zero_point, desc.output_tensor.data_type.numpy)
+
+
+def _sums(desc: QuantizedConvolvingDesc, inputs: _Inputs) -> Array:
+    """The convolution of the differences, in which padding is 0."""
+    assert desc.output_tensor is not None  # the check asks for it
+    # The channels of a filter's zero point are its first dimension.
+    ones = (1,) * (len(desc.filter_tensor.sizes) - 1)
+    x, filters = inputs.differences("input", *ones), inputs.differences("filter", *ones)
+    along = windows(desc, x.shape[2:], filters.shape[2:], desc.output_tensor.sizes[2:])
+    return cross_correlation(x, filters, desc.group_count, along)
+
+
+@defines(ConvolutionIntegerDesc)
+def _convolution_integer(desc: ConvolutionIntegerDesc, inputs: Inputs) -> Array:
+    return _sums(desc, _Inputs(inputs)).astype(np.int64)
+
+
+@defines(QuantizedLinearConvolutionDesc)
+def _quantized_linear_convolution(desc: QuantizedLinearConvolutionDesc, inputs: Inputs) -> Array:
+    given, sums = _Inputs(inputs), _sums(desc, _Inputs(inputs))
+    if inputs["bias_tensor"] is not None:
+        sums = sums + inputs["bias_tensor"]
+    ones = (1,) * (sums.ndim - 2)
+    return given.output(sums * given.scale("input", *ones) * given.scale("filter", *ones), desc, *ones)
+
+
+@defines(QuantizedLinearAveragePoolingDesc)
+def _quantized_linear_average_pooling(desc: QuantizedLinearAveragePoolingDesc, inputs: Inputs) -> Array:
+    given, ones = _Inputs(inputs), (1,) * len(desc.window_size)
+    means = mean_of_windows(desc, given.differences("input", *ones), desc.include_padding)
+    return given.output(means * given.scale("input", *ones), desc, *ones)
+
+
+def _product(inputs: _Inputs) -> Array:
+    """The product of the differences: A's zero points are of rows, B's of columns."""
+    product: Array = np.matmul(inputs.differences("a", 1), inputs.differences("b"))
+    return product
+
+
+def _dequantized_product(inputs: _Inputs) -> Array:
+    return _product(inputs) * inputs.scale("a", 1) * inputs.scale("b")
+
+
+@defines(MatrixMultiplyIntegerDesc)
+def _matrix_multiply_integer(desc: MatrixMultiplyIntegerDesc, inputs: Inputs) -> Array:
+    return _product(_Inputs(inputs)).astype(np.int64)
+
+
+@defines(MatrixMultiplyIntegerToFloatDesc)
+def _matrix_multiply_integer_to_float(desc: MatrixMultiplyIntegerToFloatDesc, inputs: Inputs) -> Array:
+    result, bias = _dequantized_product(_Inputs(inputs)), inputs["bias_tensor"]
+    return result if bias is None else result + bias
+
+
+@defines(QuantizedLinearMatrixMultiplyDesc)
+def _quantized_linear_matrix_multiply(desc: QuantizedLinearMatrixMultiplyDesc, inputs: Inputs) -> Array:
+    given = _Inputs(inputs)
+    return given.output(_dequantized_product(given), desc, 1)

@@ -1,0 +1,117 @@
+"""Where resampling reads along one dimension: which input elements make an output element, and how much each of them counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmlpy.reference.registry import Array
+
+_FARTHEST = 2.0**40
+"""Coordinates and filters end here, where the scale is 0 or infinite; no tensor is so large."""
+
+_FLOAT_ROUNDING = 2.0**-23
+"""The relative error that a coordinate may have because its scale is a FLOAT."""
+
+
+@dataclass(frozen=True)
+class Taps:
+    """One entry for each input element that counts in an output element; weights are not 0, and sum up to 1 for each output element."""
+
+    inputs: Array
+    outputs: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, inputs: Array, weights: Array) -> Taps:
+        """Of rows, one for each output element, that may hold weights of 0."""
+        outputs, at = np.nonzero(weights)
+        return cls(inputs[outputs, at], outputs, weights[outputs, at])
+
+    def gather(self, array: Array, axis: int, size: int) -> Array:
+        """The array resampled along an axis, to a size."""
+        return _weigh(array, axis, self.inputs, self.outputs, self.weights, size)
+
+    def scatter(self, gradient: Array, axis: int, size: int) -> Array:
+        """The gradient of the resampled array's input, which has a size along the axis."""
+        return _weigh(gradient, axis, self.outputs, self.inputs, self.weights, size)
+
+
+def coordinates(size: int, scale: float, input_offset: float, output_offset: float) -> Array:
+    """Where output elements lie in the input, in float64; NaN, of scales that no image has, is taken as the first element's place."""
+    places = (np.arange(size) - np.float64(output_offset)) / np.float64(scale) - input_offset
+    return np.clip(np.nan_to_num(places, nan=0.0, posinf=_FARTHEST, neginf=-_FARTHEST), -_FARTHEST, _FARTHEST)
+
+
+def settled(places: Array, input_offset: float) -> Array:
+    """Coordinates, with those that a FLOAT scale lets miss an integer or a half by its rounding alone moved there.
+
+    A scale of 0.3 is 0.30000001 as a FLOAT; without this, rounding would take another neighbour than the exact scale does.
+    """
+    halves = np.round(2 * places) / 2
+    return np.where(np.abs(places - halves) <= _FLOAT_ROUNDING * (np.abs(places + input_offset) + abs(input_offset)), halves, places)
+
+
+def single(chosen: Array, size: int) -> Taps:
+    """One input element for each output element; those outside are the edge's."""
+    inputs = np.clip(chosen, 0, size - 1).astype(np.intp)
+    return Taps(inputs, np.arange(inputs.size), np.ones(inputs.size))
+
+
+def linear(places: Array, size: int) -> Taps:
+    """The two neighbours of each coordinate; those outside are the edge's."""
+    lower = np.floor(places)
+    beside = np.clip(np.stack([lower, lower + 1], axis=1), 0, size - 1).astype(np.intp)
+    upper_weight = places - lower
+    return Taps.of(beside, np.stack([1 - upper_weight, upper_weight], axis=1))
+
+
+def stretched(places: Array, size: int, radius: float) -> Taps:
+    """All input elements nearer than a radius, of at least 1, by their distance; what lies outside the input counts for its edge."""
+    radius = min(radius, _FARTHEST)
+    count = min(size, int(2 * np.ceil(radius)) + 1)
+    first = np.clip(np.ceil(places - radius), 0, size - count)
+    inputs = first[:, None] + np.arange(count)
+    weights = np.maximum(1 - np.abs(inputs - places[:, None]) / radius, 0)
+    columns = first.astype(np.intp)[:, None] + np.arange(count)
+    edges = np.broadcast_to(np.array([0, size - 1]), (places.size, 2))
+    outside = np.stack([_below_zero(places, radius), _below_zero(size - 1 - places, radius)], axis=1)
+    weights = np.concatenate([weights, outside], axis=1)
+    return Taps.of(np.concatenate([columns, edges], axis=1), weights / weights.sum(axis=1, keepdims=True))
+
+
+def _below_zero(places: Array, radius: float) -> Array:
+    """What the elements before the first one weigh together, were there any."""
+    below = np.floor(places)
+    nearest = np.minimum(below, -1)
+    return _series(places - nearest, radius, np.inf) + _series(below + 1 - places, radius, -1 - below)
+
+
+def _series(distance: Array, radius: float, most: Array | float) -> Array:
+    """The sum of the weights at a distance, 1 more, 2 more and so on, while they are above 0 and no more than so many."""
+    count = np.maximum(np.minimum(np.ceil(radius - distance), most), 0)
+    return np.asarray(count - (count * distance + count * (count - 1) / 2) / radius)
+
+
+def _weigh(array: Array, axis: int, sources: Array, targets: Array, weights: Array, size: int) -> Array:
+    """Along an axis, the sums of source elements times weights by their targets; 0 where a target has none."""
+    order = np.argsort(targets, kind="stable")
+    sources, targets, weights = sources[order], targets[order], weights[order]
+    every = np.arange(size)
+    alone = np.array_equal(targets, every)
+    if alone and array.shape[axis] == size and np.array_equal(sources, every) and (weights == 1).all():
+        return array
+    values = np.take(array, sources, axis)
+    if (weights != 1).any():
+        shape = [-1 if at == axis else 1 for at in range(array.ndim)]
+        values = values * weights.astype(array.dtype).reshape(shape)
+    if alone:
+        return np.asarray(values)
+    starts = np.flatnonzero(np.diff(targets, prepend=-1))
+    sums = np.add.reduceat(values, starts, axis)
+    if starts.size == size:
+        return np.asarray(sums)
+    result = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
+    result[(slice(None),) * axis + (targets[starts],)] = sums
+    return result
