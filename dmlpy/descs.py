@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
+from dmlpy import members as of_members
 from dmlpy.enums import DataType, FeatureLevel
 from dmlpy.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
+from dmlpy.members import MemberInfo, TypesSince
 from dmlpy.naming import c_member, did_you_mean, listed, plural
 from dmlpy.problems import MAX_TOLD, DescError, Problem
 from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, operator_class, short_name
@@ -67,6 +70,52 @@ class OperatorDesc(Struct):
 
         def __init_subclass__(cls, dml: str | None = None, own: str | None = None, **kwargs: Any) -> None:
             super().__init_subclass__(**kwargs)
+
+    @classmethod
+    def documentation(cls) -> str:
+        symbols = {symbol: f"given by {because}" for symbol, because in cls.size_methods().items()} | dict(cls.derived_sizes())
+        return of_members.page(cls.description(), cls.formula, cls.members(), symbols)
+
+    @classmethod
+    def _member(cls, name: str, text: str) -> MemberInfo:
+        found, annotation = super()._member(name, text), cls.model_fields[name].annotation
+        field = next((field for field in cls.tensor_fields() if field.name == name), None)
+        if field is not None:
+            return replace(
+                found,
+                kind="output" if field.marker.output else "input",
+                required=not field.optional,
+                form=show(field.marker.terms) + (" each" if field.listed else ""),
+                default="",
+                note="Null inside another struct." if field.marker.null_when_fused else "",
+                support=tuple(cls._types_of(field)),
+            )
+        limits = next(item.limits.text() for item in cls.attribute_fields() if item.name == name)
+        form = cls._attribute_form(name) or found.form
+        return replace(found, required=type(None) not in get_args(annotation), form=form, limits=limits)
+
+    @classmethod
+    def _types_of(cls, field: TensorField) -> Iterator[TypesSince]:
+        rows = sorted(cls.support, key=lambda row: row.level)
+        for row in rows:
+            level = None if cls.own else row.level
+            yield TypesSince(level, row.when, row.dims_for(field.name), cls.types_in(row, field))
+
+    @classmethod
+    def types_in(cls, row: Since, field: TensorField) -> TypeSet:
+        """A tensor's element types in a row of the support table. Where a row is for some values of an attribute, they may choose them."""
+        if not row.when:
+            return row.types_for(field.marker.types)
+        desc = cls.model_construct(**{name: values[0] for name, values in row.when.items()})
+        return row.types_for(desc.type_variable(field))
+
+    @classmethod
+    def _attribute_form(cls, name: str) -> str:
+        """The values that an attribute may have, where its annotation does not tell them."""
+        if name in cls.scalars:
+            return f"a number of the type that {cls.scalars[name]} tells"
+        given = [item for item in get_args(cls.model_fields[name].annotation) if isinstance(item, type)]
+        return "an activation" if any(issubclass(item, FusableDesc) for item in given) else ""
 
     @classmethod
     def short_name(cls) -> str:

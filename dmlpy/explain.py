@@ -3,52 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from dmlpy import support
 from dmlpy.checking import LATEST, parse_level
-from dmlpy.descs import FusableDesc, OperatorDesc, show_attribute
-from dmlpy.enums import DmlEnum, FeatureLevel
-from dmlpy.markers import AttributeField
-from dmlpy.naming import c_member, did_you_mean
+from dmlpy.descs import OperatorDesc
+from dmlpy.enums import FeatureLevel
+from dmlpy.members import MemberInfo
+from dmlpy.naming import did_you_mean
 from dmlpy.problems import DescError, Problem
 from dmlpy.registry import OPERATORS
 from dmlpy.render import Table
 from dmlpy.samples import example
-from dmlpy.sizes import show
 from dmlpy.structs import brief
 from dmlpy.support import Since, row_at
-from dmlpy.values import ValueStruct
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
 
 _FAMILY_PREFIX = re.compile("^(ACTIVATION_|ELEMENT_WISE_)")
-
-
-@dataclass(frozen=True)
-class FieldExplanation:
-    """One member of a struct.
-
-    Attributes:
-        name: its name in Python; empty for a count, which exists in C and JSON only.
-        c_name: its name in directml.h.
-        kind: `input`, `output`, `attribute` or `count`.
-        required: whether the struct must have it.
-        form: the tensor's sizes, or what an attribute may be.
-        types: the element types at the asked feature level; empty for attributes.
-        text: what it is for.
-    """
-
-    name: str
-    c_name: str
-    kind: str
-    required: bool
-    form: str
-    types: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -71,7 +41,7 @@ class Explanation:
     feature_level: FeatureLevel
     summary: str
     formula: str
-    fields: tuple[FieldExplanation, ...]
+    fields: tuple[MemberInfo, ...]
     sizes: dict[str, str]
     rules: dict[str, str]
     rows: tuple[Since, ...]
@@ -81,7 +51,15 @@ class Explanation:
         """The members as a table."""
         headings = ("field", "C name", "kind", "", "sizes or values", "types", "meaning")
         rows = tuple(
-            (item.name, item.c_name, item.kind, "required" if item.required else "optional", item.form, item.types, item.text)
+            (
+                item.name,
+                item.c_name,
+                item.kind,
+                "required" if item.required else "optional",
+                item.values,
+                support.show(item.types_at(self.feature_level)),
+                item.meaning,
+            )
             for item in self.fields
         )
         return Table(f"{self.kind.c_name} ({self.kind.__name__})", headings, rows)
@@ -135,9 +113,8 @@ def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanatio
     conditions = {tuple(row.when.items()) for row in kind.support}
     of_condition = [[row for row in kind.support if tuple(row.when.items()) == condition] for condition in conditions]
     rows = tuple(row_at(rows, level) for rows in of_condition) if kind.introduced() <= level else ()
-    summary, texts = kind.documentation()
-    fields = tuple(_fields(kind, rows or tuple(row_at(rows, kind.introduced()) for rows in of_condition), texts))
-    return Explanation(kind, level, summary, kind.formula, fields, dict(kind.derived_sizes()), dict(kind.rules()), rows, example(kind))
+    sizes, rules = dict(kind.derived_sizes()), dict(kind.rules())
+    return Explanation(kind, level, kind.description(), kind.formula, kind.members(), sizes, rules, rows, example(kind))
 
 
 def find(name: str) -> type[OperatorDesc]:
@@ -161,60 +138,6 @@ def find(name: str) -> type[OperatorDesc]:
     close = did_you_mean(name, [kind.short_name() for kind in OPERATORS.values()])
     remedy = " or ".join(kind.short_name() for kind in candidates) or close or "dmlpy ops lists them"
     raise DescError("operator", [Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)])
-
-
-def _fields(kind: type[OperatorDesc], rows: tuple[Since, ...], texts: dict[str, str]) -> Iterator[FieldExplanation]:
-    tensors = {field.name: field for field in kind.tensor_fields()}
-    attributes = {field.name: field for field in kind.attribute_fields()}
-    counts = kind.counts_before()
-    for name, info in kind.model_fields.items():
-        if name in counts:
-            yield FieldExplanation("", counts[name], "count", False, f"length of {c_member(name)}", "", "in C; not needed in JSON")
-        text = texts.get(name, "")
-        if name in tensors:
-            field = tensors[name]
-            types = frozenset(item for row in rows for item in row.types_for(field.marker.types))
-            side = "output" if field.marker.output else "input"
-            note = "null inside another struct" if field.marker.null_when_fused else ""
-            form = show(field.marker.terms) + (" each" if field.listed else "")
-            yield FieldExplanation(name, c_member(name), side, not field.optional, form, support.show(types), text or note)
-        else:
-            form = "; ".join(filter(None, (_form(kind, info.annotation, attributes[name]), attributes[name].limits.text())))
-            required = type(None) not in get_args(info.annotation)
-            meaning = " ".join(filter(None, (text, _default(info, text))))
-            yield FieldExplanation(name, c_member(name), "attribute", required, form, "", meaning)
-
-
-def _form(kind: type[OperatorDesc], annotation: Any, attribute: AttributeField) -> str:
-    if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
-        return " | ".join(annotation.spellings())
-    plain = {bool: "true | false", float: "a number", int: "an integer" if attribute.signed else "an integer from 0"}
-    if annotation in plain:
-        return plain[annotation]
-    if get_origin(annotation) is tuple:
-        roles = getattr(kind, "activation_roles", ())
-        if roles:
-            return f"activations: {', '.join(roles)} of each direction"
-        inner = get_args(annotation)[0]
-        return "numbers" if inner is float else "integers" if attribute.signed else "integers from 0"
-    if attribute.name in kind.scalars:
-        return f"a number of the type that {kind.scalars[attribute.name]} tells"
-    kinds = [item for item in (annotation, *get_args(annotation)) if isinstance(item, type)]
-    if any(issubclass(item, FusableDesc) for item in kinds):
-        return "an activation"
-    for item in kinds:
-        if issubclass(item, ValueStruct):
-            return f"{{{', '.join(item.model_fields)}}}"
-    return " | ".join(getattr(item, "__name__", str(item)) for item in get_args(annotation) or (annotation,))
-
-
-def _default(info: FieldInfo, text: str) -> str:
-    """The default that Python has and the C struct has not, unless the text tells it."""
-    if info.is_required() or info.default is None:
-        return ""
-    value = f"{info.default:g}" if isinstance(info.default, float) else show_attribute(info.default)
-    told = "in Python" in text or "if left out" in text
-    return "" if told else f"{value} in Python if left out."
 
 
 def _variables(kind: type[OperatorDesc]) -> dict[str, list[str]]:

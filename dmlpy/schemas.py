@@ -15,12 +15,10 @@ from typing import Any, get_args, get_origin
 
 from dmlpy.descs import FusableDesc, OperatorDesc
 from dmlpy.enums import DmlEnum, TensorFlags
-from dmlpy.markers import TensorField
 from dmlpy.naming import c_member
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.registry import OPERATORS
 from dmlpy.structs import Struct
-from dmlpy.support import Since
 from dmlpy.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.values import ValueStruct
 
@@ -79,18 +77,13 @@ def support_table(kind: type[OperatorDesc]) -> list[dict[str, Any]]:
             "tensors": {
                 c_member(field.name): {
                     "dims": list(row.dims_for(field.name)),
-                    "types": [str(item) for item in sorted(row.types_for(field.marker.types))],
+                    "types": [str(item) for item in sorted(kind.types_in(row, field))],
                 }
                 for field in kind.tensor_fields()
             },
         }
         for row in sorted(kind.support, key=lambda row: row.level)
     ]
-
-
-def _slot_support(field: TensorField, row: Since) -> dict[str, Any]:
-    types = sorted(row.types_for(field.marker.types))
-    return {"dims": list(row.dims_for(field.name)), "types": [str(item) for item in types]}
 
 
 def _files() -> dict[str, bytes]:
@@ -288,12 +281,12 @@ def _annotations(kind: type[OperatorDesc]) -> dict[str, Any]:
 
 def _summary(kind: type[Struct]) -> str:
     """The first paragraph of a class's docstring, on one line."""
-    return " ".join(kind.documentation()[0].partition("\n\n")[0].split())
+    return " ".join(kind.description().partition("\n\n")[0].split())
 
 
 def _attribute_docs(kind: type[Struct]) -> dict[str, str]:
-    """What a class's docstring tells of each member, with names in the C spelling."""
-    return {name: _in_c(kind, text) for name, text in kind.documentation()[1].items()}
+    """The text of each member that has one, with names in the C spelling."""
+    return {member.name: _in_c(kind, member.text) for member in kind.members() if member.name and member.text}
 
 
 def _in_c(kind: type[Any], text: str) -> str:

@@ -29,7 +29,9 @@ from pydantic import (
     model_validator,
 )
 
+from dmlpy import members as of_members
 from dmlpy.enums import DmlEnum
+from dmlpy.members import MemberInfo
 from dmlpy.naming import c_member, did_you_mean
 from dmlpy.problems import MAX_TOLD, DescError, Problem, unnamed
 
@@ -198,6 +200,18 @@ class Signed:
 
 SIGNED = Signed()
 
+
+class After:
+    """Marks a member that stands behind another one in the C struct, where its class inherits members that come later.
+
+    Args:
+        name: the member before it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 ReadT = TypeVar("ReadT", covariant=True)
 WriteT = TypeVar("WriteT", contravariant=True)
 EnumT = TypeVar("EnumT", bound=DmlEnum)
@@ -250,7 +264,40 @@ def default(value: Any) -> Any:
     return Field(default=value)
 
 
-class Struct(BaseModel):
+if TYPE_CHECKING:
+    # Type checkers take the constructor's arguments from the fields of classes with exactly this metaclass.
+    from pydantic._internal._model_construction import ModelMetaclass as StructType
+else:
+
+    class StructType(type(BaseModel)):
+        """The type of the struct classes: `inspect.signature` of one shows its members."""
+
+        @property
+        def __signature__(self) -> inspect.Signature:
+            """The members as keywords, with the types that the constructor accepts."""
+            parameters = []
+            for name, info in self.model_fields.items():
+                given = inspect.Parameter.empty if info.is_required() else info.default
+                annotation = of_members.accepted(info.annotation)
+                parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=annotation))
+            return inspect.Signature(parameters)
+
+        @__signature__.setter
+        def __signature__(self, value: Any) -> None:
+            """pydantic sets one of its own when it builds a class, which shows the markers in place of types."""
+
+
+class _Documentation:
+    """`__doc__` of a struct's class: its docstring and its members, put together once somebody asks."""
+
+    def __init__(self, docstring: str) -> None:
+        self.docstring = docstring
+
+    def __get__(self, instance: object, owner: type[Struct]) -> str:
+        return owner.documentation()
+
+
+class Struct(BaseModel, metaclass=StructType):
     """A struct of directml.h: frozen, hashable, comparable, picklable; JSON in the C spelling."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -263,6 +310,27 @@ class Struct(BaseModel):
 
     unused: ClassVar[Mapping[str, str]] = {}
     """Names that users may well think of as members, each with why it is none."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        cls._place_members()
+        type.__setattr__(cls, "__doc__", _Documentation(vars(cls).get("__doc__") or ""))
+
+    @classmethod
+    def _place_members(cls) -> None:
+        """Puts the members in the order of the C struct: inherited ones first, but for those that a mark places."""
+        fields = cls.model_fields
+        names = list(fields)
+        for name, info in fields.items():
+            for mark in info.metadata:
+                if isinstance(mark, After) and mark.name in fields:
+                    names.remove(name)
+                    names.insert(names.index(mark.name) + 1, name)
+        if names != list(fields):
+            placed = {name: fields[name] for name in names}
+            fields.clear()
+            fields.update(placed)
 
     def __init__(self, /, **members: Any) -> None:
         if not self.c_name:
@@ -368,9 +436,17 @@ class Struct(BaseModel):
         return next((f"leave it out: {why}" for name, why in cls.unused.items() if spelling in (name, c_member(name))), None)
 
     @classmethod
-    def documentation(cls) -> tuple[str, dict[str, str]]:
-        """What the docstring says: the text above `Attributes:` without the C name that it may begin with, and a line for each member."""
-        head, _, tail = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:")
+    def description(cls) -> str:
+        """What the struct is for: the class's docstring without the C name that it may begin with."""
+        docstring = vars(cls)["__doc__"]
+        text = inspect.cleandoc(docstring.docstring) if isinstance(docstring, _Documentation) else ""
+        return text.partition("Attributes:")[0].strip().removeprefix(f"{cls.c_name}: ")
+
+    @classmethod
+    def _listed_texts(cls) -> dict[str, str]:
+        """The texts of a class that lists its members in its docstring."""
+        docstring = vars(cls)["__doc__"]
+        tail = inspect.cleandoc(docstring.docstring).partition("Attributes:")[2]
         members: dict[str, str] = {}
         name = ""
         for line in inspect.cleandoc(tail).splitlines():
@@ -380,7 +456,41 @@ class Struct(BaseModel):
                 members[name] = match[2]
             elif name:
                 members[name] += " " + line.strip()
-        return head.strip().removeprefix(f"{cls.c_name}: "), members
+        return members
+
+    @classmethod
+    def documentation(cls) -> str:
+        """The text that `help` shows: what the struct is for, and its members."""
+        return of_members.page(cls.description(), "", cls.members(), {})
+
+    @classmethod
+    @cache
+    def members(cls) -> tuple[MemberInfo, ...]:
+        """What is known of each member, in the C struct's order, and of the counts that stand before some of them."""
+        texts, counts = of_members.texts(cls) | cls._listed_texts(), cls.counts_before()
+        found = []
+        for name in cls.model_fields:
+            if name in counts:
+                found.append(of_members.count(counts[name], name))
+            found.append(cls._member(name, texts.get(name, "")))
+        return tuple(found)
+
+    @classmethod
+    def _member(cls, name: str, text: str) -> MemberInfo:
+        """What is known of one member: here, of an attribute."""
+        info = cls.model_fields[name]
+        signed = any(isinstance(mark, Signed) for mark in info.metadata)
+        told = not info.is_required() and info.default not in (None, ())
+        return MemberInfo(
+            name=name,
+            c_name=c_member(name),
+            kind="attribute",
+            required=info.is_required(),
+            form=of_members.form_of(info.annotation, signed=signed),
+            text=text,
+            default=f"{info.default:g}" if told and isinstance(info.default, float) else str(info.default) if told else "",
+            annotation=of_members.accepted(info.annotation),
+        )
 
     @classmethod
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:

@@ -17,6 +17,7 @@ ROOT = Path(dmlpy.__file__).parent
 LAYERS = [
     {"enums", "naming", "arrays", "sizes", "gates", "render", "positions"},
     {"problems", "support"},
+    {"members"},
     {"structs"},
     {"tensors", "registry"},
     {"markers", "values"},

@@ -116,6 +116,11 @@ class RecurrentDesc(SomeOutputDesc):
         @property
         def activation_descs(self) -> tuple[ActivationDesc, ...]: ...
 
+    @classmethod
+    def _attribute_form(cls, name: str) -> str:
+        roles = ", ".join(cls.activation_roles)
+        return f"activations: {roles} of each direction" if name == "activation_descs" else super()._attribute_form(name)
+
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         ordered = field.name in ("input_tensor", "output_sequence_tensor")
         return super().size_remedy(field, known) or (self._batch_first() if ordered else None)
