@@ -20,7 +20,7 @@ from dmlpy.markers import AttributeField, Breach, In, Limits, Slot, TensorField,
 from dmlpy.members import MemberInfo, TypesSince
 from dmlpy.naming import c_member, did_you_mean, listed, plural
 from dmlpy.problems import MAX_TOLD, DescError, Problem
-from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, operator_class, short_name
+from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, family_of, operator_class, short_name
 from dmlpy.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.structs import Signed, Struct, brief, c_value, entries, half_of_bits, plain, read_by, read_json, unwrap
 from dmlpy.support import Since, TypeSet, row_at
@@ -124,8 +124,8 @@ class OperatorDesc(Struct):
 
     @classmethod
     def family(cls) -> str:
-        """The file or folder of `dmlpy.operators` that describes it: `recurrent`."""
-        return cls.__module__.removeprefix("dmlpy.operators.").partition(".")[0]
+        """The file or folder of `dmlpy.operators` that describes it, `recurrent`; elsewhere the module."""
+        return family_of(cls) or cls.__module__
 
     @classmethod
     @cache

@@ -71,6 +71,12 @@ def short_name(type_name: str) -> str:
     return type_name.removeprefix(C_PREFIX).removeprefix(OWN_PREFIX)
 
 
+def family_of(kind: type) -> str | None:
+    """The file or folder of `dmlpy.operators` that has a class: `recurrent`. None if it is defined elsewhere."""
+    package, _, rest = kind.__module__.partition(".operators.")
+    return rest.partition(".")[0] if package == "dmlpy" and rest else None
+
+
 def operator_class(type_name: Any) -> type[Any]:
     """The class of an operator's type name, long or short (`DML_OPERATOR_RNN`, `RNN`).
 

@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.activation import elements
-from dmlpy.devices.numpy.activation.elements import elements_plan, reference
+from dmlpy.devices.numpy.activation.elements import ElementsPlan, reference
 from tests.cpu_seam import H100, CpuSeam
 from tests.test_activation_functions import definition, label
 from tests.test_numpy_recurrent import GUARD, Placed
@@ -454,7 +454,7 @@ def test_a_launch_on_the_host_allocates_nothing(desc: dml.ActivationDesc, layout
     if layout == "transposed":
         arrays = {name: np.asfortranarray(array) for name, array in arrays.items()}
     operator = desc.replace(**{name: dml.TensorDesc.of(array) for name, array in arrays.items()}).with_outputs()
-    plan, result = elements_plan(operator), np.empty_like(x)
+    plan, result = ElementsPlan(operator), np.empty_like(x)
     scratch = np.empty(plan.temporary_size, np.uint8)
     assert scratch.size < x.nbytes
     launch = plan.bind_arrays({**arrays, output_of(desc): result}, scratch.ctypes.data)

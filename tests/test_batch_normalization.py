@@ -13,7 +13,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.numpy.normalization.plan import normalization_plan
+from dmlpy.devices.numpy.plans import plan_of
 from tests.cpu_seam import CpuSeam
 from tests.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, case, check, described, epsilon_for, poisons, random_values, run
 from tests.onnx_cases import FOLDER
@@ -177,7 +177,8 @@ def test_the_number_of_threads_counts_for_nothing(
     found = []
     for threads in (1, 2, 5):
         monkeypatch.setattr("dmlpy.devices.numpy.normalization.common.available_threads", lambda: threads)  # noqa: B023
-        plan = normalization_plan(desc.geometry)
+        plan = plan_of(desc)
+        assert plan is not None
         outputs, scratch = poisons(desc), np.empty(plan.temporary_size, np.uint8)
         pointers = {name: array.ctypes.data for name, array in {**arrays, **outputs}.items()}
         plan.bind(pointers, scratch.ctypes.data, None)(0)

@@ -13,7 +13,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.numpy.recurrent.block_cell import block_cell_plan, reference
+from dmlpy.devices.numpy.plans import plan_of
+from dmlpy.devices.numpy.recurrent.block_cell import GRUBlockPlan, reference
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc, gru_block_cell_weight_gradients
 from tests.cpu_seam import CpuSeam
 from tests.onnx_cases import FOLDER
@@ -326,7 +327,8 @@ def test_a_launch_on_the_host_allocates_nothing(kind: type[GRUBlockDesc], layout
     if layout == "transposed":
         arrays |= {name: np.asfortranarray(arrays[name]) for name in ("w_ru", "w_c")}
     desc = described(kind, arrays)
-    plan = block_cell_plan(desc)
+    plan = plan_of(desc)
+    assert isinstance(plan, GRUBlockPlan)
     assert "copied" not in plan.describe()
     scratch = np.empty(plan.temporary_size, np.uint8)
     launch = plan.bind_arrays(dict(arrays) | poisons(desc), scratch.ctypes.data, None)

@@ -18,7 +18,7 @@ from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.normalization import division
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan
 from dmlpy.devices.cuda.normalization.division import MOST_THREADS, NUMBERS, Division
-from dmlpy.devices.cuda.normalization.plan import normalization_plan
+from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.cpu_seam import H100, T4, CpuSeam, NullSeam
 from tests.normalization_cases import INPUTS, MODES, case, check, poisons, run
@@ -83,7 +83,7 @@ def described(mode: str, x: dml.TensorDesc, other: dml.TensorDesc | None = None)
 def planned(desc: Any, address: int = 256, limits: Limits = H100) -> tuple[NormalizationPlan, list[Launch]]:
     """A plan and the launches that it makes of tensors that all begin at an address."""
     seam = Recorder(limits)
-    plan = normalization_plan(desc.geometry, KernelLibrary(seam, 0))
+    plan = plan_of(desc, Target(KernelLibrary(seam, 0)))
     assert isinstance(plan, NormalizationPlan)
     plan.bind(dict.fromkeys(desc.tensors(), address), 1 << 20, None)(0)
     return plan, seam.launches
@@ -216,7 +216,9 @@ def test_a_gradient_that_repeats_is_read_by_vectors() -> None:
     desc = described(TRAINING_GRAD, x).replace(input_gradient_tensor=images((8, 4, 16, 16), "one for each channel"))
     addresses = dict.fromkeys(desc.tensors(), 256) | {"input_gradient_tensor": 260}
     seam = Recorder()
-    normalization_plan(desc.geometry, KernelLibrary(seam, 0)).bind(addresses, 0, None)(0)
+    plan = plan_of(desc, Target(KernelLibrary(seam, 0)))
+    assert plan is not None
+    plan.bind(addresses, 0, None)(0)
     assert [launch.entry for launch in seam.launches] == ["differentiate<float, float, 4, false, true>"]
 
 
@@ -451,7 +453,8 @@ def test_misaligned_memory(dtype: Any, channels: int, moved: str) -> None:
         desc, arrays = case(mode, np.random.default_rng(2), sizes, (channels,), dtype)
         role_of = {operand.name: role for role, operand in desc.geometry.operands.items()}
         seam = CpuSeam()
-        plan = normalization_plan(desc.geometry, KernelLibrary(seam, 0))
+        plan = plan_of(desc, Target(KernelLibrary(seam, 0)))
+        assert plan is not None
         assert f"vectors of {width}" in plan.describe()
         memories, addresses = {}, {}
         for name, values in (arrays | poisons(desc)).items():

@@ -22,6 +22,7 @@ LAYERS = [
     {"tensors", "registry"},
     {"markers", "values"},
     {"descs"},
+    {"attachments"},
     {"operators"},
     {"checking", "schemas", "samples"},
     {"explain", "features", "graphs"},

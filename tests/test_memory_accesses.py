@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.normalization.plan import normalization_plan
+from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.recurrent.families import gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.recurrent.grid import GridPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
@@ -206,7 +206,7 @@ class Work:
 def normalization(name: str, mode: str, sizes: tuple[int, ...], memory: str, data_type: str, *kernels: tuple[str, Asked]) -> Work:
     """Batch normalization over channels."""
     desc = described(mode, images(sizes, memory, data_type))
-    return Work(name, desc, lambda desc, library: normalization_plan(desc.geometry, library), kernels)
+    return Work(name, desc, lambda desc, library: plan_of(desc, Target(library)), kernels)
 
 
 def of_family(family: str) -> Callable[[Any, KernelLibrary], Any]:

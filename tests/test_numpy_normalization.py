@@ -14,8 +14,8 @@ import dmlpy as dml
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.numpy.normalization import blocks, common
 from dmlpy.devices.numpy.normalization.blocks import Walk
-from dmlpy.devices.numpy.normalization.forward import forward_plan
-from dmlpy.devices.numpy.normalization.gradient import gradient_plan
+from dmlpy.devices.numpy.normalization.forward import ForwardPlan
+from dmlpy.devices.numpy.normalization.gradient import GradientPlan
 from dmlpy.devices.numpy.normalization.reference import reference
 from dmlpy.tensors import packed_strides
 from tests.test_numpy_recurrent import GUARD, scratch
@@ -163,7 +163,7 @@ def plain(desc: Any, arrays: dict[str, Array], reduced: tuple[int, ...]) -> dict
     }
 
 
-@pytest.mark.parametrize(("build", "plan_of"), [(forward, forward_plan), (backward, gradient_plan)])
+@pytest.mark.parametrize(("build", "plan_of"), [(forward, ForwardPlan), (backward, GradientPlan)])
 def test_bits_do_not_depend_on_threads(build: Any, plan_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     desc, arrays = build(np.random.default_rng(4).standard_normal((1 << 15, 64)).astype(np.float32), (0,))
     monkeypatch.setattr(common, "_FEW_THREADS", 5)
@@ -245,7 +245,7 @@ def test_a_launch_allocates_nothing_that_grows(build: Any, dtype: Any) -> None:
     assert peak < 1 << 18  # x has 4 MiB or more
 
 
-@pytest.mark.parametrize(("build", "plan"), [(forward, forward_plan), (backward, gradient_plan)])
+@pytest.mark.parametrize(("build", "plan"), [(forward, ForwardPlan), (backward, GradientPlan)])
 def test_scratch(build: Any, plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "available_threads", lambda: 1)
     sizes = [plan(build(np.zeros((rows, 64), np.float32), (0,))[0].geometry).temporary_size for rows in (1 << 14, 1 << 17)]
@@ -255,7 +255,7 @@ def test_scratch(build: Any, plan: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert one <= 32 * 64
 
 
-@pytest.mark.parametrize(("build", "plan_of"), [(forward, forward_plan), (backward, gradient_plan)])
+@pytest.mark.parametrize(("build", "plan_of"), [(forward, ForwardPlan), (backward, GradientPlan)])
 def test_threads_are_as_many_as_are_worth_their_scratch(build: Any, plan_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "available_threads", lambda: 64)
     for rows, dtype, expected in ((1 << 11, np.float32, 1), (1 << 12, np.float16, 1), (1 << 13, np.float32, 2), (1 << 15, np.float32, 3)):
@@ -277,9 +277,9 @@ def test_plan_text(monkeypatch: pytest.MonkeyPatch) -> None:
     nhwc = np.zeros((8, 56, 56, 64), np.float16).transpose(0, 3, 1, 2)
     layout = dml.TensorDesc.of(nhwc)
     desc = forward(nhwc, (0, 2, 3), fused_activation=dml.ActivationReluDesc())[0].replace(output_tensor=layout)
-    assert forward_plan(desc.geometry).describe() == FORWARD_TEXT
+    assert ForwardPlan(desc.geometry).describe() == FORWARD_TEXT
     desc = backward(np.zeros((8, 64, 56, 56), np.float32), (0, 2, 3))[0]
-    assert gradient_plan(desc.geometry).describe() == BACKWARD_TEXT
+    assert GradientPlan(desc.geometry).describe() == BACKWARD_TEXT
 
 
 def test_launches_from_several_threads() -> None:

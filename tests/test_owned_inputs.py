@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.normalization.plan import normalization_plan
+from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.devices.owned import with_owned_inputs
 
 Array = np.ndarray[Any, Any]
@@ -80,7 +80,8 @@ def test_all_of_them_at_once_and_no_others(any_device: dml.Device) -> None:
 @pytest.mark.parametrize("capturable", [False, True])
 def test_what_takes_inputs_is_captured_as_its_work_is(capturable: bool) -> None:
     desc, _ = normalization("scale_tensor")
-    work = normalization_plan(desc.geometry)
+    work = plan_of(desc)
+    assert work is not None
     work.capturable = capturable
     plan = with_owned_inputs(work, desc, dml.device("numpy"))
     assert plan is not work

@@ -14,7 +14,8 @@ import dmlpy as dml
 from dmlpy.devices.cuda.activation import groups
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.activation import groups as groups_on_host
-from dmlpy.devices.numpy.activation.groups import groups_plan, reference, slices
+from dmlpy.devices.numpy.activation.groups import reference, slices
+from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 from tests.cpu_seam import H100, CpuSeam, approximates
 from tests.facts_reader import operators
@@ -403,7 +404,8 @@ def test_a_launch_on_the_host_allocates_nothing(function: str, sizes: tuple[int,
     """Nothing that grows with the arrays."""
     x = values(np.random.default_rng(11), sizes, np.float32)
     y = np.empty_like(x)
-    plan = groups_plan(described(function, x, axes))
+    plan = plan_of(described(function, x, axes))
+    assert plan is not None
     scratch = np.empty(plan.temporary_size, np.uint8)
     assert plan.temporary_size < 1 << 21
     launch = plan.bind({"input_tensor": x.ctypes.data, "output_tensor": y.ctypes.data}, scratch.ctypes.data, None)

@@ -12,10 +12,11 @@ import numpy as np
 from dmlpy.enums import MultiheadAttentionMaskType
 from dmlpy.operators.attention import MultiheadAttention1Desc, MultiheadAttentionDesc
 from dmlpy.reference.activation import softmax
-from dmlpy.reference.registry import Array, Inputs, defines
+from dmlpy.reference.registry import Array, Inputs, defines, undocumented
 
 
-def undocumented(desc: Any) -> str | None:
+@undocumented(MultiheadAttentionDesc, MultiheadAttention1Desc)
+def undocumented_part(desc: Any) -> str | None:
     """The first part of a desc whose semantics are undocumented, or None."""
     if desc.mask_type is MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END:
         return "mask_type KEY_QUERY_SEQUENCE_LENGTH_START_END"
@@ -73,7 +74,7 @@ def _filtered(desc: Any, mask: Array, batch_size: int, keys: int) -> Array:
     return np.asarray((at >= limits[0]) | (at < limits[1]))
 
 
-@defines(MultiheadAttentionDesc, MultiheadAttention1Desc, undocumented=undocumented)
+@defines(MultiheadAttentionDesc, MultiheadAttention1Desc)
 def _attention(desc: Any, inputs: Inputs) -> dict[str, Array]:
     query, new_key, new_value = _parts(desc, inputs)
     if inputs["bias_tensor"] is not None:

@@ -1,19 +1,16 @@
 """Which function defines what an operator computes: `@defines(ElementWiseAddDesc)` attaches it, and the most derived class wins.
 
-A family's module, `dmlpy.reference.elementwise` for the structs of `dmlpy.operators.elementwise`, is imported when one of its operators is
-asked for.
+The functions for the structs of `dmlpy.operators.elementwise` stand in `dmlpy.reference.elementwise`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from dmlpy.attachments import Attachments
 from dmlpy.descs import OperatorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,56 +31,25 @@ Callers suppress floating-point warnings (`numpy.errstate`).
 Undocumented = Callable[[Any], str | None]
 """Takes a checked desc; gives the first part whose semantics nobody has documented, or None."""
 
-_Function = TypeVar("_Function", bound=Definition)
-_definitions: dict[type[OperatorDesc], tuple[Definition, Undocumented | None]] = {}
-_OPERATORS, _REFERENCE = "dmlpy.operators.", "dmlpy.reference."
+defines: Attachments[Definition] = Attachments("dmlpy.reference")
+"""`@defines(ElementWiseAddDesc)` makes a function the definition of an operator, and of those that derive from it."""
 
-
-def defines(*kinds: type[OperatorDesc], undocumented: Undocumented | None = None) -> Callable[[_Function], _Function]:
-    """Attaches a function to operators' classes, whose subclasses inherit it.
-
-    Args:
-        kinds: the classes.
-        undocumented: finds what DirectML leaves undocumented in a desc: such a desc has no definition.
-    """
-
-    def attach(function: _Function) -> _Function:
-        _definitions.update(dict.fromkeys(kinds, (function, undocumented)))
-        return function
-
-    return attach
+undocumented: Attachments[Undocumented] = Attachments("dmlpy.reference")
+"""`@undocumented(MultiheadAttentionDesc)` makes a function tell what DirectML leaves undocumented: such a desc has no definition."""
 
 
 def definition(kind: type[OperatorDesc]) -> Definition | None:
     """The function that defines an operator, or None."""
-    found = _found(kind)
-    return None if found is None else found[0]
+    return defines.find(kind)
 
 
 def why_undefined(desc: OperatorDesc) -> str | None:
     """Why nothing defines what a checked desc computes, or None if something does."""
-    found = _found(type(desc))
-    if found is None:
+    if definition(type(desc)) is None:
         return f"{desc.type_name} has no definition"
     for place, tensor in desc.tensors().items():
         if tensor.data_type.bits < 8:
             return f"{place} has {tensor.data_type} elements, for which NumPy has no type"
-    undocumented = None if found[1] is None else found[1](desc)
-    return None if undocumented is None else f"the semantics of {undocumented} are undocumented"
-
-
-def _found(kind: type[OperatorDesc]) -> tuple[Definition, Undocumented | None] | None:
-    for base in kind.__mro__:
-        _import_family(base.__module__)
-        if base in _definitions:
-            return _definitions[base]
-    return None
-
-
-@cache
-def _import_family(module: str) -> None:
-    """Imports the definitions for the structs of a module of `dmlpy.operators`, where there are any."""
-    family, is_operators, path = module.partition(_OPERATORS)
-    name = _REFERENCE + path.partition(".")[0]
-    if is_operators and not family and find_spec(name) is not None:
-        import_module(name)
+    find = undocumented.find(type(desc))
+    part = None if find is None else find(desc)
+    return None if part is None else f"the semantics of {part} are undocumented"

@@ -10,24 +10,14 @@ import numpy as np
 from dmlpy import arrays
 from dmlpy.arrays import ArrayView
 from dmlpy.descs import OperatorDesc
-from dmlpy.devices.cuda.activation.plan import activation_plan
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
-from dmlpy.devices.cuda.normalization.plan import normalization_plan
-from dmlpy.devices.cuda.recurrent.block_cell import block_cell_plan
+from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.common import TF32_CAPABILITY
-from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
-from dmlpy.devices.cuda.recurrent.families import check_family, gradient_plan, recurrent_plan
+from dmlpy.devices.cuda.recurrent.families import check_family
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.device import Device, Memory, shared, show_bytes
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.enums import ExecutionFlags
-from dmlpy.operators.activation import ActivationDesc
-from dmlpy.operators.normalization.batch import NormalizationDesc
-from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
-from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
-from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc
 
@@ -59,21 +49,11 @@ class CudaDevice(Device):
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= TF32_CAPABILITY
-        if isinstance(desc, ActivationDesc):
-            return activation_plan(desc, self.library)
-        if isinstance(desc, NormalizationDesc | FusedBatchNormDesc):
-            return normalization_plan(desc.geometry, self.library)
-        if isinstance(desc, CudnnRNNDesc):
-            return NetworkPlan(desc, self.library, tf32, self.family)
-        if isinstance(desc, GRUBlockDesc):
-            return block_cell_plan(desc, self.library, tf32)
-        if isinstance(desc, RecurrentGradDesc):  # a RecurrentDesc too
-            return gradient_plan(desc, self.library, tf32, self.family)
-        return recurrent_plan(desc, self.library, tf32, self.family) if isinstance(desc, RecurrentDesc) else None
+        return plan_of(desc, Target(self.library, tf32, self.family))
 
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:
-        return issubclass(kind, RecurrentDesc | CudnnRNNDesc | GRUBlockDesc | ActivationDesc | NormalizationDesc | FusedBatchNormDesc)
+        return plan.find(kind) is not None
 
     def describe(self) -> dict[str, str]:
         limits = self.limits

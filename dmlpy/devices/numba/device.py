@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import version
 
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices.device import shared
+from dmlpy.devices.numba.plans import plan
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.devices.plan import Plan
 from dmlpy.enums import ExecutionFlags, HResult
-from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
 from dmlpy.problems import CompileError, Problem
-
-_RUNS = (RNNDesc, LSTMDesc, GRUDesc)
-"""These alone: the training forms derive from them, but keep a reserve, may mask steps and project."""
+from dmlpy.registry import OPERATORS
 
 
 class NumbaDevice(NumpyDevice):
@@ -31,16 +28,14 @@ class NumbaDevice(NumpyDevice):
         Raises:
             CompileError: the device does not run this operator, or not with these activations.
         """
-        problems = list(_refusals(desc))
-        if problems or not isinstance(desc, RecurrentDesc):
-            raise CompileError(desc.c_name, problems, HResult.E_NOTIMPL, desc)
-        from dmlpy.devices.numba.plan import RecurrentPlan
-
-        return RecurrentPlan(desc)
+        make = plan.find(type(desc))
+        if make is None:
+            raise CompileError(desc.c_name, [_refusal(type(desc))], HResult.E_NOTIMPL, desc)
+        return make(desc)
 
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:
-        return kind in _RUNS
+        return plan.find(kind) is not None
 
     def describe(self) -> dict[str, str]:
         from dmlpy.devices.numba.plan import max_threads
@@ -56,18 +51,10 @@ class NumbaDevice(NumpyDevice):
         }
 
 
-def _refusals(desc: OperatorDesc) -> Iterator[Problem]:
-    remedy = "compile it for the device 'numpy'" if NumpyDevice.runs(type(desc)) else None
-    if not isinstance(desc, RecurrentDesc) or type(desc) not in _RUNS:
-        names = ", ".join(kind.type_name for kind in _RUNS)
-        yield Problem("operator.not_built", "", desc.type_name, f"an operator that runs on numba: {names}", remedy=remedy)
-        return
-    from dmlpy.devices.numba.plan import FUNCTIONS
-
-    expected = f"one that runs on numba: {', '.join(kind.type_name for kind in FUNCTIONS)}"
-    for index, activation in enumerate(desc.activation_descs):
-        if type(activation) not in FUNCTIONS:
-            yield Problem("operator.not_built", f"activation_descs[{index}]", activation.type_name, expected, remedy=remedy)
+def _refusal(kind: type[OperatorDesc]) -> Problem:
+    names = ", ".join(known.type_name for known in OPERATORS.values() if NumbaDevice.runs(known))
+    remedy = "compile it for the device 'numpy'" if NumpyDevice.runs(kind) else None
+    return Problem("operator.not_built", "", kind.type_name, f"an operator that runs on numba: {names}", remedy=remedy)
 
 
 @shared

@@ -13,23 +13,11 @@ from dmlpy import arrays
 from dmlpy.arrays import ArrayView, array_at
 from dmlpy.descs import OperatorDesc
 from dmlpy.devices.device import Device, Memory, shared
-from dmlpy.devices.numpy.activation.plan import activation_plan
-from dmlpy.devices.numpy.normalization.plan import normalization_plan
-from dmlpy.devices.numpy.recurrent.block_cell import block_cell_plan
-from dmlpy.devices.numpy.recurrent.cudnn import NetworkPlan
-from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
-from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
+from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.numpy.whole import whole_plan
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.threads import apart_from_forks
 from dmlpy.enums import ExecutionFlags, HResult
-from dmlpy.operators.activation import ActivationDesc
-from dmlpy.operators.normalization.batch import NormalizationDesc
-from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
-from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
-from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.problems import DeviceError
 from dmlpy.reference.registry import definition
 from dmlpy.tensors import TensorDesc
@@ -48,22 +36,11 @@ class NumpyDevice(Device):
     memory_kind = "cpu"
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
-        if isinstance(desc, ActivationDesc):
-            return activation_plan(desc)
-        if isinstance(desc, NormalizationDesc | FusedBatchNormDesc):
-            return normalization_plan(desc.geometry)
-        if isinstance(desc, GRUBlockDesc):
-            return block_cell_plan(desc)
-        if isinstance(desc, CudnnRNNDesc):
-            return NetworkPlan(desc)
-        if isinstance(desc, RecurrentGradDesc):
-            return GradientPlan(desc)
-        return RecurrentPlan(desc) if isinstance(desc, RecurrentDesc) else whole_plan(desc)
+        return plan_of(desc) or whole_plan(desc)
 
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:
-        own = RecurrentDesc | CudnnRNNDesc | GRUBlockDesc | ActivationDesc | NormalizationDesc | FusedBatchNormDesc
-        return issubclass(kind, own) or definition(kind) is not None
+        return plan.find(kind) is not None or definition(kind) is not None
 
     def describe(self) -> dict[str, str]:
         return {"name": "NumPy on the CPU", "NumPy": np.__version__, "processor": platform.processor() or platform.machine()}

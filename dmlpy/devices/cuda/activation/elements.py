@@ -109,12 +109,3 @@ class ElementsPlan(PlanWithoutConstants):
         with np.errstate(over="ignore"):
             argument["attributes"] = self._attributes
         return self._library.launch_elements(kernel, packs, argument)
-
-
-def elements_plan(desc: ActivationDesc, library: KernelLibrary) -> ElementsPlan:
-    """The plan for a checked desc.
-
-    Raises:
-        DeviceError: the kernel cannot be compiled.
-    """
-    return ElementsPlan(desc, library)

@@ -155,12 +155,3 @@ class GroupsPlan(PlanWithoutConstants):
 def _power_of_two(count: int) -> int:
     """The smallest one that is no less."""
     return 1 << (count - 1).bit_length()
-
-
-def groups_plan(desc: GroupsDesc, library: KernelLibrary) -> GroupsPlan:
-    """The plan for a checked desc.
-
-    Raises:
-        DeviceError: as for `GroupsPlan`.
-    """
-    return GroupsPlan(desc, library)

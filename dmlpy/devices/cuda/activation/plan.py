@@ -1,16 +1,18 @@
-"""Which plan an activation that stands alone gets."""
+"""The plans of activations that stand alone."""
 
 from __future__ import annotations
 
-from dmlpy.devices.cuda.activation.elements import elements_plan
-from dmlpy.devices.cuda.activation.groups import groups_plan
-from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.plan import Plan
+from dmlpy.devices.cuda.activation.elements import ElementsPlan
+from dmlpy.devices.cuda.activation.groups import GroupsDesc, GroupsPlan
+from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.operators.activation import ActivationDesc, AxesActivationDesc, RowActivationDesc
 
 
-def activation_plan(desc: ActivationDesc, library: KernelLibrary) -> Plan:
-    """The plan for a checked desc."""
-    if isinstance(desc, RowActivationDesc | AxesActivationDesc):
-        return groups_plan(desc, library)
-    return elements_plan(desc, library)
+@plan(ActivationDesc)
+def elements_plan(desc: ActivationDesc, target: Target) -> ElementsPlan:
+    return ElementsPlan(desc, target.library)
+
+
+@plan(RowActivationDesc, AxesActivationDesc)
+def groups_plan(desc: GroupsDesc, target: Target) -> GroupsPlan:
+    return GroupsPlan(desc, target.library)

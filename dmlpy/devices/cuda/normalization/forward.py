@@ -81,12 +81,3 @@ class ForwardPlan(NormalizationPlan):
         statistics["epsilon"], statistics["factor"] = self._geometry.epsilon, self._geometry.average_factor
         statistics["entries"], statistics["unbiased"] = entries, entries / max(entries - 1, 1)
         argument["attributes"] = attribute_values(self._function)
-
-
-def forward_plan(geometry: NormalizationGeometry, library: KernelLibrary) -> ForwardPlan:
-    """The plan for a checked desc's geometry.
-
-    Raises:
-        DeviceError: as for `NormalizationPlan`.
-    """
-    return ForwardPlan(geometry, library)

@@ -64,12 +64,3 @@ class GradientPlan(NormalizationPlan):
     def fill(self, argument: Struct, division: Division) -> None:
         argument["statistics"]["epsilon"], argument["statistics"]["entries"] = self._geometry.epsilon, division.entries
         argument["centres_anew"] = self._geometry.centres_anew
-
-
-def gradient_plan(geometry: NormalizationGeometry, library: KernelLibrary) -> GradientPlan:
-    """The plan for a checked desc's geometry.
-
-    Raises:
-        DeviceError: as for `NormalizationPlan`.
-    """
-    return GradientPlan(geometry, library)

@@ -1,14 +1,19 @@
-"""Which plan an operator of batch normalization gets."""
+"""The plans of batch normalization."""
 
 from __future__ import annotations
 
-from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.normalization.forward import forward_plan
-from dmlpy.devices.cuda.normalization.gradient import gradient_plan
-from dmlpy.devices.plan import Plan
-from dmlpy.operators.normalization.geometry import NormalizationGeometry
+from dmlpy.devices.cuda.normalization.forward import ForwardPlan
+from dmlpy.devices.cuda.normalization.gradient import GradientPlan
+from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
+from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
 
 
-def normalization_plan(geometry: NormalizationGeometry, library: KernelLibrary) -> Plan:
-    """The plan for a checked desc's geometry."""
-    return gradient_plan(geometry, library) if "dy" in geometry.operands else forward_plan(geometry, library)
+@plan(NormalizationDesc, FusedBatchNormDesc)
+def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc, target: Target) -> ForwardPlan:
+    return ForwardPlan(desc.geometry, target.library)
+
+
+@plan(NormalizationGradDesc, FusedBatchNormGradV3Desc)
+def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc, target: Target) -> GradientPlan:
+    return GradientPlan(desc.geometry, target.library)

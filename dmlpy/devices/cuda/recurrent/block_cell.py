@@ -27,7 +27,7 @@ from dmlpy.devices.cuda.recurrent.common import (
 )
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
-from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockDesc
+from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 from dmlpy.problems import DeviceError
 from dmlpy.tensors import TensorDesc
 
@@ -329,13 +329,3 @@ def _of_four_dimensions(tensor: TensorDesc) -> TensorDesc:
     """The same tensor with leading axes of size 1, as kernels take it."""
     missing = 4 - tensor.dimension_count
     return tensor.replace(sizes=(1,) * missing + tensor.sizes, strides=(0,) * missing + tensor.element_strides)
-
-
-def block_cell_plan(desc: GRUBlockDesc, library: KernelLibrary, tf32: bool = False) -> GRUBlockPlan:
-    """The plan for a checked desc.
-
-    Raises:
-        DeviceError: as for `GRUBlockPlan`.
-    """
-    kind = GRUBlockCellPlan if isinstance(desc, GRUBlockCellDesc) else GRUBlockCellGradPlan
-    return kind(desc, library, tf32)

@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike
 from dmlpy.arrays import array_at
 from dmlpy.devices.axes import Axis, element_count, merged
 from dmlpy.devices.numpy.activation.formulas import Activation, parameterized_relu, relu_gradient, relu_of_halves
+from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import (
     ActivationDesc,
@@ -39,6 +40,7 @@ BLOCK = 1 << 15
 _ALIGNMENT = 64
 
 
+@plan(ActivationDesc)
 class ElementsPlan(PlanWithoutConstants):
     """An element-wise activation on the host.
 
@@ -212,11 +214,6 @@ def _integer_shrink(desc: ActivationShrinkDesc, storage: np.dtype[Any]) -> tuple
     return np.dtype(np.float64), shrink, activation.work
 
 
-def elements_plan(desc: ActivationDesc, compute: DTypeLike = np.float32) -> ElementsPlan:
-    """The plan for a checked desc; `compute` is float32 or float64."""
-    return ElementsPlan(desc, compute)
-
-
 def reference(desc: ActivationDesc, arrays: Arrays) -> Array:
     """The output, computed in float64 and unrounded; of integers, in their own type.
 
@@ -226,7 +223,7 @@ def reference(desc: ActivationDesc, arrays: Arrays) -> Array:
     """
     output = desc.outputs()[0].name
     packed = {name: tensor.replace(strides=None) for name, tensor in desc.tensors().items()}
-    plan = elements_plan(desc.replace(**packed), np.float64)
+    plan = ElementsPlan(desc.replace(**packed), np.float64)
     storage = packed[output].data_type.numpy
     dtype = np.dtype(np.float64) if storage.kind == "f" else storage
     given = {name: np.ascontiguousarray(array, dtype) for name, array in arrays.items()}

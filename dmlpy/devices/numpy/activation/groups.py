@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.devices.axes import element_count, merged, numbers_in_group
+from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import (
     ActivationHardmax1Desc,
@@ -164,6 +165,7 @@ class GroupsPlan(PlanWithoutConstants):
         return launch
 
 
+@plan(RowActivationDesc, AxesActivationDesc)
 class SoftmaxPlan(GroupsPlan):
     """exp(x - largest) / sum(exp(x - largest))."""
 
@@ -232,6 +234,7 @@ class SoftmaxPlan(GroupsPlan):
             np.divide(values.reshape(target.shape), sums, target)
 
 
+@plan(ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc)
 class LogSoftmaxPlan(SoftmaxPlan):
     """x - largest - ln(sum(exp(x - largest)))."""
 
@@ -256,6 +259,7 @@ class LogSoftmaxPlan(SoftmaxPlan):
             np.subtract(values.reshape(target.shape), sums, target)
 
 
+@plan(ActivationHardmaxDesc, ActivationHardmax1Desc)
 class HardmaxPlan(GroupsPlan):
     """1 at the first largest entry, 0 elsewhere; NaN is larger than any number."""
 
@@ -306,14 +310,6 @@ class HardmaxPlan(GroupsPlan):
             np.subtract(winner, entries, winner)
 
 
-def groups_plan(desc: GroupsDesc, compute: DTypeLike = np.float32) -> GroupsPlan:
-    """The plan for a checked desc; `compute` is float32 or float64."""
-    if isinstance(desc, ActivationHardmaxDesc | ActivationHardmax1Desc):
-        return HardmaxPlan(desc, compute)
-    logarithm = isinstance(desc, ActivationLogSoftmaxDesc | ActivationLogSoftmax1Desc)
-    return LogSoftmaxPlan(desc, compute) if logarithm else SoftmaxPlan(desc, compute)
-
-
 def reference(desc: GroupsDesc, arrays: Arrays) -> dict[str, Array]:
     """The output in float64, unrounded, computed in float64 from the input as it is.
 
@@ -324,7 +320,8 @@ def reference(desc: GroupsDesc, arrays: Arrays) -> dict[str, Array]:
     x = np.ascontiguousarray(arrays["input_tensor"], np.float64)
     y = np.full(x.shape, np.nan)
     packed = TensorDesc(data_type="FLOAT64", sizes=x.shape)
-    plan = groups_plan(desc.replace(input_tensor=packed, output_tensor=packed), np.float64)
+    plan = plan_of(desc.replace(input_tensor=packed, output_tensor=packed), np.float64)
+    assert plan is not None
     scratch = np.empty(plan.temporary_size, np.uint8)
     plan.bind({"input_tensor": x.ctypes.data, "output_tensor": y.ctypes.data}, scratch.ctypes.data, None)(0)
     return {"output_tensor": y}

@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE, LARGEST_SHARE, Array, NormalizationLaunch, NormalizationPlan, as_float64
-from dmlpy.devices.plan import Plan
 from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 _ATTEMPTS = 3
@@ -195,8 +194,3 @@ class _Forward:
         assert self._activation is not None
         own = self._launch.own[thread]
         self._activation.bind(y, y, own["activation"], own["mask"])()
-
-
-def forward_plan(geometry: NormalizationGeometry, compute: DTypeLike = np.float32) -> Plan:
-    """The plan for a checked desc's geometry; `compute` is float32 or float64."""
-    return ForwardPlan(geometry, compute)

@@ -10,7 +10,6 @@ from numpy.typing import DTypeLike
 
 from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE, LARGEST_SHARE, Array, NormalizationLaunch, NormalizationPlan, as_float64
-from dmlpy.devices.plan import Plan
 from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 
@@ -156,8 +155,3 @@ class _Gradient:
         np.multiply(dx, launch.coefficient("factor", block, thread), dx)
         if not in_place:
             np.copyto(launch.view("dx", block), dx)
-
-
-def gradient_plan(geometry: NormalizationGeometry, compute: DTypeLike = np.float32) -> Plan:
-    """The plan for a checked desc's geometry; `compute` is float32 or float64."""
-    return GradientPlan(geometry, compute)

@@ -1,13 +1,22 @@
-"""Which plan an operator of batch normalization gets."""
+"""The plans of batch normalization."""
 
 from __future__ import annotations
 
-from dmlpy.devices.numpy.normalization.forward import forward_plan
-from dmlpy.devices.numpy.normalization.gradient import gradient_plan
-from dmlpy.devices.plan import Plan
-from dmlpy.operators.normalization.geometry import NormalizationGeometry
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dmlpy.devices.numpy.normalization.forward import ForwardPlan
+from dmlpy.devices.numpy.normalization.gradient import GradientPlan
+from dmlpy.devices.numpy.plans import plan
+from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
+from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
 
 
-def normalization_plan(geometry: NormalizationGeometry) -> Plan:
-    """The plan for a checked desc's geometry."""
-    return gradient_plan(geometry) if "dy" in geometry.operands else forward_plan(geometry)
+@plan(NormalizationDesc, FusedBatchNormDesc)
+def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc, compute: DTypeLike = np.float32) -> ForwardPlan:
+    return ForwardPlan(desc.geometry, compute)
+
+
+@plan(NormalizationGradDesc, FusedBatchNormGradV3Desc)
+def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc, compute: DTypeLike = np.float32) -> GradientPlan:
+    return GradientPlan(desc.geometry, compute)

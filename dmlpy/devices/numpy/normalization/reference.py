@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dmlpy.devices.numpy.normalization.common import Array
-from dmlpy.devices.numpy.normalization.forward import forward_plan
-from dmlpy.devices.numpy.normalization.gradient import gradient_plan
+from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.normalization.batch import NormalizationDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
 from dmlpy.tensors import TensorDesc
@@ -23,8 +22,8 @@ def reference(desc: NormalizationDesc | FusedBatchNormDesc, arrays: Mapping[str,
     """
     described = desc.tensors()
     packed = {name: TensorDesc(data_type="FLOAT64", sizes=tensor.sizes) for name, tensor in described.items()}
-    geometry = desc.replace(**packed).geometry
-    plan = (gradient_plan if "dy" in geometry.operands else forward_plan)(geometry, np.float64)
+    plan = plan_of(desc.replace(**packed), np.float64)
+    assert plan is not None
     outputs = {field.name: np.full(described[field.name].sizes, np.nan) for field in desc.outputs() if field.name in described}
     inputs = {name: np.array(array, np.float64, order="C") for name, array in arrays.items()}
     scratch = np.empty(plan.temporary_size, np.uint8)

@@ -16,8 +16,9 @@ from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.devices.numpy.activation.formulas import logistic
+from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
-from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockDesc
+from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
 from dmlpy.tensors import packed_strides
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -105,6 +106,7 @@ class GRUBlockPlan(PlanWithoutConstants):
         """
 
 
+@plan(GRUBlockCellDesc)
 class GRUBlockCellPlan(GRUBlockPlan):
     """The step on the host."""
 
@@ -177,6 +179,7 @@ class GRUBlockCellPlan(GRUBlockPlan):
         return step
 
 
+@plan(GRUBlockCellGradDesc)
 class GRUBlockCellGradPlan(GRUBlockPlan):
     """The gradient on the host."""
 
@@ -267,11 +270,6 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
         return gradient
 
 
-def block_cell_plan(desc: GRUBlockDesc, compute: DTypeLike = np.float32) -> GRUBlockPlan:
-    """The plan for a checked desc; `compute` is float32 or float64."""
-    return GRUBlockCellPlan(desc, compute) if isinstance(desc, GRUBlockCellDesc) else GRUBlockCellGradPlan(desc, compute)
-
-
 def reference(desc: GRUBlockDesc, arrays: Arrays) -> dict[str, Array]:
     """The described outputs in float64, unrounded, computed in float64 from the arrays as they are.
 
@@ -279,7 +277,8 @@ def reference(desc: GRUBlockDesc, arrays: Arrays) -> dict[str, Array]:
         desc: a checked desc.
         arrays: every described input, by field name and of its described sizes.
     """
-    plan, described = block_cell_plan(desc, np.float64), desc.tensors()
+    plan, described = plan_of(desc, np.float64), desc.tensors()
+    assert isinstance(plan, GRUBlockPlan)
     outputs = {field.name: np.full(described[field.name].sizes, np.nan) for field in desc.outputs() if field.name in described}
     scratch = np.empty(plan.temporary_size, np.uint8)
     plan.bind_arrays({**arrays, **outputs}, scratch.ctypes.data, None)(0)

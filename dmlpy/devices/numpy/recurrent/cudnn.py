@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.recurrent.philox import dropout_multipliers, dropout_scratch, round_keys
@@ -35,6 +36,7 @@ _MASK_ELEMENTS = 1 << 14
 _WORD = 0xFFFFFFFF
 
 
+@plan(CudnnRNNDesc)
 class NetworkPlan(PlanWithoutConstants):
     """A network of stacked layers, or its gradient, on the host.
 
@@ -60,9 +62,9 @@ class NetworkPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         lines = [f"NumPy, {self._compute} arithmetic; {len(self._plans)} layer(s), one after the other, in the same scratch"]
-        for layer, plan in zip(self._stack.layers, self._plans, strict=True):
+        for layer, work in zip(self._stack.layers, self._plans, strict=True):
             lines.append(f"layer {layer.number}:")
-            lines += [f"    {line}" for line in (*layer.describe(), *plan.describe().splitlines())]
+            lines += [f"    {line}" for line in (*layer.describe(), *work.describe().splitlines())]
         return "\n".join(lines)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -76,8 +78,8 @@ class NetworkPlan(PlanWithoutConstants):
         """Like `bind`, over arrays with the described sizes and strides, whose types are those of the plan's arithmetic."""
         memory = {name: (array.ctypes.data, array.itemsize) for name, array in arrays.items()} | _memory(self._shared, temporary)
         calls = [*self._prologue(arrays, memory)]
-        for layer, plan, layout in zip(self._stack.layers, self._plans, self._layouts, strict=True):
-            calls += self._layer(layer, plan, layout, arrays, memory, temporary)
+        for layer, work, layout in zip(self._stack.layers, self._plans, self._layouts, strict=True):
+            calls += self._layer(layer, work, layout, arrays, memory, temporary)
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.gradient_cells import Prepared, Rows, Span, Step, cell_gradient
 from dmlpy.devices.numpy.recurrent.gradient_products import BlockProducts, product_shapes
 from dmlpy.devices.numpy.recurrent.reserve import Reserve
@@ -48,6 +49,7 @@ _BLOCK_ROWS = 2048
 _BOOL = np.dtype(np.bool_)
 
 
+@plan(RecurrentGradDesc)
 class GradientPlan(PlanWithoutConstants):
     """The gradient of RNN, LSTM or GRU on the host.
 

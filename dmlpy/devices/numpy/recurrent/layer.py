@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of, undivided
 from dmlpy.devices.numpy.recurrent.walk import Form, Walk
@@ -41,6 +42,7 @@ def _typed(shapes: Mapping[str, tuple[int, ...]], dtype: np.dtype[Any]) -> list[
     return [(name, sizes, dtype) for name, sizes in shapes.items()]
 
 
+@plan(RecurrentDesc)
 class RecurrentPlan(Plan):
     """RNN, LSTM or GRU on the host, or the training form of one.
 

@@ -1,0 +1,77 @@
+"""`Attachments`: what a package has for classes of descs. It attaches itself by a decorator, and the most derived class wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import walk_packages
+from typing import Any, Generic, TypeVar
+
+from dmlpy.descs import OperatorDesc
+from dmlpy.registry import family_of
+
+T = TypeVar("T")
+AttachedT = TypeVar("AttachedT")
+
+
+class Attachments(Generic[T]):
+    """Functions or classes by the class of desc that they are for.
+
+    An instance is used as a decorator: `@plan(RNNDesc)`. `find` goes along a class's `__mro__`, so the most derived class wins, and the
+    order in which things are attached does not matter.
+
+    What is for the operators of `dmlpy.operators.FAMILY` stands in FAMILY below the package, a module or a package of modules. It is
+    imported, with all its modules, when an operator of that family is first asked for. Threads may share it.
+
+    Args:
+        package: the package, `dmlpy.devices.numpy`.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._attached: dict[type[OperatorDesc], tuple[Any, bool]] = {}
+        self._imported: set[str] = set()
+
+    def __call__(self, *kinds: type[OperatorDesc], derived: bool = True) -> Callable[[AttachedT], AttachedT]:
+        """A decorator that attaches a function or a class, of type T.
+
+        Args:
+            kinds: classes of descs that it is for.
+            derived: whether it is for the classes derived from them too.
+
+        Raises:
+            ValueError: something else is attached to one of the classes.
+        """
+
+        def attach(value: AttachedT) -> AttachedT:
+            for kind in kinds:
+                if kind in self._attached:
+                    raise ValueError(f"{self._package} has {self._attached[kind][0]!r} for {kind.__name__}, not {value!r}")
+            self._attached.update(dict.fromkeys(kinds, (value, derived)))
+            return value
+
+        return attach
+
+    def find(self, kind: type[OperatorDesc]) -> T | None:
+        """What is attached to a class, or else to the nearest class in its `__mro__`; None if nothing is."""
+        for base in kind.__mro__:
+            self._import_for(base)
+        for base in kind.__mro__:
+            value, derived = self._attached.get(base, (None, False))
+            if value is not None and (derived or base is kind):
+                found: T = value
+                return found
+        return None
+
+    def _import_for(self, base: type) -> None:
+        family = family_of(base)
+        if family is None or family in self._imported:
+            return
+        name = f"{self._package}.{family}"
+        if find_spec(name) is not None:
+            module = import_module(name)
+            for below in walk_packages(getattr(module, "__path__", ()), f"{name}."):
+                import_module(below.name)
+        # Only now: a thread that comes while another one imports waits for its modules.
+        self._imported.add(family)

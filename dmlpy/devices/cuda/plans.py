@@ -1,0 +1,41 @@
+"""`plan`: attaches a CUDA plan to a class of descs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dmlpy.attachments import Attachments
+from dmlpy.descs import OperatorDesc
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.plan import Plan
+
+
+@dataclass(frozen=True)
+class Target:
+    """What plans are made for.
+
+    Attributes:
+        library: the device's kernels.
+        tf32: whether factors of float32 matrix products may be rounded to TF32.
+        family: the family of kernels for recurrent layers; None leaves the choice to the estimates of `recurrent.families`.
+    """
+
+    library: KernelLibrary
+    tf32: bool = False
+    family: str | None = None
+
+
+plan: Attachments[Callable[[Any, Target], Plan]] = Attachments("dmlpy.devices.cuda")
+"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc and a `Target`. It raises DeviceError if no plan fits the device."""
+
+
+def plan_of(desc: OperatorDesc, target: Target) -> Plan | None:
+    """The plan that is attached to a checked desc's class; None if none is.
+
+    Raises:
+        DeviceError: a kernel cannot be compiled, or the plan does not fit the device.
+    """
+    make = plan.find(type(desc))
+    return None if make is None else make(desc, target)

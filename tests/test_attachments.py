@@ -1,0 +1,168 @@
+"""Plans attach themselves to classes of descs: the most derived class wins, and a family's modules are imported when first needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dmlpy.attachments import Attachments
+from dmlpy.catalog import operators
+from dmlpy.descs import OperatorDesc
+from dmlpy.devices.cuda.plans import plan as cuda_plan
+from dmlpy.devices.numba.plans import plan as numba_plan
+from dmlpy.devices.numpy.plans import plan as numpy_plan
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from dmlpy.registry import OPERATORS, family_of
+
+
+class Base(OperatorDesc):
+    pass
+
+
+class Other(OperatorDesc):
+    pass
+
+
+class Middle(Base):
+    pass
+
+
+class Leaf(Middle, Other):
+    pass
+
+
+@pytest.mark.parametrize("order", [*permutations((Base, Middle, Other))], ids=lambda order: " ".join(kind.__name__ for kind in order))
+def test_the_most_derived_class_wins_in_any_order(order: tuple[type[OperatorDesc], ...]) -> None:
+    table: Attachments[str] = Attachments("tests")
+    for kind in order:
+        table(kind)(kind.__name__)
+    assert [table.find(kind) for kind in (Base, Middle, Leaf, Other)] == ["Base", "Middle", "Middle", "Other"]
+    assert table.find(OperatorDesc) is None
+
+
+def test_what_is_for_a_class_alone_is_not_for_those_derived_from_it() -> None:
+    table: Attachments[str] = Attachments("tests")
+    table(Base)("base")
+    table(Middle, derived=False)("middle")
+    assert [table.find(kind) for kind in (Base, Middle, Leaf)] == ["base", "middle", "base"]
+
+
+def test_a_class_has_one_at_most() -> None:
+    table: Attachments[str] = Attachments("tests")
+    table(Base)("first")
+    with pytest.raises(ValueError, match="tests has 'first' for Base, not 'second'"):
+        table(Middle, Base)("second")
+    assert table.find(Middle) == "first", "a refused decorator attaches nothing"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A device's package with a family that is a module and one that is a package; each module attaches its own name."""
+    name = "device_of_this_test"
+    text = "from {0}.plans import table\nfrom dmlpy.operators.{1} import {2}\ntable({2})(__name__)\n"
+    files = {
+        "__init__.py": "",
+        "plans.py": f"from dmlpy.attachments import Attachments\ntable = Attachments({name!r})\n",
+        "matrix.py": text.format(name, "matrix", "GEMMDesc"),
+        "reduction/__init__.py": "",
+        "reduction/plan.py": text.format(name, "reduction", "ReduceDesc"),
+        "reduction/more/__init__.py": "",
+        "reduction/more/top.py": text.format(name, "reduction", "TopKDesc"),
+    }
+    for path, content in files.items():
+        (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / path).write_text(content, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield name
+    for module in [module for module in sys.modules if module.partition(".")[0] == name]:
+        del sys.modules[module]
+
+
+def test_a_family_s_modules_are_imported_when_first_asked_for(package: str) -> None:
+    table = table_of(package)
+
+    def imported() -> set[str]:
+        return {name.removeprefix(f"{package}.") for name in sys.modules if name.startswith(f"{package}.")} - {"plans"}
+
+    assert imported() == set()
+    assert table.find(OPERATORS["DML_OPERATOR_GEMM"]) == f"{package}.matrix"
+    assert imported() == {"matrix"}
+    assert table.find(OPERATORS["DML_OPERATOR_TOP_K1"]) == f"{package}.reduction.more.top", "it derives from TOP_K"
+    assert imported() == {"matrix", "reduction", "reduction.plan", "reduction.more", "reduction.more.top"}
+    assert table.find(OPERATORS["DML_OPERATOR_CAST"]) is None
+
+
+def test_threads_that_come_first_find_the_same(package: str) -> None:
+    table, kind = table_of(package), OPERATORS["DML_OPERATOR_REDUCE"]
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(table.find, [kind] * 8)) == {f"{package}.reduction.plan"}
+
+
+def table_of(package: str) -> Attachments[str]:
+    module: ModuleType = __import__(f"{package}.plans", fromlist=["table"])
+    table: Attachments[str] = module.table
+    return table
+
+
+@pytest.mark.parametrize(
+    ("kind", "numpy", "cuda", "numba"),
+    [
+        ("DML_OPERATOR_LSTM", "RecurrentPlan", "layer_plan", "recurrent_plan"),
+        ("DMLPY_OPERATOR_LSTM_TRAINING", "RecurrentPlan", "layer_plan", None),
+        ("DMLPY_OPERATOR_LSTM_GRAD", "GradientPlan", "gradient_plan", None),
+        ("DMLPY_OPERATOR_CUDNN_RNN_BACKPROP_V3", "NetworkPlan", "network_plan", None),
+        ("DMLPY_OPERATOR_GRU_BLOCK_CELL", "GRUBlockCellPlan", "block_cell_plan", None),
+        ("DMLPY_OPERATOR_GRU_BLOCK_CELL_GRAD", "GRUBlockCellGradPlan", "block_cell_gradient_plan", None),
+        ("DML_OPERATOR_BATCH_NORMALIZATION", "forward_plan", "forward_plan", None),
+        ("DML_OPERATOR_BATCH_NORMALIZATION_TRAINING_GRAD", "gradient_plan", "gradient_plan", None),
+        ("DMLPY_OPERATOR_FUSED_BATCH_NORM_V3", "forward_plan", "forward_plan", None),
+        ("DMLPY_OPERATOR_FUSED_BATCH_NORM_GRAD_V3", "gradient_plan", "gradient_plan", None),
+        ("DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION", None, None, None),
+        ("DML_OPERATOR_ACTIVATION_RELU", "ElementsPlan", "elements_plan", None),
+        ("DML_OPERATOR_ACTIVATION_SOFTMAX", "SoftmaxPlan", "groups_plan", None),
+        ("DML_OPERATOR_ACTIVATION_LOG_SOFTMAX1", "LogSoftmaxPlan", "groups_plan", None),
+        ("DML_OPERATOR_ACTIVATION_HARDMAX", "HardmaxPlan", "groups_plan", None),
+        ("DML_OPERATOR_GEMM", None, None, None),
+    ],
+)
+def test_each_device_has_its_plan_for_an_operator(kind: str, numpy: str | None, cuda: str | None, numba: str | None) -> None:
+    found = (table.find(OPERATORS[kind]) for table in (numpy_plan, cuda_plan, numba_plan))
+    assert [getattr(make, "__name__", None) for make in found] == [numpy, cuda, numba]
+
+
+def test_a_base_class_has_its_own_plan() -> None:
+    assert getattr(cuda_plan.find(RecurrentGradDesc), "__name__", None) == "gradient_plan"
+
+
+def test_devices_run_what_they_have_plans_or_functions_for() -> None:
+    for item in operators():
+        assert item.runs_on["cuda"] == (cuda_plan.find(item.kind) is not None)
+        assert item.runs_on["numba"] == (numba_plan.find(item.kind) is not None)
+        assert item.runs_on["numpy"] or not (item.runs_on["cuda"] or item.runs_on["numba"]), "NumPy runs what another device runs"
+
+
+ASKS = """
+import json, sys
+from dmlpy.catalog import operators
+assert len(operators(family="recurrent")) == sum(item.kind.family() == "recurrent" for item in operators())
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules} & {"numba", "llvmlite", "cupy"})))
+"""
+
+
+def test_asking_what_runs_imports_no_optional_library() -> None:
+    found = subprocess.run([sys.executable, "-c", ASKS], capture_output=True, text=True, check=True)
+    assert json.loads(found.stdout) == []
+
+
+def test_a_family_is_the_part_of_operators_that_has_the_class() -> None:
+    assert {family_of(kind) for kind in OPERATORS.values()} == {kind.family() for kind in OPERATORS.values()}
+    assert family_of(RecurrentGradDesc) == "recurrent"
+    assert (family_of(Base), family_of(OperatorDesc), family_of(object)) == (None, None, None)
