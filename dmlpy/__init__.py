@@ -5,24 +5,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from dmlpy.arrays import Buffer
-from dmlpy.checking import check, lowest_level
 from dmlpy.compiler import compile  # noqa: A004  (the contract's name)
-from dmlpy.descs import OperatorDesc
-from dmlpy.devices import (
-    BindingProperties,
-    CompiledOperator,
-    Device,
-    Dispatch,
-    Outputs,
-    PreparedOperator,
-    Reserve,
-    device,
-    list_devices,
-)
-from dmlpy.devices import cuda as _cuda  # noqa: F401  (adds itself to the kinds of devices)
-from dmlpy.devices import numba as _numba  # noqa: F401
-from dmlpy.devices import numpy as _numpy  # noqa: F401
-from dmlpy.enums import (
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import (
     AxisDirection,
     ConvolutionDirection,
     ConvolutionMode,
@@ -51,19 +36,29 @@ from dmlpy.enums import (
     TensorFlags,
     TensorType,
 )
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.value_structs import ScaleBias, Size2D
+from dmlpy.devices import (
+    BindingProperties,
+    CompiledOperator,
+    Device,
+    Dispatch,
+    Outputs,
+    PreparedOperator,
+    Reserve,
+    device,
+    list_devices,
+)
+from dmlpy.devices import cuda as _cuda  # noqa: F401  (adds itself to the kinds of devices)
+from dmlpy.devices import numba as _numba  # noqa: F401
+from dmlpy.devices import numpy as _numpy  # noqa: F401
 from dmlpy.operators import FAMILIES as _FAMILIES
-from dmlpy.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
-from dmlpy.tensors import TensorDesc
-from dmlpy.values import ScaleBias, Size2D
+from dmlpy.validation.checking import check, lowest_level
+from dmlpy.validation.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
 
 if _TYPE_CHECKING:
     # What `__getattr__` imports at run time, when it is first used: describing all of DirectML takes longer than importing NumPy.
     from dmlpy.devices.report import PlanReport as PlanReport
-    from dmlpy.features import FeatureDataFeatureLevels as FeatureDataFeatureLevels
-    from dmlpy.features import FeatureDataTensorDataTypeSupport as FeatureDataTensorDataTypeSupport
-    from dmlpy.features import FeatureQueryFeatureLevels as FeatureQueryFeatureLevels
-    from dmlpy.features import FeatureQueryTensorDataTypeSupport as FeatureQueryTensorDataTypeSupport
-    from dmlpy.features import check_feature_support as check_feature_support
     from dmlpy.graphs import ConstantNode as ConstantNode
     from dmlpy.graphs import Graph as Graph
     from dmlpy.graphs import GraphBuilder as GraphBuilder
@@ -271,6 +266,11 @@ if _TYPE_CHECKING:
     from dmlpy.operators.resampling import ResampleGradDesc as ResampleGradDesc
     from dmlpy.operators.resampling import Upsample2DDesc as Upsample2DDesc
     from dmlpy.operators.resampling import ValueScale2DDesc as ValueScale2DDesc
+    from dmlpy.validation.features import FeatureDataFeatureLevels as FeatureDataFeatureLevels
+    from dmlpy.validation.features import FeatureDataTensorDataTypeSupport as FeatureDataTensorDataTypeSupport
+    from dmlpy.validation.features import FeatureQueryFeatureLevels as FeatureQueryFeatureLevels
+    from dmlpy.validation.features import FeatureQueryTensorDataTypeSupport as FeatureQueryTensorDataTypeSupport
+    from dmlpy.validation.features import check_feature_support as check_feature_support
 
 __version__ = "0.1.0"
 
@@ -285,11 +285,11 @@ _LAZY = {name: f"operators.{module}" for module, names in _FAMILIES.items() for 
     "OutputEdge": "graphs",
     "read_serialized": "graphs",
     "load_serialized": "graphs",
-    "check_feature_support": "features",
-    "FeatureDataFeatureLevels": "features",
-    "FeatureDataTensorDataTypeSupport": "features",
-    "FeatureQueryFeatureLevels": "features",
-    "FeatureQueryTensorDataTypeSupport": "features",
+    "check_feature_support": "validation.features",
+    "FeatureDataFeatureLevels": "validation.features",
+    "FeatureDataTensorDataTypeSupport": "validation.features",
+    "FeatureQueryFeatureLevels": "validation.features",
+    "FeatureQueryTensorDataTypeSupport": "validation.features",
     "ActivationDesc": "operators.activation",
     "RecurrentDesc": "operators.recurrent.layer",
     "gru_block_cell_weight_gradients": "operators.recurrent.block_cell",

@@ -22,7 +22,7 @@ import dmlpy
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
-    from dmlpy.render import Table
+    from dmlpy.inspection.render import Table
 
 
 class ModelsAreRun(TyperGroup):
@@ -199,9 +199,9 @@ def run(
             raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
         if path.suffix.lower() == ".onnx":
             raise typer.BadParameter(f"{path}: dmlpy does not run ONNX models; ONNX Runtime does")
-        from dmlpy.checking import parse_level
         from dmlpy.dxdispatch import Folders, RunOptions, load
         from dmlpy.dxdispatch import run as run_model
+        from dmlpy.validation.checking import parse_level
 
         if queue_type is not None:
             _warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
@@ -240,9 +240,9 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Check files and list all problems. The exit status is 1 if there are any, 2 if a file cannot be read."""
-    from dmlpy.checking import parse_level
     from dmlpy.dxdispatch.checker import check_file
     from dmlpy.dxdispatch.report import MAX_FINDINGS
+    from dmlpy.validation.checking import parse_level
 
     with _reported(2):
         level = parse_level(feature_level)
@@ -271,8 +271,8 @@ def explain(
     feature_level: LevelOption = "6_4",
 ) -> None:
     """Show an operator's struct: members, sizes, types, rules, support. Without a name, list the operators."""
-    from dmlpy import catalog
-    from dmlpy import explain as explanations
+    from dmlpy.inspection import catalog
+    from dmlpy.inspection import explain as explanations
 
     with _reported():
         if operator is None:
@@ -309,8 +309,8 @@ def ops(
     as_json: JsonOption = False,
 ) -> None:
     """List the operators: family, feature level, the kinds of devices that run them, and whose results the tests compare theirs with."""
-    from dmlpy import catalog
-    from dmlpy.checking import parse_level
+    from dmlpy.inspection import catalog
+    from dmlpy.validation.checking import parse_level
 
     with _reported():
         level = None if feature_level is None else parse_level(feature_level)
@@ -327,8 +327,8 @@ def levels(
     as_json: JsonOption = False,
 ) -> None:
     """Show what each feature level brought, or all about one of them."""
-    from dmlpy import catalog
-    from dmlpy.checking import parse_level
+    from dmlpy.inspection import catalog
+    from dmlpy.validation.checking import parse_level
 
     with _reported():
         wanted = None if level is None else parse_level(level)
@@ -344,8 +344,8 @@ def levels(
 @app.command()
 def info() -> None:
     """Show the devices, the versions, and which operators run where."""
-    from dmlpy.enums import FeatureLevel
-    from dmlpy.registry import OPERATORS
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.description.registry import OPERATORS
 
     with _reported():
         for name, version in versions().items():
@@ -450,7 +450,7 @@ def schemas(
     folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Where the files are.")] = Path("schemas"),
 ) -> None:
     """Write the JSON Schemas and support tables that follow from the classes."""
-    from dmlpy import schemas as generator
+    from dmlpy.inspection import schemas as generator
 
     with _reported():
         if not check:

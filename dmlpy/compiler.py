@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, overload
 
-from dmlpy.checking import LATEST, Checkable, check, parse_level
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags, FeatureLevel, HResult
+from dmlpy.description.structs import brief
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
-from dmlpy.devices.owned import with_owned_inputs
-from dmlpy.enums import ExecutionFlags, FeatureLevel, HResult
-from dmlpy.problems import CompileError, DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.devices.owned_inputs import with_owned_inputs
+from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
+from dmlpy.validation.problems import CompileError, DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.devices.graph import CompiledGraph

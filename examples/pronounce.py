@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.gates import GateOrder, reorder
+from dmlpy.description.gate_order import GateOrder, reorder
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from tests import stand_in
-from tests.tools import require
+from tests.support.cuda import stand_in
+from tests.support.tools import require
 
 KERNELS = "DMLPY_TEST_KERNELS"
 """Names the folder of the kernels that the product compiles in tests, where they shall outlive the run and be shared by its processes."""
@@ -98,7 +98,7 @@ def cuda_on_cpu(*, family: str | None = None, **options: Any) -> dml.Device:
     """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU. `family` is the device's."""
     require("g++")
     from dmlpy.devices.cuda.device import CudaDevice
-    from tests.cpu_seam import CpuSeam
+    from tests.support.cuda.cpu_seam import CpuSeam
 
     return CudaDevice(CpuSeam(**options), family=family)
 

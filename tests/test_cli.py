@@ -17,14 +17,11 @@ import typer.testing
 from rich.console import Console
 
 import dmlpy as dml
-from dmlpy import explain
 from dmlpy.cli import REFUSED_OPTIONS, app
-from dmlpy.registry import OPERATORS
-from tests.models import RNN_LINE, put, resource_model, rnn_model, write
-
-ROOT = Path(__file__).parent.parent
-EXAMPLES = ROOT / "examples"
-MODELS = Path(__file__).parent / "data" / "models"
+from dmlpy.description.registry import OPERATORS
+from dmlpy.inspection import explain
+from tests.support.folders import EXAMPLES, MODELS
+from tests.support.models import RNN_LINE, put, resource_model, rnn_model, write
 
 
 @pytest.fixture(autouse=True)
@@ -552,7 +549,7 @@ def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
     shown = subprocess.run([*program, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert shown.stdout == f"dmlpy {dml.__version__}\n"
     loaded = set(shown.stderr.split())
-    assert not {"cupy", "PIL", "psutil", "flatbuffers", "dmlpy.dxdispatch", "dmlpy.catalog", "dmlpy.schemas"} & loaded
+    assert not {"cupy", "PIL", "psutil", "flatbuffers", "dmlpy.dxdispatch", "dmlpy.inspection.catalog", "dmlpy.inspection.schemas"} & loaded
     failed = subprocess.run([*program, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("absent.json: 1 problem\n 1. file is missing, expected a file  [file.unreadable]\n")

@@ -10,9 +10,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import directml
+from dmlpy.description.enums import DmlEnum, DmlFlags
+from dmlpy.description.registry import OPERATORS
 from dmlpy.directml import header, names
-from dmlpy.enums import DmlEnum, DmlFlags
-from dmlpy.registry import OPERATORS
 
 CONSTANTS = {
     "DML_TENSOR_DIMENSION_COUNT_MAX": 5,

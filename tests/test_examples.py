@@ -20,11 +20,12 @@ import pytest
 
 import dmlpy as dml
 from tests.conftest import cuda_on_cpu
-from tests.cpu_seam import CpuSeam
-from tests.scripts import EXAMPLES, ROOT, example, losses_of, run, shows_lines
-from tests.tools import missing, require
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.folders import DATA, EXAMPLES, ROOT
+from tests.support.scripts import example, losses_of, run, shows_lines
+from tests.support.tools import missing, require
 
-PHONEMES: dict[str, list[str]] = json.loads((Path(__file__).parent / "data" / "pronounce.json").read_text())
+PHONEMES: dict[str, list[str]] = json.loads((DATA / "pronounce.json").read_text())
 """200 words and what g2p-en itself makes of them."""
 
 Array = np.ndarray[Any, np.dtype[Any]]

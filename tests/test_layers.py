@@ -24,15 +24,15 @@ LAYERS = [
     {"descs"},
     {"attachments"},
     {"operators"},
-    {"checking", "schemas", "samples"},
-    {"explain", "features", "graphs"},
+    {"inspection.samples", "inspection.schemas", "validation.checking"},
+    {"graphs", "inspection.explain", "validation.features"},
     {"reference"},
     {"devices"},
     {"devices.numpy", "devices.cuda"},
     {"devices.numba"},
-    {"compiler", "directml", "catalog"},
+    {"compiler", "directml", "inspection.catalog"},
     {"dxdispatch", "torch", "keras"},
-    {"__init__"},
+    {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},
     {"bench"},
     {"cli"},
     {"__main__"},
@@ -127,8 +127,8 @@ def test_importing_dmlpy_stays_light() -> None:
         "dmlpy.bench",
         "dmlpy.cli",
         "dmlpy.dxdispatch",
-        "dmlpy.schemas",
-        "dmlpy.render",
+        "dmlpy.inspection.schemas",
+        "dmlpy.inspection.render",
     }
     assert not loaded & heavy
     assert {"dmlpy.compiler", "dmlpy.devices.numpy", "dmlpy.devices.cuda"} <= loaded
@@ -138,8 +138,8 @@ def test_importing_dmlpy_stays_light() -> None:
 
 def test_a_wrong_import_is_found(tmp_path: Path) -> None:
     file = tmp_path / "x.py"
-    file.write_text("def f():\n    from dmlpy import checking\n    import cupy.cuda\n    import_module('cupyx')\n")
-    assert list(imports(file)) == ["dmlpy.checking", "cupy.cuda", "cupyx"]
-    assert LEVEL[part("dmlpy.checking")] > LEVEL[part("dmlpy.descs")]
+    file.write_text("def f():\n    from dmlpy.validation import checking\n    import cupy.cuda\n    import_module('cupyx')\n")
+    assert list(imports(file)) == ["dmlpy.validation.checking", "cupy.cuda", "cupyx"]
+    assert LEVEL[part("dmlpy.validation.checking")] > LEVEL[part("dmlpy.description.descs")]
     assert part("dmlpy.devices.cuda.kernels") == "devices.cuda"
     assert part("dmlpy.devices.plan") == "devices"

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import dmlpy
+from dmlpy.description.structs import MAX_MEMBERS
 from dmlpy.dxdispatch import entries, model, pictures, text
 from dmlpy.graphs import flatbuffer, serialized
 from dmlpy.keras import saving
-from dmlpy.structs import MAX_MEMBERS
 
 LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),

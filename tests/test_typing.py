@@ -13,11 +13,11 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy import directml
-from tests.tools import require
+from tests.support.folders import ROOT, TESTS
+from tests.support.tools import require
 from tests.typing import contract, directml_names
 
-FOLDER = Path(__file__).parent / "typing"
-ROOT = FOLDER.parent.parent
+FOLDER = TESTS / "typing"
 
 
 @cache

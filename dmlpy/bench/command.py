@@ -12,9 +12,9 @@ from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import Shape, select
 from dmlpy.bench.subjects import OWN, PEERS, Peer
-from dmlpy.naming import nearest
-from dmlpy.problems import DmlError
-from dmlpy.render import Table
+from dmlpy.description.naming import nearest
+from dmlpy.inspection.render import Table
+from dmlpy.validation.problems import DmlError
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dmlpy.bench.subjects import EAGER, OWN, PEERS, SETS, Peer
 from dmlpy.bench.tables import time_text
 from dmlpy.bench.work import TOLERANCES, Array, Case, relative_error
 from dmlpy.devices.device import show_bytes
-from dmlpy.problems import DmlError
+from dmlpy.validation.problems import DmlError
 
 REST_S = 0.2
 """On the processor: a library's threads spin for a while after their work, OpenBLAS's for about a tenth of a second; so long until the

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dmlpy.problems import DmlError
+from dmlpy.validation.problems import DmlError
 
 Status = Literal["ok", "wrong", "absent", "failed"]
 """Measured; computed wrong results, so without figures; not installed, or does not do this; died, took too long or ran out of memory."""

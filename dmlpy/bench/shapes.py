@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import dmlpy as dml
-from dmlpy.naming import nearest
+from dmlpy.description.naming import nearest
 
 Cell = Literal["RNN", "GRU", "LSTM"]
 Direction = Literal["FORWARD", "BACKWARD", "BIDIRECTIONAL"]

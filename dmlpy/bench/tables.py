@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dmlpy.bench.records import Record, Run
 from dmlpy.bench.shapes import SHAPES, Recurrent, Shape
-from dmlpy.render import Table
+from dmlpy.inspection.render import Table
 
 OWN = "dmlpy"
 GOAL_PEER = "onnxruntime"

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dmlpy.bench.shapes import BatchNorm, DataType, Layer, Pass, Recurrent, Shape
+from dmlpy.description.gate_order import GateOrder, reorder
 from dmlpy.devices.numpy.recurrent.gradient import gradient_reference
 from dmlpy.devices.numpy.recurrent.layer import reference
-from dmlpy.gates import GateOrder, reorder
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

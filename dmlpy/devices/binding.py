@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from dmlpy.arrays import ArrayView, Buffer, array_at
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType
+from dmlpy.description.markers import In, TensorField
+from dmlpy.description.naming import c_member, did_you_mean
+from dmlpy.description.structs import brief
+from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
 from dmlpy.devices.device import Device
-from dmlpy.enums import DataType
-from dmlpy.markers import In, TensorField
-from dmlpy.naming import c_member, did_you_mean
-from dmlpy.problems import Problem
-from dmlpy.structs import brief
-from dmlpy.tensors import TensorDesc, packed_strides, same_layout
+from dmlpy.validation.problems import Problem
 
 ADDRESSES = 2**64
 """Above all addresses."""

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dmlpy.arrays import ArrayView
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.naming import nearest
+from dmlpy.description.structs import brief
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.plan import Launch, Plan
-from dmlpy.enums import ExecutionFlags, HResult
-from dmlpy.naming import nearest
-from dmlpy.problems import DeviceError
-from dmlpy.structs import brief
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DeviceError
 
 
 @dataclass(frozen=True)

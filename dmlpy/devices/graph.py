@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.arrays import Buffer
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.operator import CompiledOperator, Dispatch, Limits, Outputs, check_limits
-from dmlpy.enums import ExecutionFlags, FeatureLevel
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
-from dmlpy.naming import did_you_mean
-from dmlpy.problems import BindError, Problem
-from dmlpy.tensors import TensorDesc, covers
+from dmlpy.validation.problems import BindError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.devices.report import PlanReport

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+from dmlpy.description.markers import TensorField
+from dmlpy.description.naming import c_member
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
-from dmlpy.enums import ExecutionFlags, FeatureLevel
-from dmlpy.markers import TensorField
-from dmlpy.naming import c_member
-from dmlpy.problems import BindError, Problem
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import BindError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.devices.report import PlanReport

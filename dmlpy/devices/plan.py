@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cost import Cost
-from dmlpy.enums import ExecutionFlags
 
 Launch = Callable[[int], None]
 """Enqueues the work on a stream, given as an integer handle (0 is the default stream). Allocates nothing, waits for nothing."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.device import Device, show_bytes
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.stack import stack_of
-from dmlpy.tensors import TensorDesc
 
 _WEIGHTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor", "projection_tensor")
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dmlpy.descs import OperatorDesc, show_attribute
+from dmlpy.description.descs import OperatorDesc, show_attribute
+from dmlpy.description.markers import TensorField
 from dmlpy.devices.device import Device
-from dmlpy.markers import TensorField
-from dmlpy.problems import Problem
+from dmlpy.validation.problems import Problem
 
 
 @dataclass(frozen=True, eq=False)

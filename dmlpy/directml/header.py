@@ -10,13 +10,13 @@ from typing import Any, Final, TypeVar
 
 from dmlpy import arrays
 from dmlpy.arrays import view
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import DmlEnum, FeatureLevel, GraphEdgeType, GraphNodeType, TensorType
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DmlEnum, FeatureLevel, GraphEdgeType, GraphNodeType, TensorType
+from dmlpy.description.registry import operator_class
+from dmlpy.description.structs import Struct, brief
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.graphs import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from dmlpy.problems import BindError, DescError, Problem
-from dmlpy.registry import operator_class
-from dmlpy.structs import Struct, brief
-from dmlpy.tensors import MAX_DIMENSION_COUNT, MINIMUM_BUFFER_ALIGNMENT, TensorDesc
+from dmlpy.validation.problems import BindError, DescError, Problem
 
 DML_TENSOR_DIMENSION_COUNT_MAX: Final = 5
 """The most dimensions of a tensor below feature level 3_0."""

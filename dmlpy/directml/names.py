@@ -6,19 +6,19 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from dmlpy.description.enums import DmlEnum, DmlFlags
+from dmlpy.description.registry import ALIASES, C_PREFIX, OPERATORS
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.value_structs import ScaleBias, Size2D
 from dmlpy.devices.operator import BindingProperties
 from dmlpy.directml import header
-from dmlpy.enums import DmlEnum, DmlFlags
-from dmlpy.features import (
+from dmlpy.graphs import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from dmlpy.validation.features import (
     FeatureDataFeatureLevels,
     FeatureDataTensorDataTypeSupport,
     FeatureQueryFeatureLevels,
     FeatureQueryTensorDataTypeSupport,
 )
-from dmlpy.graphs import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from dmlpy.registry import ALIASES, C_PREFIX, OPERATORS
-from dmlpy.tensors import TensorDesc
-from dmlpy.values import ScaleBias, Size2D
 
 _STRUCTS = (
     TensorDesc,

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from dmlpy.checking import lowest_level
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
+from dmlpy.description.markers import Slot
+from dmlpy.description.naming import c_member, c_path, did_you_mean, plural
+from dmlpy.description.structs import brief
+from dmlpy.description.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.devices.binding import Bound, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
 from dmlpy.dxdispatch.resources import Resource
-from dmlpy.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.graphs import Graph
-from dmlpy.markers import Slot
-from dmlpy.naming import c_member, c_path, did_you_mean, plural
-from dmlpy.problems import MAX_TOLD, Problem, told
-from dmlpy.structs import brief
-from dmlpy.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
+from dmlpy.validation.checking import lowest_level
+from dmlpy.validation.problems import MAX_TOLD, Problem, told
 
 Sources = Mapping[str, tuple[SourceEntry, ...]]
 

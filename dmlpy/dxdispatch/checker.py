@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from dmlpy.checking import LATEST, lowest_level
+from dmlpy.description.enums import FeatureLevel
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.examine import examine
 from dmlpy.dxdispatch.files import Folders
 from dmlpy.dxdispatch.model import from_document, is_model
 from dmlpy.dxdispatch.output import printable
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
-from dmlpy.enums import FeatureLevel
 from dmlpy.graphs import Graph
-from dmlpy.positions import parts
-from dmlpy.problems import DescError, Problem
+from dmlpy.inspection.json_positions import parts
+from dmlpy.validation.checking import LATEST, lowest_level
+from dmlpy.validation.problems import DescError, Problem
 
 Kind = Literal["model", "desc", "graph", "serialized graph"]
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from dmlpy.enums import DataType
-from dmlpy.naming import did_you_mean
-from dmlpy.problems import MAX_TOLD, Problem, told
-from dmlpy.structs import brief, spelling_remedy
+from dmlpy.description.enums import DataType
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief, spelling_remedy
+from dmlpy.validation.problems import MAX_TOLD, Problem, told
 
 MAX_BIND_POINTS = 10_000
 """Of a dispatchable: operators have some twenty, graphs one for each input and output."""

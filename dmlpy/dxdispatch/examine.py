@@ -9,17 +9,17 @@ from typing import Annotated, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from dmlpy.checking import LATEST, check
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DmlEnum, FeatureLevel
+from dmlpy.description.naming import c_member, c_path, nearest
+from dmlpy.description.registry import operator_class
+from dmlpy.description.structs import brief, unwrap
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.value_structs import ValueStruct
 from dmlpy.dxdispatch.report import Finding
-from dmlpy.enums import DmlEnum, FeatureLevel
-from dmlpy.naming import c_member, c_path, nearest
-from dmlpy.problems import DescError, Problem
-from dmlpy.registry import operator_class
-from dmlpy.render import Table
-from dmlpy.structs import brief, unwrap
-from dmlpy.tensors import TensorDesc
-from dmlpy.values import ValueStruct
+from dmlpy.inspection.render import Table
+from dmlpy.validation.checking import LATEST, check
+from dmlpy.validation.problems import DescError, Problem
 
 
 @dataclass(frozen=True)

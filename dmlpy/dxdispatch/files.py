@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.description.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 Array = np.ndarray[Any, Any]
 SOURCE = "initialValues.sourcePath"

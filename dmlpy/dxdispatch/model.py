@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from dmlpy.checking import LATEST
+from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range, resolve
 from dmlpy.dxdispatch.entries import (
@@ -33,11 +35,9 @@ from dmlpy.dxdispatch.npy import MAX_DIMENSIONS
 from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, IMAGE_TYPES
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
-from dmlpy.enums import ExecutionFlags, FeatureLevel
-from dmlpy.naming import did_you_mean
-from dmlpy.positions import parts as parts_of
-from dmlpy.problems import MAX_PROBLEMS, MAX_TOLD, DescError, Problem, told
-from dmlpy.structs import brief
+from dmlpy.inspection.json_positions import parts as parts_of
+from dmlpy.validation.checking import LATEST
+from dmlpy.validation.problems import MAX_PROBLEMS, MAX_TOLD, DescError, Problem, told
 
 OTHER_KINDS = {
     "hlsl": "shaders need Direct3D",

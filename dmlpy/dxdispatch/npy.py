@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dmlpy.description.enums import DataType
+from dmlpy.description.structs import brief
 from dmlpy.dxdispatch.files import refuse
-from dmlpy.enums import DataType
-from dmlpy.structs import brief
 
 MAX_DIMENSIONS = 32
 """Of an array in a .npy file that every NumPy reads."""

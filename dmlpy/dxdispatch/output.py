@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dmlpy.description.enums import DataType
 from dmlpy.dxdispatch.files import Array
-from dmlpy.enums import DataType
 
 
 def printable(text: str) -> str:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.enums import DataType
 from dmlpy.dxdispatch.files import SOURCE, Array, opened_for_writing, refuse
-from dmlpy.enums import DataType
-from dmlpy.problems import DescError
+from dmlpy.validation.problems import DescError
 
 if TYPE_CHECKING:
     from PIL.Image import Image

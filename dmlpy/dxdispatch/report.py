@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from dmlpy.description.naming import plural
+from dmlpy.description.registry import OPERATORS
+from dmlpy.description.structs import Struct
 from dmlpy.graphs import Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from dmlpy.naming import plural
-from dmlpy.positions import Key, Position, Positions
-from dmlpy.problems import MAX_TOLD, DmlError, Problem
-from dmlpy.registry import OPERATORS
-from dmlpy.render import Table
-from dmlpy.structs import Struct
+from dmlpy.inspection.json_positions import Key, Position, Positions
+from dmlpy.inspection.render import Table
+from dmlpy.validation.problems import MAX_TOLD, DmlError, Problem
 
 MAX_FINDINGS = 50
 """Parts of a file whose problems a text tells; `--json` and `findings` have all."""

@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from dmlpy.description.enums import DataType
+from dmlpy.description.structs import brief
 from dmlpy.dxdispatch import npy, pictures
 from dmlpy.dxdispatch.entries import Entry, Uint, as_lower, type_or_unknown
 from dmlpy.dxdispatch.files import SOURCE, Array, Folders, refuse
-from dmlpy.enums import DataType
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 DEFERRED = "deferred"
 _MOST_WRONG_VALUES = 10

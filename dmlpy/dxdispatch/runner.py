@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dmlpy.arrays import Buffer
-from dmlpy.checking import LATEST
 from dmlpy.compiler import compile as compile_desc
+from dmlpy.description.enums import FeatureLevel, HResult
+from dmlpy.description.naming import c_path
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import CompiledOperator, Device, Memory
 from dmlpy.devices import Dispatch as BoundDispatch
 from dmlpy.devices.graph import CompiledGraph, GraphDispatch
@@ -24,10 +26,8 @@ from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, write_image
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.resources import Resource
 from dmlpy.dxdispatch.timing import Timings
-from dmlpy.enums import FeatureLevel, HResult
-from dmlpy.naming import c_path
-from dmlpy.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.checking import LATEST
+from dmlpy.validation.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
 
 ALIGNMENT = 256
 """Bytes that every resource's memory is aligned to."""

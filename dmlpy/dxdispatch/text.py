@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dmlpy.dxdispatch.report import Finding, ModelError
-from dmlpy.positions import Position, Positions, nesting
-from dmlpy.problems import MAX_TOLD, Problem, unnamed
+from dmlpy.inspection.json_positions import Position, Positions, nesting
+from dmlpy.validation.problems import MAX_TOLD, Problem, unnamed
 
 MAX_BYTES = 256 * 2**20
 MAX_NESTING = 64

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.naming import plural
+from dmlpy.description.structs import brief
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
-from dmlpy.naming import plural
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
-from dmlpy.checking import LATEST, check, is_valid, parse_level
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import FeatureLevel, TensorFlags
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel, TensorFlags
+from dmlpy.description.markers import Slot
+from dmlpy.description.naming import c_path, plural
+from dmlpy.description.structs import brief
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from dmlpy.markers import Slot
-from dmlpy.naming import c_path, plural
-from dmlpy.problems import MAX_PROBLEMS, DescError, Problem, told
-from dmlpy.structs import brief
-from dmlpy.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
+from dmlpy.validation.checking import LATEST, check, is_valid, parse_level
+from dmlpy.validation.problems import MAX_PROBLEMS, DescError, Problem, told
 
 GRAPHS_SINCE = FeatureLevel.FL_2_1
 CONSTANTS_SINCE = FeatureLevel.FL_6_2

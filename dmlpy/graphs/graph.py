@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import FailFast
 
-from dmlpy.enums import FeatureLevel
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.naming import c_path, did_you_mean, plural
+from dmlpy.description.structs import Struct, Uint, brief, default, entries, read_json
 from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node
-from dmlpy.naming import c_path, did_you_mean, plural
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import Struct, Uint, brief, default, entries, read_json
+from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     import graphviz
 
-    from dmlpy.render import Table
+    from dmlpy.inspection.render import Table
 
 LATEST = max(FeatureLevel)
 _EDGES: Mapping[str, type[Edge]] = {"input_edges": InputEdge, "output_edges": OutputEdge, "intermediate_edges": IntermediateEdge}

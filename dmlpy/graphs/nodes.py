@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import SerializeAsAny
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import DataType, GraphEdgeType, GraphNodeType
-from dmlpy.markers import Out, Slot, TensorField
-from dmlpy.naming import c_path
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import Struct, Uint, brief, c_value, default, plain, unwrap
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType, GraphEdgeType, GraphNodeType
+from dmlpy.description.markers import Out, Slot, TensorField
+from dmlpy.description.naming import c_path
+from dmlpy.description.structs import Struct, Uint, brief, c_value, default, plain, unwrap
+from dmlpy.validation.problems import DescError, Problem
 
 
 class OperatorNode(Struct):

@@ -8,15 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.descs import OperatorDesc, show_attribute
-from dmlpy.enums import TensorFlags
+from dmlpy.description.descs import OperatorDesc, show_attribute
+from dmlpy.description.enums import TensorFlags
+from dmlpy.description.markers import Slot
+from dmlpy.description.naming import c_member, c_path, plural
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, Node
-from dmlpy.markers import Slot
-from dmlpy.naming import c_member, c_path, plural
-from dmlpy.problems import Problem
-from dmlpy.render import Table
-from dmlpy.tensors import TensorDesc
+from dmlpy.inspection.render import Table
+from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     import graphviz

@@ -14,17 +14,17 @@ from typing import Any, get_args
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import DataType, TensorFlags
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType, TensorFlags
+from dmlpy.description.markers import TensorField
+from dmlpy.description.naming import c_member, plural
+from dmlpy.description.registry import operator_class
+from dmlpy.description.structs import brief
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.flatbuffer import FLOAT32, INT32, MAX_BYTES, UINT8, UINT32, UINT64, Buffer, Table, Union
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
-from dmlpy.markers import TensorField
-from dmlpy.naming import c_member, plural
-from dmlpy.problems import DescError, Problem
-from dmlpy.registry import operator_class
-from dmlpy.structs import brief
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
 
 SUBJECT = "serialized graph"
 MAX_NODES = 6000

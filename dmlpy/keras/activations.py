@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dmlpy.naming import did_you_mean
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationEluDesc,
@@ -16,8 +17,7 @@ from dmlpy.operators.activation import (
     ActivationSoftsignDesc,
     ActivationTanhDesc,
 )
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 ACTIVATIONS: dict[str, ActivationDesc] = {
     "linear": ActivationIdentityDesc(),

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.description.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 
 def found_argument(find: Callable[[Any], Any], value: Any, argument: str, problems: list[Problem]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.operator import Outputs

@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import RecurrentDirection
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.structs import brief
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.orders import Order
 from dmlpy.keras.recurrent import Recurrent
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 MergeMode = Literal["concat", "sum", "mul", "ave"]
 _MODES = ("concat", "sum", "mul", "ave")

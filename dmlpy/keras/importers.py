@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.descs import show_attribute
-from dmlpy.gates import Cell, GateOrder, reorder
+from dmlpy.description.descs import show_attribute
+from dmlpy.description.gate_order import Cell, GateOrder, reorder
+from dmlpy.description.naming import plural
+from dmlpy.description.structs import brief
 from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.recurrent import Recurrent
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer
-from dmlpy.naming import plural
 from dmlpy.operators.activation import (
     ActivationCeluDesc,
     ActivationDesc,
@@ -29,8 +30,7 @@ from dmlpy.operators.activation import (
     ActivationSigmoidDesc,
     ActivationTanhDesc,
 )
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 LAYERS: dict[Cell, type[Recurrent]] = {"RNN": SimpleRNN, "GRU": GRU, "LSTM": LSTM}
 _CELLS: dict[str, Cell] = {"SimpleRNN": "RNN", "GRU": "GRU", "LSTM": "LSTM"}

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.naming import did_you_mean
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 Values = np.ndarray[Any, np.dtype[np.float32]]
 Initializer = Callable[[tuple[int, ...], np.random.Generator], Any]

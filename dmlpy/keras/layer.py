@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.naming import plural
+from dmlpy.description.structs import brief
 from dmlpy.keras.arguments import found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, Values, initial
 from dmlpy.keras.regularizers import Regularizer
-from dmlpy.naming import plural
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 Shape = tuple[int | None, ...]
 """Sizes of an array, the batch first; None for a size that calls may choose."""

@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Shape
-from dmlpy.naming import did_you_mean
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationLogSoftmaxDesc,
@@ -23,9 +25,7 @@ from dmlpy.operators.activation import (
     ActivationSoftmaxDesc,
     ActivationSoftplusDesc,
 )
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
 
 _EPSILON = 1e-7
 

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.description.naming import plural
+from dmlpy.description.structs import brief
 from dmlpy.devices import Device
+from dmlpy.inspection.render import Table
 from dmlpy.keras import saving, training
 from dmlpy.keras.arguments import found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
@@ -21,10 +24,7 @@ from dmlpy.keras.losses import loss as find_loss
 from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.training import Data, DataReader, History, Objective
-from dmlpy.naming import plural
-from dmlpy.problems import DescError, Problem
-from dmlpy.render import Table
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 
 class _Compiled(NamedTuple):

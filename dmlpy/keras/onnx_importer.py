@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.gates import Cell, GateOrder, reorder
+from dmlpy.description.gate_order import Cell, GateOrder, reorder
+from dmlpy.description.structs import brief
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.importers import LAYERS
 from dmlpy.keras.recurrent import Recurrent
@@ -25,8 +26,7 @@ from dmlpy.operators.activation import (
     ActivationTanhDesc,
     ActivationThresholdedReluDesc,
 )
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 ACTIVATIONS: dict[str, tuple[type[ActivationDesc], dict[str, float]]] = {
     "Relu": (ActivationReluDesc, {}),

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Weight
-from dmlpy.naming import did_you_mean
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 
 class Optimizer(ABC):

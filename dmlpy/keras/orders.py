@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from dmlpy.gates import Cell, GateOrder, reorder
-from dmlpy.naming import plural
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.description.gate_order import Cell, GateOrder, reorder
+from dmlpy.description.naming import plural
+from dmlpy.description.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 Order = Literal["keras1", "keras3"]
 Values = np.ndarray[Any, Any]

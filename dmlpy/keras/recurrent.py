@@ -19,9 +19,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import RecurrentDirection
-from dmlpy.gates import Cell, GateOrder
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.gate_order import Cell, GateOrder
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
@@ -32,12 +34,10 @@ from dmlpy.keras.orders import Order, WeightArrays, WeightList
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
 from dmlpy.keras.walk import Kind, Walk
-from dmlpy.naming import did_you_mean
 from dmlpy.operators.activation import ActivationDesc, unfusable
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 ConsumeLess = Literal["cpu", "mem", "gpu"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.description.structs import brief
 from dmlpy.keras.arguments import found_argument
 from dmlpy.keras.initializers import Initializer, initial, zero
 from dmlpy.keras.initializers import initializer as find_initializer
@@ -15,8 +16,7 @@ from dmlpy.keras.regularizers import Regularizer
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from dmlpy.problems import Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import Problem
 
 
 class SimpleRNN(Recurrent):

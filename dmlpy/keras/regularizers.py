@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dmlpy.naming import did_you_mean
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.naming import did_you_mean, listed
+from dmlpy.description.structs import brief
+from dmlpy.inspection.json_positions import nesting
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
-from dmlpy.naming import did_you_mean, listed
-from dmlpy.positions import nesting
-from dmlpy.problems import DescError, Problem, told
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem, told
 
 if TYPE_CHECKING:
     from dmlpy.keras.models import Sequential

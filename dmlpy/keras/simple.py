@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems
 from dmlpy.keras.backend import Array, Backend
@@ -26,8 +27,7 @@ from dmlpy.operators.activation import (
     ActivationSoftmaxDesc,
     ActivationTanhDesc,
 )
-from dmlpy.problems import DescError, Problem
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
 
 
 def _softmax_gradient(desc: Any, y: Array, dy: Array) -> Array:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.description.naming import did_you_mean, plural
+from dmlpy.description.structs import brief
 from dmlpy.keras.arguments import found_array
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCategoricalCrossentropy, score_weights
 from dmlpy.keras.progress import progress_bar
 from dmlpy.keras.simple import Dense
-from dmlpy.naming import did_you_mean, plural
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
+from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.keras.models import Sequential

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import RecurrentDirection
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
-from dmlpy.tensors import TensorDesc
 
 _STATES = {"output_single_tensor": "hidden_init_tensor", "output_cell_single_tensor": "cell_mem_init_tensor"}
 """What a walk ends with, and what the next one of a stateful layer begins with."""

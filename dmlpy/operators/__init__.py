@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dmlpy.registry import OPERATORS
+from dmlpy.description.registry import OPERATORS
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "activation": (

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from dmlpy.descs import FusableDesc, OperatorDesc
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, In, Limits, Out, rule
+from dmlpy.description.descs import FusableDesc, OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, In, Limits, Out, rule
+from dmlpy.description.sizes import MAX_SIZE, Sizes
+from dmlpy.description.structs import Float, Uints, brief, default, entries, read_by
+from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.elementwise.common import ElementWiseDesc
-from dmlpy.problems import DescError
-from dmlpy.sizes import MAX_SIZE, Sizes
-from dmlpy.structs import Float, Uints, brief, default, entries, read_by
-from dmlpy.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, Since
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DescError
 
 FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), Since("2_0", dims=(4, 5), T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
 INTEGERS_FROM_5_1 = (*FROM_1_0, Since("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32))
@@ -530,7 +530,7 @@ def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLe
 
 
 if TYPE_CHECKING:
-    from dmlpy.structs import Member
+    from dmlpy.description.structs import Member
 
     Activations = Member[tuple[ActivationDesc, ...], Iterable[ActivationDesc]]
     FusedActivation = Member[ActivationDesc | None, ActivationDesc | None]

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, Slot, TensorField, rule
-from dmlpy.sizes import Derived, Sizes, Term, Told, UnboundSymbolError, align, parse
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, Slot, TensorField, rule
+from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError, align, parse
+from dmlpy.description.tensors import TensorDesc
 
 _SIZES = parse("*sizes")
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import FeatureLevel, MultiheadAttentionMaskType
-from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
-from dmlpy.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.structs import Float, Spelled, Uint, default
-from dmlpy.support import FLOATS, INT32, Since
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel, MultiheadAttentionMaskType
+from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.description.structs import Float, Spelled, Uint, default
+from dmlpy.description.support import FLOATS, INT32, Since
+from dmlpy.description.tensors import TensorDesc
 
 # What each input gives of query, key and value.
 _GIVES = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
-from dmlpy.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
+from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.description.structs import Spelled, Uint, Uints, default
+from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.operators.activation import FusedFunction, unfusable_function
 from dmlpy.operators.windows import SlidingDesc, channels_first
-from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.structs import Spelled, Uint, Uints, default
-from dmlpy.support import FLOATS, Since
-from dmlpy.tensors import TensorDesc, packed_strides
 
 
 class ConvolvingDesc(SlidingDesc):

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import DataType, RandomGeneratorType
-from dmlpy.markers import In, Limits, Out, derived
-from dmlpy.problems import Problem
-from dmlpy.sizes import Derived, Sizes
-from dmlpy.structs import Float, Int, Scalar, Spelled, default
-from dmlpy.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, Since
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType, RandomGeneratorType
+from dmlpy.description.markers import In, Limits, Out, derived
+from dmlpy.description.sizes import Derived, Sizes
+from dmlpy.description.structs import Float, Int, Scalar, Spelled, default
+from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, Since
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.validation.problems import Problem
 
 
 class DiagonalMatrixDesc(OperatorDesc, dml="DIAGONAL_MATRIX"):

@@ -7,15 +7,15 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
-from dmlpy.naming import plural
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.naming import plural
+from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.description.structs import Uint
+from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, Since
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.operators.along_axis import AlongAxisDesc
-from dmlpy.sizes import Derived, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.structs import Uint
-from dmlpy.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, Since
-from dmlpy.tensors import MAX_DIMENSION_COUNT, TensorDesc
 
 FROM_3_0 = (
     Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),

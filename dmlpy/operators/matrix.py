@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Annotated
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import FeatureLevel, MatrixTransform
-from dmlpy.markers import Breach, In, Out, TensorField, rule
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel, MatrixTransform
+from dmlpy.description.markers import Breach, In, Out, TensorField, rule
+from dmlpy.description.sizes import Sizes, Term, parse
+from dmlpy.description.structs import Float, Spelled, default
+from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import FusedFunction, unfusable_function
-from dmlpy.sizes import Sizes, Term, parse
-from dmlpy.structs import Float, Spelled, default
-from dmlpy.support import FLOATS, Since
-from dmlpy.tensors import TensorDesc
 
 
 class MatrixProductDesc(OperatorDesc):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.markers import In, Limits, Out
-from dmlpy.structs import Float, default
-from dmlpy.support import FLOATS, UINT32, Since
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.markers import In, Limits, Out
+from dmlpy.description.structs import Float, default
+from dmlpy.description.support import FLOATS, UINT32, Since
+from dmlpy.description.tensors import TensorDesc
 
 
 class AdamOptimizerDesc(OperatorDesc, dml="ADAM_OPTIMIZER"):

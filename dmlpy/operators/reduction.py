@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import AxisDirection, FeatureLevel, ReduceFunction
-from dmlpy.markers import Breach, In, Limits, Out, TensorField, derived, rule
-from dmlpy.sizes import Sizes, Told, UnboundSymbolError
-from dmlpy.structs import Bool, Spelled, Uint, Uints, default
-from dmlpy.support import (
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import AxisDirection, FeatureLevel, ReduceFunction
+from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.sizes import Sizes, Told, UnboundSymbolError
+from dmlpy.description.structs import Bool, Spelled, Uint, Uints, default
+from dmlpy.description.support import (
     FLOATS,
     FLOATS_INTEGERS_32_AND_64,
     FLOATS_INTEGERS_OF_32,
@@ -22,7 +22,7 @@ from dmlpy.support import (
     Since,
     TypeSet,
 )
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.tensors import TensorDesc
 
 
 def _of_input(axis: int, size: int, why: str) -> Told:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import AxisDirection, FeatureLevel, InterpolationMode
-from dmlpy.markers import Breach, In, Limits, Out, TensorField, derived, rule
-from dmlpy.naming import plural
-from dmlpy.problems import Problem
-from dmlpy.sizes import MAX_SIZE, Sizes, Told, UnboundSymbolError
-from dmlpy.structs import Bool, Float, Floats, Spelled, default
-from dmlpy.support import FLOATS, FLOATS_BYTES, Since
-from dmlpy.tensors import TensorDesc
-from dmlpy.values import Size2DValue
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import AxisDirection, FeatureLevel, InterpolationMode
+from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.naming import plural
+from dmlpy.description.sizes import MAX_SIZE, Sizes, Told, UnboundSymbolError
+from dmlpy.description.structs import Bool, Float, Floats, Spelled, default
+from dmlpy.description.support import FLOATS, FLOATS_BYTES, Since
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.value_structs import Size2DValue
+from dmlpy.validation.problems import Problem
 
 
 class AnySizesDesc(OperatorDesc):

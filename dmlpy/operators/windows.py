@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, TensorField, derived, rule
-from dmlpy.naming import plural
-from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, align
-from dmlpy.tensors import TensorDesc, packed_strides
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, TensorField, derived, rule
+from dmlpy.description.naming import plural
+from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, align
+from dmlpy.description.tensors import TensorDesc, packed_strides
 
 
 @dataclass(frozen=True)

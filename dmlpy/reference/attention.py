@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.enums import MultiheadAttentionMaskType
+from dmlpy.description.enums import MultiheadAttentionMaskType
 from dmlpy.operators.attention import MultiheadAttention1Desc, MultiheadAttentionDesc
 from dmlpy.reference.activation import softmax
 from dmlpy.reference.registry import Array, Inputs, defines, undocumented

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.enums import DataType
+from dmlpy.description.enums import DataType
 from dmlpy.reference.registry import Array
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from dmlpy.enums import ConvolutionMode
+from dmlpy.description.enums import ConvolutionMode
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.reference.fused import fused
 from dmlpy.reference.registry import Array, Inputs, defines

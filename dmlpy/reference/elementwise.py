@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import DataType, IsInfinityMode, RoundingMode
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType, IsInfinityMode, RoundingMode
 from dmlpy.operators.elementwise.arithmetic import (
     ElementWiseAdd1Desc,
     ElementWiseAddDesc,

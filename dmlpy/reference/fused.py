@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmlpy.descs import FusableDesc
+from dmlpy.description.descs import FusableDesc
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 from dmlpy.reference.activation import activate

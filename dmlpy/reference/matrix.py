@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmlpy.enums import MatrixTransform
+from dmlpy.description.enums import MatrixTransform
 from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.reference.fused import fused
 from dmlpy.reference.registry import Array, Inputs, defines

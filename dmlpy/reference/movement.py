@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from dmlpy.enums import DepthSpaceOrder, PaddingMode
+from dmlpy.description.enums import DepthSpaceOrder, PaddingMode
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, DepthToSpaceDesc, FoldDesc, SpaceToDepth1Desc, SpaceToDepthDesc, UnfoldDesc
 from dmlpy.operators.movement.copy import CastDesc, JoinDesc, ReverseSubsequencesDesc, SplitDesc, TileDesc
 from dmlpy.operators.movement.slicing import Padding1Desc, PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc, WindowDesc

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from dmlpy.enums import AxisDirection, ReduceFunction
+from dmlpy.description.enums import AxisDirection, ReduceFunction
 from dmlpy.operators.reduction import (
     ArgmaxDesc,
     ArgminDesc,

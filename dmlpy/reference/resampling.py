@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.enums import AxisDirection, InterpolationMode
+from dmlpy.description.enums import AxisDirection, InterpolationMode
 from dmlpy.operators.resampling import (
     Resample1Desc,
     Resample2Desc,

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 from dmlpy.compiler import compile as compile_operator
+from dmlpy.description.enums import DataType
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import CompiledOperator, Device, Reserve
 from dmlpy.devices import device as find_device
-from dmlpy.enums import DataType
 from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc
-from dmlpy.problems import DescError, Problem
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
 
 FLOATS = (torch.float32, torch.float16)
 _DATA_TYPES = {

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from dmlpy.description.structs import brief
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief
 from dmlpy.torch.function import FLOATS, Network, run, type_problems
+from dmlpy.validation.problems import DescError, Problem
 
 _States = tuple[torch.Tensor, ...]
 _ORDER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")

@@ -15,7 +15,7 @@
 //
 // A block without others has the protocol `alone`: its values stay in shared memory, and a barrier is all there is.
 //
-// tests/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
+// tests/devices/cuda/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
 #pragma once
 
 enum class Protocol { alone, flags, data };

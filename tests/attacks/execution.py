@@ -31,11 +31,11 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.descs import OperatorDesc
-from dmlpy.registry import OPERATORS
-from dmlpy.samples import sample
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.registry import OPERATORS
+from dmlpy.inspection.samples import sample
 from tests.attacks.pages import Guarded
-from tests.own_descs import OWN, own_desc
+from tests.support.own_descs import OWN, own_desc
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 FILLS = (0x3C, 0xFF)
@@ -77,8 +77,8 @@ def devices() -> dict[str, dml.Device]:
 def stand_ins() -> dict[str, Any]:
     """The cases of CUDA's plans by name, each with a device that has the family of kernels."""
     from dmlpy.devices.cuda.device import CudaDevice
-    from tests.cpu_seam import CpuSeam
-    from tests.dispatch_cases import CASES
+    from tests.support.cuda.cpu_seam import CpuSeam
+    from tests.support.dispatch_cases import CASES
 
     seam = CpuSeam()
     seam._memory.check_range = lambda pointer, size: None  # type: ignore[method-assign]  # memory is the attack's own; its pages check

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.folders import ROOT
+
 SIZES = [0, 1, 2, 3, 8, 127, 128, 255, 256, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63, 2**64 - 1, 2**64, 10**30]
 NUMBERS = [*SIZES, -1, -(2**31), -(2**63), 0.5, 1e308, float("nan"), float("inf"), True, None]
 WORDS = ["", "x", "é\0", "\x1b[31m", "a" * 300, "../x", "Dense", "GRU", "orthogonal", "F32", "RNN", "deferred"]
@@ -36,14 +37,14 @@ def warm_up() -> None:
     from PIL import JpegImagePlugin, PngImagePlugin  # noqa: F401
 
     import dmlpy.bench.records
+    import dmlpy.description.registry
     import dmlpy.dxdispatch.checker
     import dmlpy.graphs.serialized
     import dmlpy.keras.models
     import dmlpy.keras.onnx_importer
-    import dmlpy.registry
-    from dmlpy.render import Table
+    from dmlpy.inspection.render import Table
 
-    assert len(dmlpy.registry.OPERATORS) > 100  # which imports all of them
+    assert len(dmlpy.description.registry.OPERATORS) > 100  # which imports all of them
     Table("", ("",), (("",),)).to_text()
 
 
@@ -74,7 +75,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 def changed(data: Any, chance: random.Random) -> Any:
     """JSON data with some values changed, removed, doubled or renamed."""
-    from tests.test_fuzz_models import at, places
+    from tests.dxdispatch.test_fuzz_models import at, places
 
     data = copy.deepcopy(data)
     for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
@@ -165,7 +166,7 @@ def _jpg(chance: random.Random) -> bytes:
 
 @cache
 def _json_bases() -> list[dict[str, Any]]:
-    from tests import test_fuzz_models as fuzz
+    from tests.dxdispatch import test_fuzz_models as fuzz
 
     return fuzz.bases() * 10 + fuzz.descs_and_graphs()
 
@@ -177,7 +178,7 @@ def _json(chance: random.Random) -> bytes:
 
 @cache
 def _dumps() -> list[bytes]:
-    from tests import flatbuffer_writer, graph_cases
+    from tests.support import flatbuffer_writer, graph_cases
 
     return [bytes(flatbuffer_writer.write(flatbuffer_writer.dump_of(graph_cases.random_network(seed)))) for seed in range(20)]
 

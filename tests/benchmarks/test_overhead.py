@@ -13,8 +13,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import dmlpy as dml
-from tests.cpu_seam import NullSeam
-from tests.dispatch_cases import CASES
+from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.dispatch_cases import CASES
 
 STEPS, BATCH, FEATURES, HIDDEN = 100, 16, 64, 128
 

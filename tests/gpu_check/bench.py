@@ -14,7 +14,7 @@ from dmlpy.bench.shapes import SHAPES
 from dmlpy.bench.subjects import OWN, PEERS
 from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import Case
-from tests import stand_in
+from tests.support.cuda import stand_in
 
 CASES = (
     "lstm-128-b1-t512 FLOAT32 forward",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from dmlpy.bench.subjects.dmlpy import Dmlpy
-from tests import stand_in
 from tests.gpu_check.bench import case_of
+from tests.support.cuda import stand_in
 
 PASSES = 3
 

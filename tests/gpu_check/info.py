@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 import dmlpy as dml
-from tests import stand_in
+from tests.support.cuda import stand_in
 
 QUERIED = "name,driver_version,temperature.gpu,power.limit,clocks.sm,clocks.max.sm,clocks.mem,compute_mode"
 LIBRARIES = ("numpy", "torch", "triton", "nvidia-cudnn-cu13", "nvidia-cuda-nvrtc", "nvidia-cublas", "pytest", "pytest-xdist")

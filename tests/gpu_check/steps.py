@@ -25,7 +25,7 @@ from dmlpy.bench.work import Case
 from dmlpy.devices.cuda import machine as model
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.families import FAMILIES
-from tests import stand_in
+from tests.support.cuda import stand_in
 
 SIZES: tuple[tuple[Cell, DataType, int, int], ...] = (
     ("LSTM", "FLOAT16", 1024, 1),

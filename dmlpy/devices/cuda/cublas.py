@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.problems import DeviceError
+from dmlpy.validation.problems import DeviceError
 
 # cublas_api.h and library_types.h
 _OP_N, _OP_T = 0, 1

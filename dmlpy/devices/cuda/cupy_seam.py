@@ -16,10 +16,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
-from dmlpy.enums import HResult
-from dmlpy.problems import DeviceError
+from dmlpy.validation.problems import DeviceError
 
 Array = np.ndarray[Any, Any]
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.image_store import ImageStore
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.plan import Launch
-from dmlpy.problems import DeviceError
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DeviceError
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.devices.device import shared
 from dmlpy.devices.numba.plans import plan
 from dmlpy.devices.numpy.device import NumpyDevice

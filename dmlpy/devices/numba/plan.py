@@ -11,14 +11,14 @@ import numpy as np
 from numba import config
 
 from dmlpy.arrays import array_at
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.numba.team import team
 from dmlpy.devices.numba.vectors import FLOAT_BYTES, host_registers
 from dmlpy.devices.numba.walk import NUMBERS, PARAMETERS, STATES, Walk, compiled_walk
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
-from dmlpy.enums import RecurrentDirection
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from dmlpy.tensors import TensorDesc, packed_strides
 
 FUNCTIONS: dict[type[ActivationDesc], str] = {ActivationSigmoidDesc: "sigmoid", ActivationTanhDesc: "tanh", ActivationReluDesc: "relu"}
 """The activations that walks are compiled with."""

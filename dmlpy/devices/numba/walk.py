@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, njit, types
 
+from dmlpy.description.gate_order import Cell
 from dmlpy.devices.numba.team import CACHE_LINE, PROCESSOR, Share
 from dmlpy.devices.numba.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, keep_kernel, lstm_kernel, rnn_kernel
 from dmlpy.devices.numba.vectors import Registers, integer_at, jit, pause, processor, set_integer, vectors_of, yield_thread
-from dmlpy.gates import Cell
 
 _SPINS = 4000
 """How often a thread looks for another one before it lets others have its processor: less than a tenth of a millisecond. Threads that yield

@@ -11,7 +11,9 @@ import numpy as np
 
 from dmlpy import arrays
 from dmlpy.arrays import ArrayView, array_at
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.numpy.whole import whole_plan
@@ -20,7 +22,7 @@ from dmlpy.devices.threads import apart_from_forks
 from dmlpy.enums import ExecutionFlags, HResult
 from dmlpy.problems import DeviceError
 from dmlpy.reference.registry import definition
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DeviceError
 
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector registers
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
-from dmlpy.enums import DataType
 from dmlpy.reference.registry import definition, why_undefined
 
 Array = np.ndarray[Any, np.dtype[Any]]

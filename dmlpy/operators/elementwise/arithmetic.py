@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, In, Out, rule
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, In, Out, rule
+from dmlpy.description.sizes import Sizes
+from dmlpy.description.structs import Float, default
+from dmlpy.description.support import (
+    FLOATS,
+    FLOATS_INTEGERS_32_AND_64,
+    FLOATS_INTEGERS_OF_32,
+    FLOATS_INTEGERS_TO_32,
+    FLOATS_INTEGERS_TO_64,
+    Since,
+    row_at,
+)
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.value_structs import OptionalScaleBias
 from dmlpy.operators.activation import FusedActivation, unfusable
 from dmlpy.operators.elementwise.common import (
     FLOATS_FROM_1_0,
@@ -16,19 +29,6 @@ from dmlpy.operators.elementwise.common import (
     ElementWiseDesc,
     ScaledDesc,
 )
-from dmlpy.sizes import Sizes
-from dmlpy.structs import Float, default
-from dmlpy.support import (
-    FLOATS,
-    FLOATS_INTEGERS_32_AND_64,
-    FLOATS_INTEGERS_OF_32,
-    FLOATS_INTEGERS_TO_32,
-    FLOATS_INTEGERS_TO_64,
-    Since,
-    row_at,
-)
-from dmlpy.tensors import TensorDesc
-from dmlpy.values import OptionalScaleBias
 
 _UP_TO_5_DIMS_AT_FIRST = (
     Since("1_0", dims=(4, 5), T=FLOATS),

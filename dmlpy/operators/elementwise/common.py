@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.markers import In, Out, TensorField
-from dmlpy.sizes import MAX_SIZE, Sizes
-from dmlpy.structs import default
-from dmlpy.support import FLOATS, FLOATS_INTEGERS_OF_32, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
-from dmlpy.tensors import MAX_DIMENSION_COUNT, TensorDesc
-from dmlpy.values import OptionalScaleBias
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.markers import In, Out, TensorField
+from dmlpy.description.sizes import MAX_SIZE, Sizes
+from dmlpy.description.structs import default
+from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_OF_32, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
+from dmlpy.description.value_structs import OptionalScaleBias
 
 FLOATS_FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
 FLOATS_FROM_2_0 = (Since("2_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dmlpy.enums import IsInfinityMode
-from dmlpy.markers import In, Out
-from dmlpy.operators.elementwise.common import BinaryDesc, ElementWiseDesc, UnaryDesc
-from dmlpy.structs import Spelled, default
-from dmlpy.support import (
+from dmlpy.description.enums import IsInfinityMode
+from dmlpy.description.markers import In, Out
+from dmlpy.description.structs import Spelled, default
+from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,
     FLOATS_INTEGERS_TO_32,
@@ -20,7 +19,8 @@ from dmlpy.support import (
     Since,
     types,
 )
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.operators.elementwise.common import BinaryDesc, ElementWiseDesc, UnaryDesc
 
 TRUTHS = UINT32 | UINT8
 """The types of a truth value: 1 is true, 0 false."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dmlpy.operators.elementwise.common import FLOATS_FROM_1_0, FLOATS_FROM_2_0, ScaledDesc, UnaryDesc
-from dmlpy.support import (
+from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,
     FLOATS_INTEGERS_TO_32,
@@ -12,6 +11,7 @@ from dmlpy.support import (
     FLOATS_SIGNED_TO_64,
     Since,
 )
+from dmlpy.operators.elementwise.common import FLOATS_FROM_1_0, FLOATS_FROM_2_0, ScaledDesc, UnaryDesc
 
 
 class ElementWiseAbsDesc(ScaledDesc, dml="ELEMENT_WISE_ABS"):

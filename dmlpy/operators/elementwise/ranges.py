@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dmlpy.descs import FusableDesc
-from dmlpy.enums import DataType, RoundingMode
-from dmlpy.markers import In, Limits, Out
+from dmlpy.description.descs import FusableDesc
+from dmlpy.description.enums import DataType, RoundingMode
+from dmlpy.description.markers import In, Limits, Out
+from dmlpy.description.structs import Float, Scalar, Spelled, default
+from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.value_structs import OptionalScaleBias
 from dmlpy.operators.elementwise.common import (
     INTEGERS_TO_32_FROM_2_1,
     INTEGERS_TO_64_FROM_5_0,
@@ -14,10 +18,6 @@ from dmlpy.operators.elementwise.common import (
     ScaledDesc,
     UnaryDesc,
 )
-from dmlpy.structs import Float, Scalar, Spelled, default
-from dmlpy.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
-from dmlpy.tensors import TensorDesc
-from dmlpy.values import OptionalScaleBias
 
 
 class ElementWiseClipDesc(ElementWiseDesc, FusableDesc, dml="ELEMENT_WISE_CLIP"):

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import DepthSpaceOrder, FeatureLevel
-from dmlpy.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DepthSpaceOrder, FeatureLevel
+from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.description.structs import Spelled, Uint, Uints
+from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.operators.windows import SlidingDesc
-from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.structs import Spelled, Uint, Uints
-from dmlpy.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
-from dmlpy.tensors import MAX_DIMENSION_COUNT, TensorDesc
 
 FROM_2_1 = (Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32), Since("5_0", dims=4, T=ALL_BUT_4_BITS))
 FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), *FROM_2_1)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-from dmlpy.descs import OperatorDesc, TensorDescs
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, In, Limits, Out, derived, rule
-from dmlpy.operators.along_axis import AlongAxisDesc
-from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Told, UnboundSymbolError
-from dmlpy.structs import Uint, Uints
-from dmlpy.support import (
+from dmlpy.description.descs import OperatorDesc, TensorDescs
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, In, Limits, Out, derived, rule
+from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Told, UnboundSymbolError
+from dmlpy.description.structs import Uint, Uints
+from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,
     FLOATS_INTEGERS_TO_32,
@@ -21,7 +20,8 @@ from dmlpy.support import (
     Since,
     types,
 )
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.operators.along_axis import AlongAxisDesc
 
 FLOATS_INTEGERS_16_AND_32 = FLOATS | types("INT32", "INT16", "UINT32", "UINT16")
 FLOATS_INTEGERS_8_AND_16 = FLOATS | types("INT16", "INT8", "UINT16", "UINT8")

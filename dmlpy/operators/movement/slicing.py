@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import DataType, FeatureLevel, PaddingMode
-from dmlpy.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType, FeatureLevel, PaddingMode
+from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.description.structs import Float, Ints, Scalar, Spelled, Uints, default
+from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.movement.copy import FLOATS_INTEGERS_16_AND_32
-from dmlpy.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.structs import Float, Ints, Scalar, Spelled, Uints, default
-from dmlpy.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
-from dmlpy.tensors import TensorDesc
 
 
 class AnyPaddingDesc(OperatorDesc):

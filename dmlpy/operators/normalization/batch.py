@@ -19,16 +19,16 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, In, Out, rule
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, In, Out, rule
+from dmlpy.description.sizes import Sizes
+from dmlpy.description.structs import Bool, Float, default
+from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import FusedActivation
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
-from dmlpy.problems import DescError, Problem
-from dmlpy.sizes import Sizes
-from dmlpy.structs import Bool, Float, default
-from dmlpy.support import FLOATS, Since
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
 
 
 class NormalizationDesc(StatisticsDesc):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, rule
-from dmlpy.naming import plural
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, rule
+from dmlpy.description.naming import plural
+from dmlpy.description.sizes import Sizes, Term, align
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationDesc, unfusable
-from dmlpy.sizes import Sizes, Term, align
-from dmlpy.tensors import TensorDesc
 
 
 class StatisticsDesc(OperatorDesc):

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import SomeOutputDesc
-from dmlpy.enums import DataFormat, FeatureLevel
-from dmlpy.markers import Breach, In, Out, TensorField, rule
+from dmlpy.description.descs import SomeOutputDesc
+from dmlpy.description.enums import DataFormat, FeatureLevel
+from dmlpy.description.markers import Breach, In, Out, TensorField, rule
+from dmlpy.description.sizes import Sizes, Term, parse
+from dmlpy.description.structs import Bool, Float, Spelled, default
+from dmlpy.description.support import FLOAT32, FLOATS, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
-from dmlpy.sizes import Sizes, Term, parse
-from dmlpy.structs import Bool, Float, Spelled, default
-from dmlpy.support import FLOAT32, FLOATS, Since
-from dmlpy.tensors import TensorDesc
 
 _IMAGES = "batch height width channels"
 _VOLUMES = "batch depth height width channels"

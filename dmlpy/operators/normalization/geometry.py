@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dmlpy.enums import DataType
+from dmlpy.description.enums import DataType
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationDesc
-from dmlpy.tensors import TensorDesc
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.markers import In, Limits, Out
-from dmlpy.structs import Float, Uint, default
-from dmlpy.support import FLOATS, Since
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.markers import In, Limits, Out
+from dmlpy.description.structs import Float, Uint, default
+from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.tensors import TensorDesc
 
 
 class LPNormalizationDesc(OperatorDesc, dml="LP_NORMALIZATION"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, In, Limits, Out, TensorField, rule
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, rule
+from dmlpy.description.sizes import Sizes
+from dmlpy.description.structs import Bool, Float, Uints, default
+from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import FusedActivation
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
-from dmlpy.sizes import Sizes
-from dmlpy.structs import Bool, Float, Uints, default
-from dmlpy.support import FLOATS, Since
-from dmlpy.tensors import TensorDesc
 
 
 class ScaledDesc(FusingDesc, StatisticsDesc):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dmlpy.markers import In, Limits, Out
+from dmlpy.description.markers import In, Limits, Out
+from dmlpy.description.structs import Uint, Uints
+from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, PoolingDesc
-from dmlpy.structs import Uint, Uints
-from dmlpy.support import FLOATS, Since
-from dmlpy.tensors import TensorDesc
 
 
 class LPPoolingDesc(PoolingDesc, dml="LP_POOLING"):

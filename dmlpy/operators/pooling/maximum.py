@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.markers import In, Limits, Out
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.markers import In, Limits, Out
+from dmlpy.description.structs import Uints
+from dmlpy.description.support import FLOATS, FLOATS_BYTES, FLOATS_INTEGERS_TO_64, UINT32, UNSIGNED_32_AND_64, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, PoolingDesc
-from dmlpy.structs import Uints
-from dmlpy.support import FLOATS, FLOATS_BYTES, FLOATS_INTEGERS_TO_64, UINT32, UNSIGNED_32_AND_64, Since
-from dmlpy.tensors import TensorDesc
 
 
 class MaxPoolingDesc(PoolingDesc, dml="MAX_POOLING"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from dmlpy.descs import OperatorDesc, SomeOutputDesc
-from dmlpy.enums import FeatureLevel, InterpolationMode, ReduceFunction
-from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
-from dmlpy.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.structs import Bool, Float, Spelled, Uint, default
-from dmlpy.support import FLOATS, UINT32, UNSIGNED_32_AND_64, Since
-from dmlpy.tensors import TensorDesc
-from dmlpy.values import Size2DValue
+from dmlpy.description.descs import OperatorDesc, SomeOutputDesc
+from dmlpy.description.enums import FeatureLevel, InterpolationMode, ReduceFunction
+from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.description.structs import Bool, Float, Spelled, Uint, default
+from dmlpy.description.support import FLOATS, UINT32, UNSIGNED_32_AND_64, Since
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.value_structs import Size2DValue
 
 DIMS_OF = {"roi_tensor": (2, 4), "batch_indices_tensor": (1, 4)}
 """Regions and batch indices may leave out leading dimensions of size 1."""

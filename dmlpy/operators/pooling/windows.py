@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dmlpy.markers import derived
+from dmlpy.description.markers import derived
+from dmlpy.description.sizes import Derived, Sizes, Told
 from dmlpy.operators.windows import SlidingDesc
-from dmlpy.sizes import Derived, Sizes, Told
 
 COUNTED = ("strides", "window_size", "start_padding", "end_padding")
 """The arrays that every pooling operator has."""

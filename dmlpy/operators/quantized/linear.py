@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Self
 
-from dmlpy.descs import OperatorDesc, TensorDescs
-from dmlpy.enums import DataType, FeatureLevel, QuantizationType
-from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
-from dmlpy.naming import plural
+from dmlpy.description.descs import OperatorDesc, TensorDescs
+from dmlpy.description.enums import DataType, FeatureLevel, QuantizationType
+from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.naming import plural
+from dmlpy.description.sizes import MAX_SIZE, Sizes, Term
+from dmlpy.description.structs import Spelled
+from dmlpy.description.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INTEGERS_TO_32, NIBBLES, UINT8, Since, row_at, types
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.elementwise.common import ElementWiseDesc
-from dmlpy.sizes import MAX_SIZE, Sizes, Term
-from dmlpy.structs import Spelled
-from dmlpy.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INTEGERS_TO_32, NIBBLES, UINT8, Since, row_at, types
-from dmlpy.tensors import TensorDesc
 
 _FLOAT32_OR_INT32 = types("FLOAT32", "INT32")
 _BYTES_NIBBLES = BYTES | NIBBLES

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.enums import FeatureLevel
-from dmlpy.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
-from dmlpy.naming import plural
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.naming import plural
+from dmlpy.description.sizes import Derived, Sizes, Term, Told
+from dmlpy.description.structs import Bool, Uint, Uints, default
+from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.convolution import ConvolvingDesc
 from dmlpy.operators.matrix import MatrixProductDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc
-from dmlpy.sizes import Derived, Sizes, Term, Told
-from dmlpy.structs import Bool, Uint, Uints, default
-from dmlpy.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, Since
-from dmlpy.tensors import TensorDesc
 
 EACH = {"m": "row", "n": "column", "output_channels": "output channel", "channels": "channel"}
 """What has a scale or zero point of its own, by the symbol that counts them."""

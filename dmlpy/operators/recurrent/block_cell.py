@@ -10,11 +10,11 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.descs import SomeOutputDesc
-from dmlpy.markers import In, Out, derived
-from dmlpy.sizes import Sizes
-from dmlpy.support import FLOATS, Since
-from dmlpy.tensors import TensorDesc
+from dmlpy.description.descs import SomeOutputDesc
+from dmlpy.description.markers import In, Out, derived
+from dmlpy.description.sizes import Sizes
+from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.tensors import TensorDesc
 
 
 class GRUBlockDesc(SomeOutputDesc):

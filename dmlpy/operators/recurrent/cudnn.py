@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dmlpy.descs import SomeOutputDesc
-from dmlpy.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
-from dmlpy.markers import Breach, In, Out, TensorField, derived, rule, size
+from dmlpy.description.descs import SomeOutputDesc
+from dmlpy.description.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
+from dmlpy.description.markers import Breach, In, Out, TensorField, derived, rule, size
+from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError
+from dmlpy.description.structs import Bool, Float, Spelled, Uint, default
+from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, Since
+from dmlpy.description.tensors import MAX_UINT32, TensorDesc
 from dmlpy.operators.recurrent.params import ParamsLayout
-from dmlpy.problems import DescError
-from dmlpy.sizes import Sizes, Term, UnboundSymbolError
-from dmlpy.structs import Bool, Float, Spelled, Uint, default
-from dmlpy.support import FLOAT32, FLOATS, INT8, INT32, UINT64, Since
-from dmlpy.tensors import MAX_UINT32, TensorDesc
+from dmlpy.validation.problems import DescError
 
 RESERVE_ALIGNMENT = 64
 """Elements that every part of a network's reserve begins at a multiple of."""

@@ -19,14 +19,14 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dmlpy.enums import FeatureLevel, RecurrentDirection
-from dmlpy.markers import Breach, In, Out, TensorField, derived, rule
+from dmlpy.description.enums import FeatureLevel, RecurrentDirection
+from dmlpy.description.markers import Breach, In, Out, TensorField, derived, rule
+from dmlpy.description.sizes import Sizes, Term
+from dmlpy.description.structs import Bool, Float, Spelled, default
+from dmlpy.description.support import FLOAT32, UINT8, UINT32
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import Activations
 from dmlpy.operators.recurrent.layer import ClippedDesc, RecurrentDesc
-from dmlpy.sizes import Sizes, Term
-from dmlpy.structs import Bool, Float, Spelled, default
-from dmlpy.support import FLOAT32, UINT8, UINT32
-from dmlpy.tensors import TensorDesc
 
 _OF_STATE = frozenset(
     f"{name}{suffix}"

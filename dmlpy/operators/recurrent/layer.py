@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dmlpy.descs import SomeOutputDesc
-from dmlpy.enums import FeatureLevel, RecurrentDirection
-from dmlpy.gates import Cell
-from dmlpy.markers import Breach, In, Out, TensorField, rule, size
-from dmlpy.naming import plural
+from dmlpy.description.descs import SomeOutputDesc
+from dmlpy.description.enums import FeatureLevel, RecurrentDirection
+from dmlpy.description.gate_order import Cell
+from dmlpy.description.markers import Breach, In, Out, TensorField, rule, size
+from dmlpy.description.naming import plural
+from dmlpy.description.sizes import Sizes
+from dmlpy.description.structs import Bool, Float, Spelled, default
+from dmlpy.description.support import FLOATS, UINT32, Since
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationDesc, Activations, unfusable
-from dmlpy.sizes import Sizes
-from dmlpy.structs import Bool, Float, Spelled, default
-from dmlpy.support import FLOATS, UINT32, Since
-from dmlpy.tensors import TensorDesc
 
 ONE_BIAS = "it holds Wb, then Rb: where there is one bias only, follow it with as many zeros"
 

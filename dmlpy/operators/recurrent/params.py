@@ -27,10 +27,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dmlpy.gates import Cell, GateOrder
-from dmlpy.naming import did_you_mean, nearest, plural
-from dmlpy.problems import DescError, Problem
-from dmlpy.structs import brief, spelling_remedy
+from dmlpy.description.gate_order import Cell, GateOrder
+from dmlpy.description.naming import did_you_mean, nearest, plural
+from dmlpy.description.structs import brief, spelling_remedy
+from dmlpy.validation.problems import DescError, Problem
 
 PARAMS_LAYOUT_VERSION = 1
 """Another number means another order of the blocks."""
@@ -167,7 +167,7 @@ class ParamsLayout:
 
     @property
     def cell(self) -> Cell:
-        """The cell, as dmlpy.gates names it."""
+        """The cell, as dmlpy.description.gate_order names it."""
         return _CELLS[self.rnn_mode]
 
     @property

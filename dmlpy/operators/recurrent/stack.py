@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dmlpy.enums import DataType, RecurrentDirection, RnnMode
-from dmlpy.gates import Cell, GateOrder
+from dmlpy.description.enums import DataType, RecurrentDirection, RnnMode
+from dmlpy.description.gate_order import Cell, GateOrder
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNBackpropV3Desc, CudnnRNNDesc, CudnnRNNV3Desc, aligned
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, ReserveDesc, RNNGradDesc
 from dmlpy.operators.recurrent.params import BlockKind
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from dmlpy.tensors import TensorDesc
 
 _TRAINING: Mapping[Cell, type[ReserveDesc]] = {"RNN": RNNTrainingDesc, "LSTM": LSTMTrainingDesc, "GRU": GRUTrainingDesc}
 _GRADIENTS: Mapping[Cell, type[ReserveDesc]] = {"RNN": RNNGradDesc, "LSTM": LSTMGradDesc, "GRU": GRUGradDesc}

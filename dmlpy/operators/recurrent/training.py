@@ -16,12 +16,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, Any, TypeVar
 
-from dmlpy.markers import In, Out
+from dmlpy.description.markers import In, Out
+from dmlpy.description.support import FLOAT32, UINT8
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, ReserveDesc, RNNGradDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
-from dmlpy.problems import DescError, Problem
-from dmlpy.support import FLOAT32, UINT8
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
 
 GradT = TypeVar("GradT", bound=RecurrentGradDesc)
 

@@ -14,7 +14,7 @@ from dmlpy.devices.axes import Axis, element_count
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.seam import Limits
-from dmlpy.problems import DeviceError
+from dmlpy.validation.problems import DeviceError
 
 Value = np.ndarray[Any, Any]
 """One element of a struct, or of a field of one."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.common import (
     FLOAT,

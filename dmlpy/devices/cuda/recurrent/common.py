@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.description.enums import ExecutionFlags, RecurrentDirection
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.model import Work
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.devices.plan import Launch
-from dmlpy.enums import ExecutionFlags, RecurrentDirection
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
-from dmlpy.problems import DeviceError
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DeviceError
 
 FLOAT = np.dtype(np.float32)
 

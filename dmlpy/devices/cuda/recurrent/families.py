@@ -39,7 +39,7 @@ from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.plan import Layout
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from dmlpy.problems import DeviceError
+from dmlpy.validation.problems import DeviceError
 
 FEW_STEPS = 2
 """Steps for which R is not worth bringing on chip."""

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.common import NotResidentError
 from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridShape, exchange_layout
 from dmlpy.devices.cuda.recurrent.layer import SEQUENCE, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product
 from dmlpy.devices.plan import Launch, Pointers, in_order
-from dmlpy.enums import HResult
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from dmlpy.problems import DeviceError
+from dmlpy.validation.problems import DeviceError
 
 GRID = struct(
     ("sequence", SEQUENCE),

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, element_count, merged
 from dmlpy.devices.numpy.activation.formulas import Activation, parameterized_relu, relu_gradient, relu_of_halves
 from dmlpy.devices.numpy.plans import plan
@@ -29,7 +30,6 @@ from dmlpy.operators.activation import (
     ActivationReluGradDesc,
     ActivationShrinkDesc,
 )
-from dmlpy.tensors import packed_strides
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.axes import element_count, merged, numbers_in_group
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
@@ -29,7 +30,6 @@ from dmlpy.operators.activation import (
     AxesActivationDesc,
     RowActivationDesc,
 )
-from dmlpy.tensors import TensorDesc, packed_strides
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

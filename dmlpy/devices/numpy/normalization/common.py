@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
 from dmlpy.devices.numpy.normalization import blocks
 from dmlpy.devices.numpy.normalization.blocks import Block, Walk
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.normalization.geometry import NormalizationGeometry
-from dmlpy.tensors import packed_strides
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

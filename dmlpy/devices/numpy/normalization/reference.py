@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.numpy.normalization.common import Array
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.normalization.batch import NormalizationDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
-from dmlpy.tensors import TensorDesc
 
 
 def reference(desc: NormalizationDesc | FusedBatchNormDesc, arrays: Mapping[str, Array]) -> dict[str, Array]:

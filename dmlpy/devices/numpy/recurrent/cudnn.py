@@ -18,11 +18,9 @@ from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.recurrent.philox import dropout_multipliers, dropout_scratch, round_keys
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers
-from dmlpy.enums import DataType
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc, ReserveDesc
 from dmlpy.operators.recurrent.stack import GateMove, Layer, Mask, Place, stack_of
-from dmlpy.tensors import TensorDesc, packed_strides
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

@@ -32,9 +32,7 @@ from dmlpy.devices.numpy.recurrent.gradient_products import BlockProducts, produ
 from dmlpy.devices.numpy.recurrent.reserve import Reserve
 from dmlpy.devices.numpy.recurrent.steps import Selection
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
-from dmlpy.enums import RecurrentDirection
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.tensors import packed_strides
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.numpy.recurrent.gradient_cells import CellGradient, Rows
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.tensors import TensorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

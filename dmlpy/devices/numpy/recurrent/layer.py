@@ -25,7 +25,6 @@ from dmlpy.devices.numpy.recurrent.walk import Form, Walk
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from dmlpy.tensors import packed_strides
 
 _ALIGNMENT = 64
 _CHUNK_BYTES = 1 << 19

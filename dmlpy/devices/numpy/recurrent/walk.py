@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, CellArrays, Step, block_names, cell_step, packed_gates
 from dmlpy.devices.numpy.recurrent.products import direct_product, products_are_direct
 from dmlpy.devices.numpy.recurrent.reserve import Reserve
 from dmlpy.devices.numpy.recurrent.steps import Record, Selection
-from dmlpy.enums import RecurrentDirection
 from dmlpy.operators.activation import ActivationSigmoidDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from dmlpy.tensors import TensorDesc
 
 _LARGEST_CHUNK_BYTES = 1 << 22
 """What the input product of a chunk takes at most where weights are larger than a cache: each chunk reads all of them."""

@@ -1,0 +1,559 @@
+"""`OperatorDesc`: the base of every operator's struct.
+
+An operator's class is the source of everything known about it: its annotated fields carry the kind of each tensor, its sizes and its
+type; `support` its levels; `@size` and `@rule` methods what no pattern can say. Checks, inference, documentation and schemas read them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from types import FunctionType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
+
+from dmlpy import members as of_members
+from dmlpy.enums import DataType, FeatureLevel
+from dmlpy.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
+from dmlpy.members import MemberInfo, TypesSince
+from dmlpy.naming import c_member, did_you_mean, listed, plural
+from dmlpy.problems import MAX_TOLD, DescError, Problem
+from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, family_of, operator_class, short_name
+from dmlpy.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
+from dmlpy.structs import Signed, Struct, brief, c_value, entries, half_of_bits, plain, read_by, read_json, unwrap
+from dmlpy.support import Since, TypeSet, row_at
+from dmlpy.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlpy.inspection.render import Table
+
+
+class OperatorDesc(Struct):
+    """One operator with its tensors and attributes; it can be checked, compiled, compared, hashed, and sent through JSON."""
+
+    type_name: ClassVar[str] = ""
+    """The operator's type in directml.h: `DML_OPERATOR_RNN`; of dmlpy's own operators `DMLPY_OPERATOR_RNN_GRAD`."""
+
+    own: ClassVar[bool] = False
+    """Whether the operator is dmlpy's own: directml.h does not have it, and no feature level limits it."""
+
+    support: ClassVar[tuple[Since, ...]] = ()
+    """The support table, lowest level first."""
+
+    since: ClassVar[str] = ""
+    """The feature level that brought the operator, where it is not that of the table's first row."""
+
+    scalars: ClassVar[Mapping[str, str]] = {}
+    """Members that are a DML_SCALAR_UNION, each with the attribute or tensor field whose element type it is read as."""
+
+    in_place: ClassVar[bool] = False
+    """Whether an output may use the same memory as an input of the same layout."""
+
+    accepts_owned: ClassVar[bool] = True
+    """Whether inputs may be flagged OWNED_BY_DML."""
+
+    formula: ClassVar[str] = ""
+    """What is computed, for documentation."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, dml: str | None = None, own: str | None = None, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if dml is not None or own is not None:
+            cls.own = own is not None
+            cls.type_name = (OWN_PREFIX if cls.own else C_PREFIX) + (dml or own or "")
+            cls.c_name = f"DMLPY_{own}_OPERATOR_DESC" if cls.own else f"DML_{dml}_OPERATOR_DESC"
+            OPERATORS.add(cls.type_name, cls)
+
+    if not TYPE_CHECKING:
+
+        def __init_subclass__(cls, dml: str | None = None, own: str | None = None, **kwargs: Any) -> None:
+            super().__init_subclass__(**kwargs)
+
+    @classmethod
+    def documentation(cls) -> str:
+        symbols = {symbol: f"given by {because}" for symbol, because in cls.size_methods().items()} | dict(cls.derived_sizes())
+        return of_members.page(cls.description(), cls.formula, cls.members(), symbols)
+
+    @classmethod
+    def _member(cls, name: str, text: str) -> MemberInfo:
+        found, annotation = super()._member(name, text), cls.model_fields[name].annotation
+        field = next((field for field in cls.tensor_fields() if field.name == name), None)
+        if field is not None:
+            return replace(
+                found,
+                kind="output" if field.marker.output else "input",
+                required=not field.optional,
+                form=show(field.marker.terms) + (" each" if field.listed else ""),
+                default="",
+                note="Null inside another struct." if field.marker.null_when_fused else "",
+                support=tuple(cls._types_of(field)),
+            )
+        limits = next(item.limits.text() for item in cls.attribute_fields() if item.name == name)
+        form = cls._attribute_form(name) or found.form
+        return replace(found, required=type(None) not in get_args(annotation), form=form, limits=limits)
+
+    @classmethod
+    def _types_of(cls, field: TensorField) -> Iterator[TypesSince]:
+        rows = sorted(cls.support, key=lambda row: row.level)
+        for row in rows:
+            level = None if cls.own else row.level
+            yield TypesSince(level, row.when, row.dims_for(field.name), cls.types_in(row, field))
+
+    @classmethod
+    def types_in(cls, row: Since, field: TensorField) -> TypeSet:
+        """A tensor's element types in a row of the support table. Where a row is for some values of an attribute, they may choose them."""
+        if not row.when:
+            return row.types_for(field.marker.types)
+        desc = cls.model_construct(**{name: values[0] for name, values in row.when.items()})
+        return row.types_for(desc.type_variable(field))
+
+    @classmethod
+    def _attribute_form(cls, name: str) -> str:
+        """The values that an attribute may have, where its annotation does not tell them."""
+        if name in cls.scalars:
+            return f"a number of the type that {cls.scalars[name]} tells"
+        given = [item for item in get_args(cls.model_fields[name].annotation) if isinstance(item, type)]
+        return "an activation" if any(issubclass(item, FusableDesc) for item in given) else ""
+
+    @classmethod
+    def short_name(cls) -> str:
+        """The type's name without its prefix: `RNN`."""
+        return short_name(cls.type_name)
+
+    @classmethod
+    def family(cls) -> str:
+        """The file or folder of `dmlpy.operators` that describes it, `recurrent`; elsewhere the module."""
+        return family_of(cls) or cls.__module__
+
+    @classmethod
+    @cache
+    def tensor_fields(cls) -> tuple[TensorField, ...]:
+        """The tensor members in the struct's order."""
+        fields = []
+        for name, info in cls.model_fields.items():
+            marker = next((item for item in info.metadata if isinstance(item, In)), None)
+            if marker is not None:
+                kinds = (info.annotation, *get_args(info.annotation)) if get_origin(info.annotation) is UnionType else (info.annotation,)
+                listed = any(get_origin(kind) is tuple for kind in kinds)
+                optional = type(None) in get_args(info.annotation) and not marker.required
+                fields.append(TensorField(name, marker, optional, listed))
+        return tuple(fields)
+
+    @classmethod
+    @cache
+    def attribute_fields(cls) -> tuple[AttributeField, ...]:
+        """The members that are no tensors, in the struct's order, with what they may hold."""
+        fields = []
+        for name in cls.attribute_names():
+            marks = cls.model_fields[name].metadata
+            limits = next((mark for mark in marks if isinstance(mark, Limits)), Limits())
+            fields.append(AttributeField(name, limits, any(isinstance(mark, Signed) for mark in marks)))
+        return tuple(fields)
+
+    @classmethod
+    def inputs(cls) -> tuple[TensorField, ...]:
+        return tuple(field for field in cls.tensor_fields() if not field.marker.output)
+
+    @classmethod
+    def outputs(cls) -> tuple[TensorField, ...]:
+        return tuple(field for field in cls.tensor_fields() if field.marker.output)
+
+    @classmethod
+    @cache
+    def attribute_names(cls) -> tuple[str, ...]:
+        """The members that are no tensors, in the struct's order."""
+        tensors = {field.name for field in cls.tensor_fields()}
+        return tuple(name for name in cls.model_fields if name not in tensors)
+
+    @classmethod
+    @cache
+    def size_methods(cls) -> Mapping[str, str]:
+        """Symbols that attributes determine, each with the attribute that does."""
+        return {name: method.dml_because for name, method in cls._marked_methods("dml_because")}
+
+    @classmethod
+    @cache
+    def derived_sizes(cls) -> Mapping[str, str]:
+        """Symbols that other symbols determine, each with its formula."""
+        return {name: method.dml_derived for name, method in cls._marked_methods("dml_derived")}
+
+    @classmethod
+    @cache
+    def rules(cls) -> Mapping[str, str]:
+        """Names and texts of the operator's own rules."""
+        return {name: method.dml_rule for name, method in cls._marked_methods("dml_rule")}
+
+    @classmethod
+    def _marked_methods(cls, mark: str) -> list[tuple[str, Any]]:
+        # Base classes first, in the order of definition: the order in which problems are reported.
+        functions = [item for base in reversed(cls.__mro__) for item in tuple(vars(base).items()) if isinstance(item[1], FunctionType)]
+        return [(name, function) for name, function in functions if hasattr(function, mark)]
+
+    @classmethod
+    def introduced(cls) -> FeatureLevel:
+        """The lowest feature level that has the operator."""
+        return FeatureLevel.parse(cls.since) if cls.since else min(row.level for row in cls.support)
+
+    @classmethod
+    @cache
+    def _possible_dims(cls, name: str) -> tuple[int, int]:
+        """Least and most dimensions of a tensor field at any level."""
+        spans = [row.dims_for(name) for row in cls.support]
+        return min(least for least, _ in spans), max(most for _, most in spans)
+
+    def rows(self) -> tuple[Since, ...]:
+        """The rows of the support table that are for a desc with these attributes."""
+        return tuple(row for row in self.support if row.applies_to(self))
+
+    @classmethod
+    def _read_member(cls, name: str, value: Any) -> Any:
+        field = next((field for field in cls.tensor_fields() if field.name == name), None)
+        if field is None or value is None:
+            return value
+        if not field.listed:
+            return cls._read_tensor(value)
+        if isinstance(value, str | bytes | Mapping | TensorDesc) or not isinstance(value, Iterable):
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a sequence of TensorDesc")])
+        tensors, problems = [], []
+        for index, item in enumerate(entries(value)):
+            try:
+                tensors.append(cls._read_tensor(item))
+            except DescError as error:
+                problems += [problem.under(f"[{index}]") for problem in error.problems]
+            if len(problems) >= MAX_TOLD:
+                break
+        if problems:
+            raise DescError(cls.c_name, problems)
+        return tuple(tensors)
+
+    @classmethod
+    def _read_tensor(cls, value: Any) -> TensorDesc:
+        if isinstance(value, TensorDesc):
+            return value
+        if isinstance(value, Mapping):
+            return TensorDesc.from_dict(value)
+        remedy = "describe the array with TensorDesc.of(array)" if hasattr(value, "shape") else None
+        raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a TensorDesc", remedy=remedy)])
+
+    @classmethod
+    def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        values, problems = super()._by_python_name(members)
+        for name, companion in cls.scalars.items():
+            # The 16 bits of a half are told as an integer: C has no type for the number.
+            given = values.get(name)
+            bits = given.get("UInt16") if type(given) is dict and len(given) == 1 else None
+            if isinstance(bits, int) and 0 <= bits < 2**16 and cls._element_type(values.get(companion)) is DataType.FLOAT16:
+                values[name] = half_of_bits(bits)
+        return values, problems
+
+    @staticmethod
+    def _element_type(told: Any) -> DataType | None:
+        try:
+            told = told.get("DataType", told.get("data_type")) if isinstance(told, Mapping) else getattr(told, "data_type", told)
+            return DataType.parse(told)
+        except Exception:  # no type, or an object whose methods raise anything
+            return None
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Every place for a tensor, described or not, in the order of the struct: what binding counts."""
+        found: list[Slot] = []
+        for field in self.tensor_fields():
+            value = getattr(self, field.name)
+            if field.listed:
+                found += [Slot(f"{field.name}[{index}]", field, tensor, index) for index, tensor in enumerate(value or ())]
+            else:
+                found.append(Slot(field.name, field, value))
+        return tuple(found)
+
+    def input_slots(self) -> tuple[Slot, ...]:
+        """The slots of the inputs."""
+        return tuple(slot for slot in self.slots() if not slot.field.marker.output)
+
+    def output_slots(self) -> tuple[Slot, ...]:
+        """The slots of the outputs."""
+        return tuple(slot for slot in self.slots() if slot.field.marker.output)
+
+    def tensors(self) -> dict[str, TensorDesc]:
+        """The tensors that the desc describes by place (`input_tensor`, `input_tensors[0]`), in the struct's order."""
+        return {slot.place: slot.tensor for slot in self.slots() if slot.tensor is not None}
+
+    def reserve_configuration(self) -> dict[str, Any]:
+        """What a reserve of this desc belongs to: a gradient takes only one whose configuration equals its own."""
+        return {}
+
+    def constant_inputs(self) -> tuple[str, ...]:
+        """The described inputs that `prepare` packs, in the struct's order."""
+        described = self.tensors()
+        return tuple(field.name for field in self.inputs() if field.marker.constant and field.name in described)
+
+    def sizes(self) -> Sizes:
+        """The symbols of the size patterns, settled by attributes and by vote of the tensors."""
+        known = Sizes()
+        for symbol, because in self.size_methods().items():
+            value = getattr(self, because)
+            known.settle(symbol, getattr(self, symbol)(), f"{because} is {value}")
+        for slot in self.slots():
+            if slot.tensor is None:
+                continue
+            sizes, pattern = slot.tensor.sizes, self.terms(slot.field)
+            least, most = self._possible_dims(slot.field.name)
+            # A tensor of a rank that no level takes is wrong itself: it has no say in what the others should be.
+            terms = self.aligned(slot, len(sizes)) if least <= len(sizes) <= most else None
+            if terms is not None and (run := run_of(pattern, len(sizes))):
+                known.vote(*run, f"{slot.place}.sizes")
+            for axis, term in enumerate(terms or ()):
+                known.vote(term, sizes[axis], f"{slot.place}.sizes[{axis}]")
+            if terms is None:
+                # Leading ones forgotten or added are the usual slip: the last dimensions still tell what is meant.
+                for term, length in zip(reversed(pattern), reversed(sizes), strict=False):
+                    if term.run:
+                        break
+                    known.hint(term, length)
+        for symbol, formula in self.derived_sizes().items():
+            with suppress(UnboundSymbolError):
+                known.derive(symbol, getattr(self, symbol), formula)
+        return known
+
+    def terms(self, field: TensorField) -> tuple[Term, ...]:
+        """The size pattern of a tensor in this desc: the field's own, unless an attribute or another tensor changes it."""
+        return field.marker.terms
+
+    def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
+        """A term for each dimension of a tensor of so many; None if the pattern has another count."""
+        return align(self.terms(slot.field), dimension_count)
+
+    def type_variable(self, field: TensorField) -> TypeSet | str:
+        """The set of types, or the type variable, of a tensor in this desc: the field's own, unless an attribute changes it."""
+        return field.marker.types
+
+    def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        """What to change where a tensor's sizes are not those of its pattern, if an attribute makes up the pattern."""
+        return None
+
+    def with_outputs(self, *names: str) -> Self:
+        """A copy that describes these outputs, packed, with the sizes and type that the inputs determine.
+
+        Args:
+            names: output fields in either spelling; none means all that the desc may have.
+
+        Raises:
+            DescError: no such output, or the inputs do not determine its sizes.
+        """
+        outputs = {field.name: field for field in self.outputs()}
+        problems, wanted = [], {}
+        for spelling in names or self.applicable_outputs():
+            if not isinstance(spelling, str):
+                problems.append(Problem("field.form", "names", brief(spelling), "the name of an output"))
+                continue
+            name = self.member_named(spelling)
+            if name not in outputs:
+                expected = f"one of {', '.join(outputs)}"
+                problems.append(Problem("field.unknown", spelling, "no output", expected, remedy=did_you_mean(spelling, outputs)))
+                continue
+            if outputs[name].listed:
+                expected = "a TensorDesc for each: no input tells how many there are, and how large"
+                problems.append(Problem("size.unknown", name, "not determined", expected))
+                continue
+            sizes = self.sizes().infer(self.terms(outputs[name]))
+            if sizes is None:
+                # A list of reasons that is empty would let the output be left out silently.
+                remedy = "dml.check(desc) tells what stands in the way"
+                missing = Problem("size.unknown", name, "not determined", "an input tensor that tells its sizes", remedy=remedy)
+                problems += list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
+                continue
+            wanted[name] = TensorDesc(data_type=self._variable_type(outputs[name]), sizes=sizes)
+        if problems:
+            raise DescError(self.c_name, problems)
+        return self.replace(**wanted)
+
+    def applicable_outputs(self) -> tuple[str, ...]:
+        """The outputs that a desc with these attributes and inputs may describe."""
+        return tuple(field.name for field in self.outputs())
+
+    def _undetermined(self, output: TensorField) -> Iterator[Problem]:
+        """Why an output's sizes are unknown: a symbol that a tensor of a wrong rank hides, or one that attributes do not determine."""
+        known = self.sizes()
+        for term in self.terms(output):
+            symbol = f"len({term.symbol})" if term.run else term.symbol
+            if symbol is None or symbol in known:
+                continue
+            if (formula := self.derived_sizes().get(term.symbol or "")) is not None:
+                remedy = "dml.check(desc) tells what stands in the way"
+                yield Problem("size.unknown", output.name, "not determined", f"{term} = {formula}", remedy=remedy)
+                return  # the others follow from the same inputs and attributes
+            for field in () if term.run else self.inputs():
+                desc, pattern = None if field.listed else getattr(self, field.name), self.terms(field)
+                if desc is not None and any(other.symbol == symbol for other in pattern):
+                    expected = f"{len(pattern)} dimensions, {show(pattern)}"
+                    found = f"{plural(len(desc.sizes), 'dimension')} {listed(desc.sizes)}"
+                    yield Problem("size.unknown", f"{field.name}.sizes", found, expected, (f"{output.name} needs {symbol}",))
+
+    def _variable_type(self, field: TensorField) -> Any:
+        variable = self.type_variable(field)
+        if not isinstance(variable, str):
+            return min(variable)
+        same = [slot for slot in self.slots() if slot.tensor is not None and self.type_variable(slot.field) == variable]
+        inputs = [slot for slot in same if not slot.field.marker.output]
+        told = [attribute for attribute in self.attribute_fields() if attribute.limits.type_of == field.name]
+        if told and not inputs:
+            return getattr(self, told[0].name)
+        # Where no input is described, another output told the sizes: it tells the type too.
+        held = [slot.tensor.data_type for slot in inputs or same if slot.tensor is not None]
+        allowed = row_at(self.rows() or self.support, max(FeatureLevel)).types[variable]
+        # Where none of them may be, the output is as wrong as they are: another type would seem to be what they should have.
+        votes = [data_type for data_type in held if data_type in allowed] or held or [min(allowed)]
+        return max(votes, key=votes.count)
+
+    def to_dict(self, *, flat: bool = False) -> dict[str, Any]:
+        """The desc as JSON data in the C spelling, in the form of DxDispatch models.
+
+        Args:
+            flat: members beside `Type` instead of nested in `Desc`.
+        """
+        members: dict[str, Any] = {}
+        counted = self.counts_before()
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if name in counted:
+                members[counted[name]] = len(value)
+            members[c_member(name)] = c_value(value)
+        return {"Type": self.type_name, **members} if flat else {"Type": self.type_name, "Desc": members}
+
+    def to_nested_dict(self) -> dict[str, Any]:
+        """As `to_dict`, flat: the form that DxDispatch models use inside other structs."""
+        return self.to_dict(flat=True)
+
+    def to_json(self, *, flat: bool = False, indent: int | None = 2) -> str:
+        """`to_dict` as text. Infinities and NaN are written as `"inf"`, `"-inf"`, `"nan"`."""
+        return json.dumps(self.to_dict(flat=flat), indent=indent, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The desc of JSON data, nested or flat; `Type` may be left out where the class is an operator's own.
+
+        Raises:
+            DescError: an unknown operator, another operator than the class's, or members that cannot be read.
+        """
+        if not isinstance(data, Mapping):
+            raise DescError(cls.c_name or "operator", [Problem("field.form", "", brief(data), "an object with Type and Desc")])
+        data = plain(data, cls.c_name or "operator")
+        members = unwrap(data)
+        kind: type[OperatorDesc] = operator_class(members.pop("Type")) if "Type" in members else cls
+        if not kind.type_name:
+            raise DescError("operator", [Problem("field.missing", "type", "missing", "an operator's type, like DML_OPERATOR_RNN")])
+        if not issubclass(kind, cls):
+            raise DescError(cls.c_name, [Problem("field.form", "type", kind.type_name, cls.type_name or f"a kind of {cls.__name__}")])
+        nested = next((value for key, value in data.items() if str(key).lower() == "desc"), None)
+        if kind.member_named("Type") is not None and isinstance(nested, Mapping) and "Type" in nested:
+            members["Type"] = nested["Type"]  # beside the operator's own type, a member like any other: RANDOM_GENERATOR has it
+        return kind._from_members(members)
+
+    @classmethod
+    def _from_members(cls, members: dict[str, Any]) -> Self:
+        # Attributes have defaults in Python for convenience; a file stands for the C struct, which has none.
+        problems = []
+        given = {cls.member_named(spelling) for spelling in members}
+        for name in cls.attribute_names():
+            if name not in given and not cls.model_fields[name].is_required() and cls.model_fields[name].default is not None:
+                problems.append(Problem("field.missing", c_member(name), "missing", "a value: the C struct has no default"))
+        try:
+            desc = cls(**members)
+        except DescError as error:
+            raise DescError(cls.c_name, [*error.problems, *problems]) from None
+        if problems:
+            raise DescError(cls.c_name, problems)
+        return desc
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The desc of JSON text.
+
+        Raises:
+            DescError: as `from_dict`, or the text is no JSON.
+        """
+        return cls.from_dict(read_json(text, cls.c_name or "operator"))
+
+    def table(self, problems: Iterable[Problem] = ()) -> Table:
+        """The members with their layouts; those that the problems concern are marked."""
+        from dmlpy.inspection.render import MAX_ROWS, Table
+
+        broken = {problem.field for problem in problems}
+        rows: list[tuple[str, ...]] = []
+        marked = set()
+        markers = {field.name: field.marker for field in self.tensor_fields()}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if name in broken:
+                marked.add(len(rows))
+            elif value is None:
+                continue
+            kind = "attribute" if name not in markers else "output" if markers[name].output else "input"
+            if isinstance(value, tuple) and name in markers:
+                rows += [(f"{name}[{index}]", kind, *tensor_cells(tensor)) for index, tensor in enumerate(value[:MAX_ROWS])]
+                rows += [("", kind, f"... {len(value) - MAX_ROWS} more", "", "", "", "")] if len(value) > MAX_ROWS else []
+                continue
+            cells = tensor_cells(value) if isinstance(value, TensorDesc) else ("", show_attribute(value), "", "", "")
+            rows.append((name, kind, *cells))
+        headings = ("field", "kind", "type", "sizes", "strides", "bytes", "layout")
+        return Table(f"{self.c_name}", headings, tuple(rows), frozenset(marked))
+
+    def __str__(self) -> str:
+        return self.table().to_text()
+
+    def __rich__(self) -> Any:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
+
+
+_MOST_ENTRIES_SHOWN = 64
+
+
+def tensor_cells(tensor: TensorDesc) -> tuple[str, str, str, str, str]:
+    """A tensor's type, sizes, strides, bytes and layout for a table."""
+    if not tensor.is_measurable:
+        return str(tensor.data_type), listed(tensor.sizes), "" if tensor.strides is None else listed(tensor.strides), "", tensor.layout()
+    strides = " ".join(map(str, tensor.element_strides if tensor.strides is None else tensor.strides))
+    return str(tensor.data_type), " ".join(map(str, tensor.sizes)), strides, str(tensor.size_in_bytes), tensor.layout()
+
+
+def show_attribute(value: Any) -> str:
+    """An attribute for a table or a message."""
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        more = [f"... {len(value) - _MOST_ENTRIES_SHOWN} more"] if len(value) > _MOST_ENTRIES_SHOWN else []
+        return ", ".join([*(show_attribute(item) for item in value[:_MOST_ENTRIES_SHOWN]), *more])
+    if isinstance(value, OperatorDesc):
+        name = value.short_name().removeprefix("ACTIVATION_")
+        given = [f"{item}={getattr(value, item):g}" for item in value.attribute_names() if isinstance(getattr(value, item), float)]
+        return f"{name}({', '.join(given)})" if given else name
+    return str(value)
+
+
+class FusableDesc(OperatorDesc):
+    """An operator that other structs may hold as a function. Inside one its tensors are null; on its own it needs them."""
+
+
+if TYPE_CHECKING:
+    from dmlpy.description.structs import Member
+
+    TensorDescs = Member[tuple[TensorDesc, ...], Iterable[TensorDesc]]
+else:
+    TensorDescs = Annotated[tuple[TensorDesc, ...], read_by(lambda value: entries(value) if isinstance(value, Iterable) else value)]
+    """An array of tensors: JOIN's inputs, SPLIT's outputs."""
+
+
+class SomeOutputDesc(OperatorDesc):
+    """An operator whose outputs are all optional."""
+
+    @rule("at least one output is described")
+    def some_output(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        names = [field.name for field in self.outputs()]
+        if not any(getattr(self, name) is not None for name in names):
+            yield Breach(names[0], "missing like every other output", f"at least one of {', '.join(names)}", remedy="use with_outputs(...)")

@@ -1,0 +1,209 @@
+"""The marks on a struct's members and methods: what a tensor, an attribute, a size or a rule is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.sizes import Derived, Sizes, parse
+from dmlpy.description.support import TypeSet
+from dmlpy.description.tensors import TensorDesc
+
+
+class In:
+    """Marks a tensor field as an input.
+
+    Args:
+        pattern: its sizes (see `dmlpy.description.sizes`).
+        types: a set of types of its own, or the name of the type variable that it shares with others.
+        constant: whether it usually stays the same from dispatch to dispatch, so that `prepare` packs it once.
+        at_most: the symbol that no value in it may exceed.
+        null_when_fused: whether it is null while the operator is part of another struct (activations).
+        required: whether the C struct must have it though a desc may be built without it, so that `with_outputs` can describe it.
+        if_half: what to do where a size is half of what it should be.
+        reserve: whether a forward operator leaves it for its gradient, so that it belongs to one configuration.
+    """
+
+    output = False
+
+    def __init__(
+        self,
+        pattern: str,
+        types: TypeSet | str = "T",
+        *,
+        constant: bool = False,
+        at_most: str | None = None,
+        null_when_fused: bool = False,
+        required: bool = False,
+        if_half: str | None = None,
+        reserve: bool = False,
+    ) -> None:
+        self.pattern = pattern
+        self.terms = parse(pattern)
+        self.types = types
+        self.constant = constant
+        self.at_most = at_most
+        self.null_when_fused = null_when_fused
+        self.required = required or null_when_fused
+        self.if_half = if_half
+        self.reserve = reserve
+
+
+class Out(In):
+    """Marks a tensor field as an output; arguments as for `In`."""
+
+    output = True
+
+
+class Limits:
+    """Marks an attribute with what it may hold; of an array, each entry.
+
+    Args:
+        least: the smallest value.
+        most: the largest value.
+        length: how many entries an array has: a number, or a symbol of the sizes (`len(sizes)`).
+        axis_of: the run whose dimensions the values index: `axis_of="sizes"` is 0 to len(sizes) - 1.
+        nonzero: whether 0 is refused.
+        one_of: the only values allowed, of an enumeration or a number.
+        since: members of an enumeration that a later feature level brought: `{"WRAP": "6_4"}`.
+        type_of: the tensor field whose element type the value must be.
+    """
+
+    def __init__(
+        self,
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        length: int | str | None = None,
+        axis_of: str | None = None,
+        nonzero: bool = False,
+        one_of: Sequence[Any] = (),
+        since: Mapping[str, str] | None = None,
+        type_of: str | None = None,
+    ) -> None:
+        self.least = least
+        self.most = most
+        self.length = length
+        self.axis_of = axis_of
+        self.nonzero = nonzero
+        self.one_of = tuple(one_of)
+        self.since = {name: FeatureLevel.parse(level) for name, level in (since or {}).items()}
+        self.type_of = type_of
+
+    def text(self) -> str:
+        """The same in words, for documentation; empty if nothing is limited."""
+        parts = []
+        if self.axis_of is not None:
+            parts.append(f"a dimension, 0 to len({self.axis_of}) - 1")
+        if self.least is not None and self.most is not None:
+            parts.append(f"{_number(self.least)} to {_number(self.most)}")
+        elif self.least is not None:
+            parts.append(f"at least {_number(self.least)}")
+        elif self.most is not None:
+            parts.append(f"at most {_number(self.most)}")
+        parts += ["not 0"] if self.nonzero else []
+        parts += [f"only {' or '.join(map(_number, self.one_of))}"] if self.one_of else []
+        parts += [f"{name} from feature level {level} on" for name, level in self.since.items()]
+        parts += [f"the element type of {self.type_of}"] if self.type_of else []
+        parts += [f"{self.length} entries" if self.length != 1 else "1 entry"] if self.length is not None else []
+        return "; ".join(parts)
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class TensorField:
+    """A tensor member of an operator's struct."""
+
+    name: str
+    marker: In
+    optional: bool
+    """Whether the struct may leave it null."""
+    listed: bool = False
+    """Whether it is an array of tensors."""
+
+
+@dataclass(frozen=True)
+class AttributeField:
+    """A member of an operator's struct that is no tensor."""
+
+    name: str
+    limits: Limits
+    signed: bool
+    """Whether its integers may be negative: an INT of the header."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One place for a tensor, as binding counts them: each element of an array of tensors is one.
+
+    Attributes:
+        place: `input_tensor`, or `input_tensors[0]` of an array.
+        field: the member.
+        tensor: what the desc describes there; None if nothing.
+        index: the place in an array; None of a single tensor.
+    """
+
+    place: str
+    field: TensorField
+    tensor: TensorDesc | None
+    index: int | None = None
+
+
+@dataclass(frozen=True)
+class Breach:
+    """What a `@rule` yields when it is broken: the same facts as a `Problem`, without the code."""
+
+    path: str
+    found: str
+    expected: str
+    why: tuple[str, ...] = ()
+    remedy: str | None = None
+
+
+RuleMethod = Callable[[Any, Sizes, FeatureLevel], Iterable[Breach]]
+
+
+def size(because: str) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
+    """Marks a method as the value of the symbol of its name, given by an attribute; `because` names the attribute."""
+
+    def mark(method: Callable[[Any], int]) -> Callable[[Any], int]:
+        method.dml_because = because  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+DerivedMethod = Callable[[Any, Sizes], Derived | Sequence[Derived]]
+
+
+def derived(text: str) -> Callable[[DerivedMethod], DerivedMethod]:
+    """Marks a method as the value of the symbol of its name, computed from attributes and other symbols; `text` is the formula.
+
+    A sequence as the result is a run of dimensions: `*out` of the pattern `"batch channels *out"`. A value may come as `Told`, with a
+    reason of its own, like the formula with numbers filled in. A symbol that is unbound, or an `UnboundSymbolError` of the method's own
+    where attributes make no sense, leaves the derived one unbound too. Methods run in the order of definition.
+    """
+
+    def mark(method: DerivedMethod) -> DerivedMethod:
+        method.dml_derived = text  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+def rule(text: str) -> Callable[[RuleMethod], RuleMethod]:
+    """Marks a method as a rule: it yields a `Breach` for each way in which the desc breaks it.
+
+    The method's name is the problem's code; `text` states the rule for documentation.
+    """
+
+    def mark(method: RuleMethod) -> RuleMethod:
+        method.dml_rule = text  # type: ignore[attr-defined]
+        return method
+
+    return mark

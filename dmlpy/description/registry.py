@@ -1,0 +1,97 @@
+"""`OPERATORS`: every operator's class by its type name. A family's module is imported when one of its operators is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.structs import brief
+from dmlpy.validation.problems import DescError, Problem
+
+C_PREFIX = "DML_OPERATOR_"
+OWN_PREFIX = "DMLPY_OPERATOR_"
+"""What the type names of operators begin with that DirectML does not have."""
+
+
+class Registry(Mapping[str, type[Any]]):
+    """Operators' classes by type name (`DML_OPERATOR_RNN`). Looking one up imports its family only; walking over all imports all.
+
+    Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, type[Any]] = {}
+        self._modules: dict[str, str] = {}
+        self._is_complete = False
+
+    def announce(self, module: str, class_names: tuple[str, ...]) -> None:
+        """Tells which module has the classes of these names."""
+        self._modules |= {_squashed(name.removesuffix("Desc")): module for name in class_names}
+        self._is_complete = False
+
+    def add(self, type_name: str, kind: type[Any]) -> None:
+        """Enters a class; `OperatorDesc` does it for each that has a name of its own."""
+        self._kinds[type_name] = kind
+
+    def _load(self) -> None:
+        # Each thread that comes here imports every module, or waits for the thread that does: none goes on with a part of the operators.
+        if not self._is_complete:
+            for module in dict.fromkeys(self._modules.values()):
+                importlib.import_module(module)
+            self._is_complete = True
+
+    def __getitem__(self, type_name: str) -> type[Any]:
+        if type_name not in self._kinds and (module := self._modules.get(_squashed(short_name(type_name)))):
+            importlib.import_module(module)
+        return self._kinds[type_name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(sorted(self._kinds))
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._kinds)
+
+
+def _squashed(name: str) -> str:
+    return name.replace("_", "").upper()
+
+
+ALIASES = {"SCATTER_ELEMENTS": "SCATTER"}
+"""Names that directml.h gives to an operator besides the one that its struct has."""
+
+OPERATORS = Registry()
+
+
+def short_name(type_name: str) -> str:
+    """An operator's type name without its prefix: `RNN` of `DML_OPERATOR_RNN`."""
+    return type_name.removeprefix(C_PREFIX).removeprefix(OWN_PREFIX)
+
+
+def family_of(kind: type) -> str | None:
+    """The file or folder of `dmlpy.operators` that has a class: `recurrent`. None if it is defined elsewhere."""
+    package, _, rest = kind.__module__.partition(".operators.")
+    return rest.partition(".")[0] if package == "dmlpy" and rest else None
+
+
+def operator_class(type_name: Any) -> type[Any]:
+    """The class of an operator's type name, long or short (`DML_OPERATOR_RNN`, `RNN`).
+
+    Raises:
+        DescError: there is no such operator; the nearest name is told.
+    """
+    if isinstance(type_name, str):
+        alias = ALIASES.get(short_name(type_name))
+        type_name = C_PREFIX + alias if alias else type_name
+        for spelling in (type_name, C_PREFIX + type_name, OWN_PREFIX + type_name):
+            if spelling in OPERATORS:
+                return OPERATORS[spelling]
+    full_names = {short_name(known): known for known in OPERATORS}
+    given = short_name(type_name) if isinstance(type_name, str) else None
+    remedy = did_you_mean(given, full_names, full_names.__getitem__)
+    expected = f"one of the {len(OPERATORS)} operators that dmlpy describes"
+    why = ("dmlpy ops lists them",)
+    raise DescError("operator", [Problem("operator.unknown", "type", brief(type_name), expected, why, remedy)])

@@ -1,0 +1,694 @@
+"""The base of every struct that mirrors directml.h, and the forms that its members take.
+
+A `Struct` is a frozen pydantic model. Its constructor accepts both spellings of every member and refuses, with `DescError`, what the C
+struct could not hold: unknown or missing members, a text where a number belongs. Rules on values live elsewhere (`dmlpy.check`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import operator
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+
+from dmlpy.description import members as of_members
+from dmlpy.description.enums import DmlEnum
+from dmlpy.description.members import MemberInfo
+from dmlpy.description.naming import c_member, did_you_mean
+from dmlpy.validation.problems import MAX_TOLD, DescError, Problem, unnamed
+
+
+def brief(value: Any) -> str:
+    """A value as text for a message: one line, at most 80 characters, whatever the value is."""
+    try:
+        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
+            return f"an array of {value.dtype} {list(value.shape)}"
+        text = " ".join(_shortened_repr(value).split())
+    except Exception:  # a value of any library, or an integer too long for Python to print
+        return f"{type(value).__name__} object"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _shortened_repr(value: Any) -> str:
+    """The first characters of a value's repr, at least 80 of them; what lies behind them is not looked at."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > 200:
+            break
+    return text
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    kind = type(value)
+    if kind is str or kind is bytes:
+        yield repr(value[:200])
+    elif kind is dict:
+        for index, (key, item) in enumerate(value.items()):
+            yield ", " if index else "{"
+            yield from _pieces(key)
+            yield ": "
+            yield from _pieces(item)
+        yield "}" if value else "{}"
+    elif kind is list or kind is tuple:
+        yield "[" if kind is list else "("
+        for index, item in enumerate(value):
+            yield ", " if index else ""
+            yield from _pieces(item)
+        yield "]" if kind is list else ",)" if len(value) == 1 else ")"
+    else:
+        yield repr(value)
+
+
+def _as_uint(value: Any) -> int:
+    if isinstance(value, bool | np.bool_):
+        raise ValueError("an integer")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError("an integer") from None
+    # Which integers the C member holds is for `check` to say. This bound only keeps out what Python refuses to print.
+    if number.bit_length() > 128:
+        raise ValueError("an integer of at most 128 bits")
+    return number
+
+
+Reader = Callable[[Any], Any]
+"""Gives the form that a member keeps of a value that a caller gave."""
+
+MAX_ENTRIES = 2**20
+"""Entries that an array may have: an iterator may never end."""
+
+
+def entries(value: Iterable[Any], read: Reader = lambda item: item) -> tuple[Any, ...]:
+    """The entries of an array, each read.
+
+    Raises:
+        ValueError: there are more than an array may have.
+    """
+    found = tuple(map(read, islice(value, MAX_ENTRIES + 1)))
+    if len(found) > MAX_ENTRIES:
+        raise ValueError(f"at most {MAX_ENTRIES} of them")
+    return found
+
+
+def _as_uints(value: Any) -> tuple[int, ...]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError("a sequence of integers")
+    try:
+        return entries(value, _as_uint)
+    except ValueError as error:
+        text = str(error)
+        raise ValueError("a sequence of integers" + (text.removeprefix("an integer") if text.startswith("an") else f", {text}")) from None
+
+
+def _as_floats(value: Any) -> tuple[float, ...]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError("a sequence of numbers")
+    try:
+        return entries(value, _as_float)
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(f"a sequence of numbers, {'each ' if text.startswith('a number') else ''}{text}") from None
+
+
+SCALAR_MEMBERS = ("Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float32", "Float64")
+"""The members of DML_SCALAR_UNION that hold a number."""
+
+
+def half_of_bits(bits: int) -> float:
+    """The half-precision number of 16 bits."""
+    return float(np.array(bits, np.uint16).view(np.float16))
+
+
+def _as_scalar(value: Any) -> int | float:
+    if isinstance(value, Mapping):
+        if len(value) != 1 or not set(value) <= set(SCALAR_MEMBERS):
+            raise ValueError(f"a number, or an object with one of {', '.join(SCALAR_MEMBERS)}")
+        value = next(iter(value.values()))
+    try:
+        return _as_uint(value)
+    except ValueError:
+        return _as_float(value)
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, str) and value.strip().lower() in ("inf", "-inf", "nan"):
+        value = float(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ValueError("a number, or one of 'inf', '-inf', 'nan'")
+    try:
+        value = float(value)
+    except OverflowError:
+        raise ValueError("a number that a float holds") from None
+    # One NaN: structs that hold any are equal, so what is compiled for one serves all.
+    return math.nan if math.isnan(value) else value
+
+
+def _as_bool(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_ | int | np.integer) and (number := int(value)) in (0, 1):
+        return bool(number)
+    raise ValueError("True or False")
+
+
+def read_by(read: Reader, *, optional: bool = False) -> BeforeValidator:
+    """What a member's value is read with. Whatever the methods of a caller's object raise, the object cannot be read.
+
+    Args:
+        read: gives the member's form; raises ValueError or DescError.
+        optional: whether None stays None.
+    """
+
+    def reader(value: Any) -> Any:
+        if value is None and optional:
+            return None
+        try:
+            return read(value)
+        except (ValueError, AssertionError):  # DescError too
+            raise
+        except Exception as error:
+            raise _unreadable(error) from None
+
+    return BeforeValidator(reader)
+
+
+def _unreadable(error: Exception) -> ValueError:
+    return ValueError(f"a value that can be read: reading it raises {type(error).__name__}")
+
+
+class Signed:
+    """Marks a member that is an INT in the header: it may be negative."""
+
+
+SIGNED = Signed()
+
+
+class After:
+    """Marks a member that stands behind another one in the C struct, where its class inherits members that come later.
+
+    Args:
+        name: the member before it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+ReadT = TypeVar("ReadT", covariant=True)
+WriteT = TypeVar("WriteT", contravariant=True)
+EnumT = TypeVar("EnumT", bound=DmlEnum)
+
+if TYPE_CHECKING:
+    # Type checkers take a member's constructor argument from `__set__` and its value from `__get__`: this is how a
+    # list is welcome where a tuple is kept, and a name where an enumeration is.
+    class Member(Generic[ReadT, WriteT]):
+        @overload
+        def __get__(self, owner: None, kind: Any) -> ReadT: ...
+        @overload
+        def __get__(self, owner: object, kind: Any) -> ReadT: ...
+        def __get__(self, owner: Any, kind: Any = None) -> ReadT: ...
+        def __set__(self, owner: Any, value: WriteT) -> None: ...
+
+    class Spelled(Member[EnumT, EnumT | str | int], Generic[EnumT]): ...
+
+    Uint = Member[int, int | np.integer[Any]]
+    OptionalUint = Member[int | None, int | np.integer[Any] | None]
+    Uints = Member[tuple[int, ...], Sequence[int]]
+    OptionalUints = Member[tuple[int, ...] | None, Sequence[int] | None]
+    Int = Uint
+    Ints = Uints
+    Float = Member[float, float | str | np.floating[Any]]
+    Floats = Member[tuple[float, ...], Sequence[float]]
+    Scalar = Member[int | float, int | float | str | Mapping[str, Any] | np.number[Any]]
+    Bool = Member[bool, bool | np.bool_]
+else:
+
+    class Spelled:
+        """A member of an enumeration, accepted in every spelling: `Spelled[DataType]`."""
+
+        def __class_getitem__(cls, kind: type[DmlEnum]) -> Any:
+            return Annotated[kind, read_by(kind.parse)]
+
+    Uint = Annotated[int, read_by(_as_uint)]
+    OptionalUint = Annotated[int | None, read_by(_as_uint, optional=True)]
+    Uints = Annotated[tuple[int, ...], read_by(_as_uints)]
+    OptionalUints = Annotated[tuple[int, ...] | None, read_by(_as_uints, optional=True)]
+    Int = Annotated[int, read_by(_as_uint), SIGNED]
+    Ints = Annotated[tuple[int, ...], read_by(_as_uints), SIGNED]
+    Float = Annotated[float, read_by(_as_float)]
+    Floats = Annotated[tuple[float, ...], read_by(_as_floats)]
+    Scalar = Annotated[int | float, read_by(_as_scalar)]
+    Bool = Annotated[bool, read_by(_as_bool)]
+
+
+def default(value: Any) -> Any:
+    """The value that a member has in Python when it is left out."""
+    return Field(default=value)
+
+
+if TYPE_CHECKING:
+    # Type checkers take the constructor's arguments from the fields of classes with exactly this metaclass.
+    from pydantic._internal._model_construction import ModelMetaclass as StructType
+else:
+
+    class StructType(type(BaseModel)):
+        """The type of the struct classes: `inspect.signature` of one shows its members."""
+
+        @property
+        def __signature__(self) -> inspect.Signature:
+            """The members as keywords, with the types that the constructor accepts."""
+            parameters = []
+            for name, info in self.model_fields.items():
+                given = inspect.Parameter.empty if info.is_required() else info.default
+                annotation = of_members.accepted(info.annotation)
+                parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=annotation))
+            return inspect.Signature(parameters)
+
+        @__signature__.setter
+        def __signature__(self, value: Any) -> None:
+            """pydantic sets one of its own when it builds a class, which shows the markers in place of types."""
+
+
+class _Documentation:
+    """`__doc__` of a struct's class: its docstring and its members, put together once somebody asks."""
+
+    def __init__(self, docstring: str) -> None:
+        self.docstring = docstring
+
+    def __get__(self, instance: object, owner: type[Struct]) -> str:
+        return owner.documentation()
+
+
+class Struct(BaseModel, metaclass=StructType):
+    """A struct of directml.h: frozen, hashable, comparable, picklable; JSON in the C spelling."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    c_name: ClassVar[str] = ""
+    """The struct's name in directml.h."""
+
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {}
+    """Members of the C struct that only tell a length, with the member or members whose length it is. They exist in JSON, not in Python."""
+
+    unused: ClassVar[Mapping[str, str]] = {}
+    """Names that users may well think of as members, each with why it is none."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        cls._place_members()
+        type.__setattr__(cls, "__doc__", _Documentation(vars(cls).get("__doc__") or ""))
+
+    @classmethod
+    def _place_members(cls) -> None:
+        """Puts the members in the order of the C struct: inherited ones first, but for those that a mark places."""
+        fields = cls.model_fields
+        names = list(fields)
+        for name, info in fields.items():
+            for mark in info.metadata:
+                if isinstance(mark, After) and mark.name in fields:
+                    names.remove(name)
+                    names.insert(names.index(mark.name) + 1, name)
+        if names != list(fields):
+            placed = {name: fields[name] for name in names}
+            fields.clear()
+            fields.update(placed)
+
+    def __init__(self, /, **members: Any) -> None:
+        if not self.c_name:
+            remedy = "use a class that mirrors a struct, like RNNDesc"
+            raise DescError(type(self).__name__, [Problem("struct.abstract", "", "a base class", "a struct of directml.h", remedy=remedy)])
+        values, problems = self._by_python_name(members)
+        for name, value in values.items():
+            try:
+                values[name] = self._read_member(name, value)
+            except DescError as error:
+                problems += [problem.under(name) for problem in error.problems]
+            except Exception as error:  # a caller's object: its methods may raise anything
+                why = (f"reading it raises {type(error).__name__}",)
+                problems.append(Problem("field.form", name, brief(value), "a value that can be read", why))
+        # What cannot be read is left out: pydantic would list all that is wrong with each of what may be millions of entries.
+        reported = {problem.field for problem in problems}
+        try:
+            super().__init__(**{name: value for name, value in values.items() if name not in reported})
+        except ValidationError as error:
+            problems += [problem for problem in _form_problems(error) if problem.field not in reported]
+        if problems:
+            raise DescError(self.c_name or type(self).__name__, problems)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The members as JSON data in the C spelling."""
+
+    def to_nested_dict(self) -> dict[str, Any]:
+        """The same where the struct is a member of another one."""
+        return self.to_dict()
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The struct of JSON data in either spelling."""
+
+    @model_serializer(mode="plain")
+    def _serialize(self) -> dict[str, Any]:
+        return self.to_dict()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _validate(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        # Data as JSON holds it: pydantic's own ways in (model_validate, fields of other models) accept what `to_dict` gives.
+        try:
+            if isinstance(data, Mapping) and not cls.model_fields.keys() >= data.keys():
+                return cls.from_dict(data)
+        except (ValueError, AssertionError):
+            raise
+        except Exception as error:
+            raise _unreadable(error) from None
+        return handler(data)
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """As pydantic's, but raises `DescError`."""
+        try:
+            return super().model_validate(obj, **options)
+        except ValidationError as error:
+            raise DescError(cls.c_name or cls.__name__, _form_problems(error)) from None
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """As pydantic's, but raises `DescError`."""
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            raise DescError(cls.c_name or cls.__name__, _form_problems(error)) from None
+
+    @classmethod
+    def member_named(cls, spelling: str) -> str | None:
+        """The Python name of a member, of its Python or C spelling; None if there is no such member."""
+        return cls._spellings().get(spelling)
+
+    @classmethod
+    @cache
+    def _spellings(cls) -> dict[str, str]:
+        """The members by both of their names. Of two of one spelling, Python's counts, then the first."""
+        return {c_member(name): name for name in reversed(cls.model_fields)} | {name: name for name in cls.model_fields}
+
+    @classmethod
+    @cache
+    def counted_members(cls) -> dict[str, str]:
+        """Members whose length the C struct tells, each with the C member that tells it."""
+        return {
+            name: spelling for spelling, counted in cls.c_counts.items() for name in ((counted,) if isinstance(counted, str) else counted)
+        }
+
+    @classmethod
+    @cache
+    def counts_before(cls) -> dict[str, str]:
+        """The counts by the member that they stand in front of in C and JSON: the first whose length they tell."""
+        first: dict[str, str] = {}
+        for name in cls.model_fields:
+            spelling = cls.counted_members().get(name)
+            if spelling is not None and spelling not in first.values():
+                first[name] = spelling
+        return first
+
+    @classmethod
+    def unused_remedy(cls, spelling: str) -> str | None:
+        """What to do with a name of `unused`, in either spelling; None for any other."""
+        return next((f"leave it out: {why}" for name, why in cls.unused.items() if spelling in (name, c_member(name))), None)
+
+    @classmethod
+    def description(cls) -> str:
+        """What the struct is for: the class's docstring without the C name that it may begin with."""
+        docstring = vars(cls)["__doc__"]
+        text = inspect.cleandoc(docstring.docstring) if isinstance(docstring, _Documentation) else ""
+        return text.partition("Attributes:")[0].strip().removeprefix(f"{cls.c_name}: ")
+
+    @classmethod
+    def _listed_texts(cls) -> dict[str, str]:
+        """The texts of a class that lists its members in its docstring."""
+        docstring = vars(cls)["__doc__"]
+        tail = inspect.cleandoc(docstring.docstring).partition("Attributes:")[2]
+        members: dict[str, str] = {}
+        name = ""
+        for line in inspect.cleandoc(tail).splitlines():
+            match = re.match(r"(\w+): (.*)", line)
+            if match is not None and match[1] in cls.model_fields:
+                name = match[1]
+                members[name] = match[2]
+            elif name:
+                members[name] += " " + line.strip()
+        return members
+
+    @classmethod
+    def documentation(cls) -> str:
+        """The text that `help` shows: what the struct is for, and its members."""
+        return of_members.page(cls.description(), "", cls.members(), {})
+
+    @classmethod
+    @cache
+    def members(cls) -> tuple[MemberInfo, ...]:
+        """What is known of each member, in the C struct's order, and of the counts that stand before some of them."""
+        texts, counts = of_members.texts(cls) | cls._listed_texts(), cls.counts_before()
+        found = []
+        for name in cls.model_fields:
+            if name in counts:
+                found.append(of_members.count(counts[name], name))
+            found.append(cls._member(name, texts.get(name, "")))
+        return tuple(found)
+
+    @classmethod
+    def _member(cls, name: str, text: str) -> MemberInfo:
+        """What is known of one member: here, of an attribute."""
+        info = cls.model_fields[name]
+        signed = any(isinstance(mark, Signed) for mark in info.metadata)
+        told = not info.is_required() and info.default not in (None, ())
+        return MemberInfo(
+            name=name,
+            c_name=c_member(name),
+            kind="attribute",
+            required=info.is_required(),
+            form=of_members.form_of(info.annotation, signed=signed),
+            text=text,
+            default=f"{info.default:g}" if told and isinstance(info.default, float) else str(info.default) if told else "",
+            annotation=of_members.accepted(info.annotation),
+        )
+
+    @classmethod
+    def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        if len(members) > MAX_MEMBERS:
+            raise DescError(cls.c_name, [Problem("field.unknown", "", f"an object of {len(members)} members", f"at most {MAX_MEMBERS}")])
+        values: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for spelling, value in members.items():
+            name = cls.member_named(spelling)
+            if name in values:
+                problems.append(Problem("field.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
+            elif name is not None:
+                values[name] = value
+            elif spelling not in cls.c_counts and len(problems) > MAX_TOLD:
+                continue
+            elif spelling not in cls.c_counts:
+                in_c = spelling[:1].isupper()
+                names = [c_member(name) if in_c else name for name in cls.model_fields]
+                expected = f"one of {', '.join(names)}"
+                remedy = cls.unused_remedy(spelling)
+                if remedy is None:
+                    remedy = did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
+                problem = Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy)
+                problems.append(problem if len(problems) < MAX_TOLD else unnamed(problem))
+        for counted, spelling in cls.counted_members().items():
+            given = members.get(spelling)
+            array: Any = values.get(counted)
+            if array is not None and (isinstance(array, str | bytes) or not isinstance(array, Sequence | np.ndarray)):
+                continue  # an iterator, whose length nobody knows, or not an array at all: its own problem says so
+            length = 0 if array is None else np.size(array) if isinstance(array, np.ndarray) else len(array)
+            wrong = given is not None and counted in values and not _is_count(given, length)
+            if wrong and not any(problem.path == spelling for problem in problems):
+                problems.append(Problem("count.length", spelling, brief(given), f"{length}, the length of {counted}"))
+        return values, problems
+
+    @classmethod
+    def _read_member(cls, name: str, value: Any) -> Any:
+        """A chance for a kind of struct to accept other forms of a member's value; raises DescError with places relative to it."""
+        return value
+
+    def replace(self, **members: Any) -> Self:
+        """A copy with some members changed; both spellings are accepted."""
+        values, problems = self._by_python_name(members)
+        if problems:
+            raise DescError(self.c_name or type(self).__name__, problems)
+        counts = {spelling: members[spelling] for spelling in self.c_counts if spelling in members}
+        return type(self)(**self._members() | values | counts)
+
+    def _members(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled by the constructor: pickles hold members only, and they are read as those of any caller.
+        return _constructed, (type(self), self._members())
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, but what is new is read by the constructor, which may raise `DescError`."""
+        return self.replace(**update) if update else super().model_copy(deep=deep)
+
+    @classmethod
+    @cache
+    def _compared(cls) -> tuple[tuple[str, ...], frozenset[str]]:
+        """The members' names, and those of the members that may hold floats."""
+        fields = cls.model_fields
+        return tuple(fields), frozenset(name for name, info in fields.items() if "float" in str(info.annotation))
+
+    def _identity(self) -> tuple[Any, ...]:
+        """The members as they are compared: -0.0 is another number than 0.0, and NaN the same as itself."""
+        (names, floating), members = self._compared(), self.__dict__
+        if not floating:
+            return tuple(map(members.__getitem__, names))
+        return tuple([_told_apart(members[name]) if name in floating else members[name] for name in names])
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Struct):
+            return NotImplemented
+        return type(self) is type(other) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        # Kept: what is compiled is looked up by it.
+        try:
+            return self.__dict__["_hash"]  # type: ignore[no-any-return]
+        except KeyError:
+            found = self.__dict__["_hash"] = hash((type(self), *self._identity()))
+            return found
+
+
+def _told_apart(value: Any) -> Any:
+    """A member's value with texts in place of those floats that `==` takes for others, or for none."""
+    if isinstance(value, float):
+        return "nan" if value != value else "-0.0" if value == 0 and math.copysign(1, value) < 0 else value
+    return tuple(map(_told_apart, value)) if isinstance(value, tuple) else value
+
+
+def _is_count(given: Any, length: int) -> bool:
+    """Whether a member that tells a length tells this one."""
+    try:
+        return _as_uint(given) == length
+    except Exception:  # no integer, or an object whose methods raise anything
+        return False
+
+
+def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:
+    return kind(**members)
+
+
+_PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
+"""What is expected, for kinds of pydantic's errors that would be told in its words."""
+
+
+MAX_MEMBERS = 10_000
+"""Of an object that is read as a struct; the structs have some thirty."""
+
+
+def _form_problems(error: ValidationError) -> list[Problem]:
+    problems = []
+    for item in error.errors(include_url=False):
+        path = ""
+        for part in item["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else ("." if path else "") + str(part)
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, DescError):
+            problems += [problem.under(path) for problem in cause.problems]
+        elif item["type"] == "missing":
+            problems.append(Problem("field.missing", path, "missing", "a value: the member is required"))
+        elif item["type"] == "json_invalid":
+            problems.append(Problem("json.syntax", path, "not JSON", "a JSON object", why=(item["msg"],)))
+        elif item["type"] == "model_type":
+            problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
+        else:
+            expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
+            problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=spelling_remedy(item["input"], expected)))
+    return problems
+
+
+def spelling_remedy(given: Any, expected: str) -> str | None:
+    """The nearest of the names that `one of A, B, C` lists; None where no names are listed or none is close."""
+    return did_you_mean(given, expected.removeprefix("one of ").split(", ")) if expected.startswith("one of ") else None
+
+
+def c_value(value: Any) -> Any:
+    """A member's value as JSON: names of enumerations, lists, `"inf"`, nested structs."""
+    if isinstance(value, Struct):
+        return value.to_nested_dict()
+    if isinstance(value, DmlEnum):
+        return value.c_name
+    if isinstance(value, tuple):
+        return [c_value(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def read_json(text: str | bytes, subject: str) -> Any:
+    """The data of JSON text.
+
+    Raises:
+        DescError: the text is no JSON; `subject` says what it should have been.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = Problem("json.syntax", "", "not JSON", "a JSON object", why=(str(error),))
+        raise DescError(subject, [problem]) from None
+
+
+def plain(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """A mapping of a caller's own kind as a dict.
+
+    Raises:
+        DescError: its methods raise something, or a key is no text; `subject` says what it should have been.
+    """
+    try:
+        found = data if type(data) is dict else dict(data.items())
+    except Exception as error:
+        why = (f"reading it raises {type(error).__name__}",)
+        raise DescError(subject, [Problem("field.form", "", brief(data), "an object that can be read", why)]) from None
+    for key in found:
+        if not isinstance(key, str):
+            raise DescError(subject, [Problem("field.form", "", f"the key {brief(key)}", "a member's name")])
+    return found
+
+
+def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a JSON struct with what `{"Type": ..., "Desc": {...}}` nests moved up; `Type` and `Desc` in any case.
+
+    Raises:
+        DescError: a key is no text, or the mapping cannot be read.
+    """
+    given = plain(data, "struct")
+    if len(given) > MAX_MEMBERS:
+        raise DescError("struct", [Problem("field.unknown", "", f"an object of {len(given)} members", f"at most {MAX_MEMBERS}")])
+    members = {key.capitalize() if key.lower() in ("type", "desc") else key: value for key, value in given.items()}
+    nested = members.get("Desc")
+    if isinstance(nested, Mapping):
+        del members["Desc"]
+        # With a type beside Desc, one inside is a member of the struct's own, as RANDOM_GENERATOR has.
+        members |= {key: value for key, value in plain(nested, "struct").items() if key != "Type" or "Type" not in members}
+    return members

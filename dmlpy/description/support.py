@@ -1,0 +1,122 @@
+"""Which element types and dimension counts an operator takes, from which feature level on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dmlpy.description.enums import DataType, FeatureLevel
+
+TypeSet = frozenset[DataType]
+
+
+def types(*names: str) -> TypeSet:
+    """A set of element types, by their short names."""
+    return frozenset(DataType[name] for name in names)
+
+
+FLOATS = types("FLOAT32", "FLOAT16")
+FLOAT32 = types("FLOAT32")
+UINT8 = types("UINT8")
+UINT32 = types("UINT32")
+UINT64 = types("UINT64")
+INT8 = types("INT8")
+INT32 = types("INT32")
+BYTES = types("UINT8", "INT8")
+UNSIGNED_TO_32 = types("UINT32", "UINT16", "UINT8")
+UNSIGNED_TO_64 = UNSIGNED_TO_32 | UINT64
+SIGNED_TO_32 = types("INT32", "INT16", "INT8")
+SIGNED_TO_64 = SIGNED_TO_32 | types("INT64")
+INTEGERS_TO_32 = SIGNED_TO_32 | UNSIGNED_TO_32
+INTEGERS_TO_64 = SIGNED_TO_64 | UNSIGNED_TO_64
+INTEGERS_OF_32 = types("INT32", "UINT32")
+INTEGERS_32_AND_64 = types("INT64", "INT32", "UINT64", "UINT32")
+UNSIGNED_32_AND_64 = UINT32 | UINT64
+FLOATS_BYTES = FLOATS | BYTES
+FLOATS_INTEGERS_OF_32 = FLOATS | INTEGERS_OF_32
+FLOATS_INTEGERS_32_AND_64 = FLOATS | INTEGERS_32_AND_64
+FLOATS_SIGNED_TO_32 = FLOATS | SIGNED_TO_32
+FLOATS_SIGNED_TO_64 = FLOATS | SIGNED_TO_64
+FLOATS_INTEGERS_TO_32 = FLOATS | INTEGERS_TO_32
+FLOATS_INTEGERS_TO_64 = FLOATS | INTEGERS_TO_64
+ALL_BUT_4_BITS = FLOATS_INTEGERS_TO_64 | types("FLOAT64")
+NIBBLES = types("UINT4", "INT4")
+
+
+def show(types: TypeSet) -> str:
+    """The types in the header's order: `FLOAT32 or FLOAT16`."""
+    return " or ".join(str(member) for member in sorted(types))
+
+
+def show_span(dims: tuple[int, int]) -> str:
+    """Least and most dimensions: `4`, `2 to 4`."""
+    least, most = dims
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def show_dims(dims: tuple[int, int]) -> str:
+    """The same with the noun: `1 dimension`, `2 to 4 dimensions`."""
+    return f"{show_span(dims)} dimension{'' if dims == (1, 1) else 's'}"
+
+
+@dataclass(frozen=True, init=False)
+class Since:
+    """One row of a support table: it holds from `level` on, until a row of a higher level replaces it.
+
+    Attributes:
+        level: the feature level that brought the row.
+        dims: least and most dimensions of every tensor that `dims_of` does not name.
+        types: element types by type variable (`T`), of the tensors whose marker names no types of its own.
+        dims_of: least and most dimensions of single tensors, by field.
+        when: the values of an attribute for which the row holds, by attribute; empty if it holds for all. Rows of equal `when` replace
+            each other.
+    """
+
+    level: FeatureLevel
+    dims: tuple[int, int]
+    types: dict[str, TypeSet] = field(hash=False)
+    dims_of: dict[str, tuple[int, int]] = field(hash=False)
+    when: dict[str, tuple[Any, ...]] = field(hash=False)
+
+    def __init__(
+        self,
+        level: str,
+        *,
+        dims: int | tuple[int, int],
+        dims_of: Mapping[str, int | tuple[int, int]] | None = None,
+        when: Mapping[str, tuple[Any, ...]] | None = None,
+        **types: TypeSet,
+    ) -> None:
+        object.__setattr__(self, "level", FeatureLevel.parse(level))
+        object.__setattr__(self, "dims", _span(dims))
+        object.__setattr__(self, "types", types)
+        object.__setattr__(self, "dims_of", {name: _span(own) for name, own in (dims_of or {}).items()})
+        object.__setattr__(self, "when", dict(when or {}))
+
+    def dims_for(self, name: str) -> tuple[int, int]:
+        """Least and most dimensions of a tensor field."""
+        return self.dims_of.get(name, self.dims)
+
+    def types_for(self, types: TypeSet | str) -> TypeSet:
+        """The element types that a marker's `types`, a set or a type variable, stand for."""
+        return self.types[types] if isinstance(types, str) else types
+
+    def applies_to(self, desc: Any) -> bool:
+        """Whether the row is for a desc with these attributes."""
+        return all(getattr(desc, name) in values for name, values in self.when.items())
+
+
+def _span(dims: int | tuple[int, int]) -> tuple[int, int]:
+    return (dims, dims) if isinstance(dims, int) else dims
+
+
+def row_at(support: Iterable[Since], level: FeatureLevel) -> Since:
+    """The row that holds at a level; at levels below the lowest, the first row."""
+    ordered = sorted(support, key=lambda row: row.level)
+    return next((row for row in reversed(ordered) if row.level <= level), ordered[0])
+
+
+def level_for(support: Iterable[Since], above: FeatureLevel, accepts: Callable[[Since], bool]) -> FeatureLevel | None:
+    """The lowest level above the given one whose row satisfies a predicate."""
+    return next((row.level for row in sorted(support, key=lambda row: row.level) if row.level > above and accepts(row)), None)

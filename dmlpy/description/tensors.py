@@ -1,0 +1,359 @@
+"""`TensorDesc`: what a tensor looks like in memory. It owns no memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import AfterValidator
+
+from dmlpy.description.enums import DataType, TensorFlags, TensorType
+from dmlpy.description.naming import listed, plural
+from dmlpy.description.structs import OptionalUint, OptionalUints, Spelled, Struct, Uint, Uints, brief, default, unwrap
+from dmlpy.validation.problems import DescError, Problem
+
+MAX_DIMENSION_COUNT = 8
+MAX_ELEMENTS = 2**32 - 1
+MAX_UINT32 = 2**32 - 1
+MINIMUM_BUFFER_ALIGNMENT = 16
+_EXACT_OVERLAP_LIMIT = 4096
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a tensor without gaps whose last dimension is contiguous."""
+    strides = [1] * len(sizes)
+    for axis in range(len(sizes) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * sizes[axis + 1]
+    return tuple(strides)
+
+
+class TensorDesc(Struct):
+    """DML_BUFFER_TENSOR_DESC, the only kind that DML_TENSOR_DESC can hold.
+
+    Attributes:
+        data_type: type of the elements.
+        sizes: elements along each dimension, 1 to 8 of them.
+        strides: elements from one entry to the next along each dimension; 0 repeats an entry (broadcast), None is packed.
+        flags: OWNED_BY_DML for an input that the operator takes over at initialisation.
+        total_tensor_size_in_bytes: bytes of the buffer; None or 0 is the smallest that holds the tensor.
+        guaranteed_base_offset_alignment: bytes that the tensor's address is promised to be a multiple of; 0 promises nothing.
+    """
+
+    c_name: ClassVar[str] = "DML_BUFFER_TENSOR_DESC"
+    c_counts: ClassVar[Mapping[str, str]] = {"DimensionCount": "sizes"}
+
+    # DxDispatch and directml.h write empty strides for packed, and size 0 for one to compute: one meaning, one value, so that equal descs
+    # are equal.
+    data_type: Spelled[DataType]
+    sizes: Uints
+    strides: Annotated[OptionalUints, AfterValidator(lambda strides: strides or None)] = default(None)
+    flags: Spelled[TensorFlags] = default(TensorFlags.NONE)
+    total_tensor_size_in_bytes: Annotated[OptionalUint, AfterValidator(lambda size: size or None)] = default(None)
+    guaranteed_base_offset_alignment: Uint = default(0)
+
+    @classmethod
+    def of(cls, array: Any, *, dimension_count: int | None = None) -> TensorDesc:
+        """The desc of an existing array: NumPy, CuPy, or anything with `__cuda_array_interface__` or `__dlpack__`.
+
+        Args:
+            array: its type, sizes and strides are taken as they are; packed arrays get no explicit strides.
+            dimension_count: dimensions of the desc; leading dimensions of size 1 are added as needed.
+
+        Raises:
+            DescError: DirectML has no such element type, a stride is negative or no multiple of the element, or the
+                array has more dimensions than asked for.
+        """
+        from dmlpy.arrays import layout_of
+
+        try:
+            shape, strides, dtype = layout_of(array)
+        except TypeError as error:
+            raise DescError(
+                "TensorDesc.of", [Problem("array.kind", "", f"a {type(array).__name__}", "an array", why=(str(error),))]
+            ) from None
+        problems = []
+        data_type = DataType.UNKNOWN
+        try:
+            data_type = DataType.of(dtype)
+        except TypeError as error:
+            remedy = "describe and pass array.view(numpy.uint8)" if dtype == np.bool_ else None
+            problems.append(Problem("array.type", "data_type", str(dtype), "a type that DirectML has", (str(error),), remedy))
+        if any(stride < 0 or stride % max(1, dtype.itemsize) for stride in strides):
+            expected = f"non-negative multiples of the element's {dtype.itemsize} bytes"
+            remedy = "pass a contiguous copy (numpy.ascontiguousarray)"
+            problems.append(Problem("array.strides", "strides", f"{strides} bytes", expected, remedy=remedy))
+        missing = 0 if dimension_count is None else dimension_count - len(shape)
+        if missing < 0:
+            problems.append(Problem("array.dims", "sizes", plural(len(shape), "dimension"), f"at most {dimension_count}"))
+        if problems:
+            raise DescError("TensorDesc.of", problems)
+        sizes = (1,) * missing + tuple(shape)
+        counted = tuple(stride // dtype.itemsize for stride in strides)
+        padded = packed_strides(sizes)[:missing] + counted
+        # Strides of dimensions of size 1 do not matter: libraries fill them in at will, and a packed array should say so.
+        same = all(size == 1 or given == packed for size, given, packed in zip(sizes, padded, packed_strides(sizes), strict=True))
+        return cls(data_type=data_type, sizes=sizes, strides=None if same else padded)
+
+    @cached_property
+    def element_strides(self) -> tuple[int, ...]:
+        """The strides in elements, also where the desc leaves them out."""
+        return packed_strides(self.sizes) if self.strides is None else self.strides
+
+    @property
+    def dimension_count(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def element_count(self) -> int:
+        """Elements that the sizes describe; a broadcast one counts each time."""
+        return math.prod(self.sizes)
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last that the tensor reaches, both included."""
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=False))
+
+    @property
+    def reached_bytes(self) -> int:
+        """Bytes from the tensor's address to the end of the last element that it reaches."""
+        return -(-self.span * self.data_type.bits // 8)
+
+    @property
+    def minimum_size_in_bytes(self) -> int:
+        """The smallest legal TotalTensorSizeInBytes: the reached bytes rounded up to a multiple of 4 (DMLCalcBufferTensorSize)."""
+        return -(-self.reached_bytes // 4) * 4
+
+    @property
+    def size_in_bytes(self) -> int:
+        """TotalTensorSizeInBytes as given, else the smallest legal one."""
+        return self.total_tensor_size_in_bytes or self.minimum_size_in_bytes
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether there are as many sizes as a tensor may have, and strides for them all: the properties below mean nothing if not."""
+        return 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT and (self.strides is None or len(self.strides) == len(self.sizes))
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the elements lie one after the other, the last dimension fastest."""
+        if self.strides is None:
+            return True
+        rows = zip(self.sizes, self.strides, packed_strides(self.sizes), strict=False)
+        return len(self.strides) == len(self.sizes) and all(size == 1 or stride == packed for size, stride, packed in rows)
+
+    @property
+    def contiguous_axes(self) -> tuple[int, ...]:
+        """Axes along which neighbours are one element apart (of those with more than one entry)."""
+        return tuple(
+            axis for axis, (size, stride) in enumerate(zip(self.sizes, self.element_strides, strict=False)) if size > 1 and stride == 1
+        )
+
+    @property
+    def broadcast_axes(self) -> tuple[int, ...]:
+        """Axes along which one entry stands for all."""
+        return tuple(
+            axis for axis, (size, stride) in enumerate(zip(self.sizes, self.element_strides, strict=False)) if size > 1 and stride == 0
+        )
+
+    def overlaps_itself(self) -> bool:
+        """Whether two entries may share memory. Exact for small tensors; large ones that interleave unusually count as overlapping."""
+        dims = sorted((stride, size) for size, stride in zip(self.sizes, self.element_strides, strict=True) if size > 1)
+        reach = 0
+        for stride, size in dims:
+            if stride <= reach:
+                break
+            reach += (size - 1) * stride
+        else:
+            return False
+        if self.element_count > _EXACT_OVERLAP_LIMIT:
+            return True
+        offsets = [sum(steps) for steps in product(*([index * stride for index in range(size)] for stride, size in dims))]
+        return len(set(offsets)) < len(offsets)
+
+    def layout(self) -> str:
+        """How the tensor lies in memory, in words: packed, strided with its contiguous axis, broadcast."""
+        if not self.is_measurable:
+            return "invalid"
+        if self.is_packed:
+            return "packed"
+        words = [f"axis {axis} contiguous" for axis in self.contiguous_axes] or ["no contiguous axis"]
+        words += [f"axis {axis} broadcast" for axis in self.broadcast_axes]
+        return ", ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members in the C spelling, in the form that DxDispatch models use; members that say nothing are left out."""
+        data: dict[str, Any] = {"DataType": self.data_type.c_name, "DimensionCount": len(self.sizes), "Sizes": list(self.sizes)}
+        if self.strides is not None:
+            data["Strides"] = list(self.strides)
+        if self.flags is not TensorFlags.NONE:
+            data["Flags"] = self.flags.c_name
+        if self.total_tensor_size_in_bytes is not None:
+            data["TotalTensorSizeInBytes"] = self.total_tensor_size_in_bytes
+        if self.guaranteed_base_offset_alignment:
+            data["GuaranteedBaseOffsetAlignment"] = self.guaranteed_base_offset_alignment
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TensorDesc:
+        """The desc of a JSON object: flat, or nested as `{"Type": "BUFFER", "Desc": {...}}`.
+
+        Raises:
+            DescError: unknown, missing or unparsable members.
+        """
+        if not isinstance(data, Mapping):
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with DataType and Sizes")])
+        members = unwrap(data)
+        kind = members.pop("Type", TensorType.BUFFER)
+        try:
+            is_buffer = TensorType.parse(kind) is TensorType.BUFFER
+        except ValueError:
+            is_buffer = False
+        if not is_buffer:
+            raise DescError(cls.c_name, [Problem("field.form", "type", brief(kind), "BUFFER, the only kind of tensor")])
+        if isinstance(members.get("Flags"), list) and len(members["Flags"]) <= 1:
+            members["Flags"] = (members["Flags"] or ["NONE"])[0]
+        return cls(**members)
+
+    def problems(self, *, output: bool, strict: bool = False) -> list[Problem]:
+        """The broken rules that concern this tensor alone, with places relative to it.
+
+        Args:
+            output: whether the tensor is written: outputs may not overlap themselves.
+            strict: also what DirectML demands of the buffers behind the tensor (multiples of 4 bytes, 16-byte alignment).
+        """
+        found: list[Problem] = []
+
+        def report(code: str, path: str, given: Any, expected: str, *why: str, remedy: str | None = None) -> None:
+            found.append(Problem(code, path, str(given), expected, why, remedy))
+
+        if self.data_type is DataType.UNKNOWN:
+            report("type.unknown", "data_type", "UNKNOWN", "a known element type")
+        if not 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT:
+            report("dims.range", "sizes", plural(len(self.sizes), "dimension"), f"1 to {MAX_DIMENSION_COUNT} dimensions")
+            return found  # there may be millions: what each of them is does not matter
+        for axis, size in enumerate(self.sizes):
+            if not 1 <= size <= MAX_UINT32:
+                report("size.range", f"sizes[{axis}]", size, f"1 to {MAX_UINT32}")
+        if self.strides is not None and len(self.strides) != len(self.sizes):
+            report("stride.count", "strides", plural(len(self.strides), "stride"), f"{len(self.sizes)}, one for each dimension")
+        for axis, stride in enumerate((self.strides or ())[:MAX_DIMENSION_COUNT]):
+            if not 0 <= stride <= MAX_UINT32:
+                remedy = "flip the data: a stride cannot be negative" if stride < 0 else None
+                report("stride.range", f"strides[{axis}]", stride, f"0 to {MAX_UINT32} elements", remedy=remedy)
+        if not 0 <= self.guaranteed_base_offset_alignment <= MAX_UINT32:
+            report("alignment.range", "guaranteed_base_offset_alignment", self.guaranteed_base_offset_alignment, f"0 to {MAX_UINT32}")
+        if self.total_tensor_size_in_bytes is not None and not 0 <= self.total_tensor_size_in_bytes < 2**64:
+            report("total_size.range", "total_tensor_size_in_bytes", self.total_tensor_size_in_bytes, "an unsigned 64-bit integer")
+        if found:
+            return found  # the rules below need a well-formed layout
+
+        if max(self.element_count, self.span) > MAX_ELEMENTS:
+            many = self.element_count > MAX_ELEMENTS
+            count = f"{self.element_count} elements" if many else f"a span of {self.span} elements"
+            report("elements.limit", "sizes" if many else "strides", count, f"at most {MAX_ELEMENTS}")
+        if self.total_tensor_size_in_bytes is not None and self.total_tensor_size_in_bytes < self.minimum_size_in_bytes:
+            rule = (
+                f"{self.minimum_size_in_bytes} = ({self.span - 1} + 1) * {self.data_type.bits} bits in bytes, rounded up to a multiple of 4"
+            )
+            remedy = "leave it out: it is computed then"
+            why = (f"{self.span - 1} is the sum of (sizes - 1) * strides",)
+            report(
+                "total_size.small", "total_tensor_size_in_bytes", self.total_tensor_size_in_bytes, f"at least {rule}", *why, remedy=remedy
+            )
+        alignment, element = self.guaranteed_base_offset_alignment, max(1, self.data_type.bits // 8)
+        if alignment and (alignment & (alignment - 1) or alignment < element):
+            expected = f"0, or a power of two of at least the element's {element} bytes"
+            report("alignment.value", "guaranteed_base_offset_alignment", alignment, expected)
+        if output and self.data_type.bits == 4 and not self.is_packed:
+            report("stride.nibble", "strides", self.strides, "packed strides: elements of 4 bits have no address to be written at")
+        if output:
+            self._output_problems(report)
+        if strict:
+            if self.size_in_bytes % 4:
+                report("strict.size", "total_tensor_size_in_bytes", self.size_in_bytes, "a multiple of 4, as every DirectML buffer")
+            if 0 < alignment < MINIMUM_BUFFER_ALIGNMENT:
+                expected = f"0 or at least {MINIMUM_BUFFER_ALIGNMENT} (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)"
+                report("strict.alignment", "guaranteed_base_offset_alignment", alignment, expected)
+        return found
+
+    def _output_problems(self, report: Any) -> None:
+        if self.flags is TensorFlags.OWNED_BY_DML:
+            report("flag.output", "flags", "OWNED_BY_DML", "NONE: only an input can be owned")
+        if self.broadcast_axes:
+            for axis in self.broadcast_axes:
+                expected = f"a stride that keeps the {self.sizes[axis]} entries of axis {axis} apart"
+                report(
+                    "stride.broadcast", f"strides[{axis}]", 0, expected, "an output cannot be broadcast: entries would overwrite each other"
+                )
+        elif self.overlaps_itself():
+            expected = "strides that give every entry memory of its own"
+            remedy = f"packed strides would be {packed_strides(self.sizes)}"
+            report("stride.overlap", "strides", self.strides, expected, "entries of an output would overwrite each other", remedy=remedy)
+
+    def numpy_strides(self) -> tuple[int, ...]:
+        """The strides in bytes, as NumPy counts them."""
+        itemsize = self.data_type.numpy.itemsize
+        return tuple(stride * itemsize for stride in self.element_strides)
+
+    def summary(self) -> str:
+        """One line: type, sizes, layout, bytes."""
+        if not self.is_measurable:
+            strides = "" if self.strides is None else f" strides {listed(self.strides)}"
+            return f"{self.data_type} {listed(self.sizes)}{strides} (invalid)"
+        strides = "" if self.is_packed else f" strides {list(self.element_strides)}"
+        return f"{self.data_type} {list(self.sizes)}{strides} ({self.layout()}, {self.size_in_bytes} bytes)"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        from dmlpy.inspection.render import paragraph_html
+
+        return paragraph_html(self.summary())
+
+
+def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
+    """Whether all that a reader of a tensor's memory reads is the tensor's elements. Unusual ways to read them count as reading more.
+
+    Args:
+        desc: how the tensor is written; it does not overlap itself.
+        reader: how its memory is read.
+    """
+    if reader.reached_bytes > desc.reached_bytes:
+        return False
+    if desc.element_count == desc.span:
+        return True
+    if desc.data_type.bits != reader.data_type.bits:
+        return False
+    # What the reader can still go along each axis. An offset within all of them is that of an element.
+    left = {stride: size - 1 for size, stride in _merged_axes(desc)}
+    for size, stride in zip(reader.sizes, reader.element_strides, strict=True):
+        if size == 1 or stride == 0:
+            continue
+        axis = max((own for own in left if stride % own == 0), default=0)
+        if axis == 0:
+            return False
+        left[axis] -= (size - 1) * (stride // axis)
+    return min(left.values()) >= 0
+
+
+def _merged_axes(desc: TensorDesc) -> list[tuple[int, int]]:
+    """Sizes and strides of the axes with several entries; those that continue each other are one."""
+    found: list[tuple[int, int]] = []
+    for size, stride in zip(desc.sizes, desc.element_strides, strict=True):
+        if size == 1:
+            continue
+        if found and found[-1][1] == size * stride:
+            found[-1] = (found[-1][0] * size, stride)
+        else:
+            found.append((size, stride))
+    return found
+
+
+def same_layout(desc: TensorDesc, strides: Sequence[int]) -> bool:
+    """Whether strides in elements mean the desc's own layout; those of dimensions of size 1 do not matter."""
+    return all(size == 1 or own == given for size, own, given in zip(desc.sizes, desc.element_strides, strides, strict=True))

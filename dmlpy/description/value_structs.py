@@ -1,0 +1,79 @@
+"""The small structs of directml.h that operators have as attributes: DML_SCALE_BIAS and DML_SIZE_2D."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from dmlpy.description.naming import c_member
+from dmlpy.description.structs import Float, Struct, Uint, brief, c_value, read_by
+from dmlpy.validation.problems import DescError, Problem
+
+
+class ValueStruct(Struct):
+    """A struct of numbers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members in the C spelling."""
+        return {c_member(name): c_value(getattr(self, name)) for name in type(self).model_fields}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The struct of a JSON object.
+
+        Raises:
+            DescError: unknown, missing or unparsable members.
+        """
+        if not isinstance(data, Mapping):
+            names = " and ".join(c_member(name) for name in cls.model_fields)
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), f"an object with {names}")])
+        return cls(**{str(name): value for name, value in data.items()})
+
+    def __str__(self) -> str:
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items())
+
+
+class ScaleBias(ValueStruct):
+    """DML_SCALE_BIAS: x is replaced by x * scale + bias before the operator's own function.
+
+    Attributes:
+        scale: what x is multiplied by.
+        bias: what is added then.
+    """
+
+    c_name: ClassVar[str] = "DML_SCALE_BIAS"
+
+    scale: Float
+    bias: Float
+
+
+class Size2D(ValueStruct):
+    """DML_SIZE_2D: a width and a height.
+
+    Attributes:
+        width: along the last dimension.
+        height: along the last but one.
+    """
+
+    c_name: ClassVar[str] = "DML_SIZE_2D"
+
+    width: Uint
+    height: Uint
+
+
+def _reader(kind: type[ValueStruct], *, optional: bool = False) -> Any:
+    def read(value: Any) -> Any:
+        return value if isinstance(value, kind) else kind.from_dict(value)
+
+    return read_by(read, optional=optional)
+
+
+if TYPE_CHECKING:
+    from dmlpy.description.structs import Member
+
+    OptionalScaleBias = Member[ScaleBias | None, ScaleBias | Mapping[str, Any] | None]
+    Size2DValue = Member[Size2D, Size2D | Mapping[str, Any]]
+else:
+    OptionalScaleBias = Annotated[ScaleBias | None, _reader(ScaleBias, optional=True)]
+    Size2DValue = Annotated[Size2D, _reader(Size2D)]

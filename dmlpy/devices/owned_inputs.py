@@ -1,0 +1,66 @@
+"""Inputs flagged OWNED_BY_DML: `prepare` takes a copy of them, and their memory is free from then on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import TensorFlags
+from dmlpy.devices.cost import Cost
+from dmlpy.devices.device import Device
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
+
+_ALIGNMENT = 256
+
+
+class OwningPlan(Plan):
+    """A plan without constants of its own, made to take the owned inputs at initialisation.
+
+    A launch that is not prepared reads them where they are.
+
+    Args:
+        plan: the work.
+        names: the owned inputs.
+        desc: the operator.
+        device: what copies memory.
+    """
+
+    def __init__(self, plan: Plan, names: tuple[str, ...], desc: OperatorDesc, device: Device) -> None:
+        self._plan, self._device = plan, device
+        tensors = desc.tensors()
+        self._layout = Layout([(name, (tensors[name].reached_bytes,), np.dtype(np.uint8)) for name in names], _ALIGNMENT)
+        self.constants = names
+        self.persistent_size = self._layout.size
+        self.temporary_size = self.prepared_temporary_size = plan.temporary_size
+        self.capturable = plan.capturable
+        self.heeded_flags = plan.heeded_flags
+
+    def describe(self) -> str:
+        return f"{self._plan.describe()}\nprepare copies {', '.join(self.constants)}"
+
+    def cost(self) -> Cost:
+        return self._plan.cost()
+
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        places = self._layout.pointers(persistent)
+
+        def launch(stream: int) -> None:
+            for name, (_, (count,), _) in self._layout.arrays.items():
+                self._device.copy(places[name], constants[name], count, stream)
+
+        return launch
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        kept = {} if persistent is None else self._layout.pointers(persistent)
+        return self._plan.bind({**tensors, **kept}, temporary, None)
+
+
+def owned_inputs(desc: OperatorDesc) -> tuple[str, ...]:
+    """The inputs that the desc flags, in the struct's order."""
+    return tuple(place for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML)
+
+
+def with_owned_inputs(plan: Plan, desc: OperatorDesc, device: Device) -> Plan:
+    """The plan of a checked desc, which takes the inputs that are flagged at initialisation."""
+    names = owned_inputs(desc)
+    return OwningPlan(plan, names, desc, device) if names else plan

@@ -1,0 +1,1 @@
+"""Descs told to people and programs: explanations, catalogues, samples, schemas, and positions in JSON."""

@@ -1,0 +1,167 @@
+"""`explain`: an operator's struct as data for people: its members, what they may hold, its rules and its support."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dmlpy.description import support
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.members import MemberInfo
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.registry import OPERATORS
+from dmlpy.description.structs import brief
+from dmlpy.description.support import Since, row_at
+from dmlpy.inspection.render import Table
+from dmlpy.inspection.samples import example
+from dmlpy.validation.checking import LATEST, parse_level
+from dmlpy.validation.problems import DescError, Problem
+
+_FAMILY_PREFIX = re.compile("^(ACTIVATION_|ELEMENT_WISE_)")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An operator's struct.
+
+    Attributes:
+        kind: the class.
+        feature_level: the level that `types` and `row` hold for.
+        summary: what the operator computes, in words.
+        formula: the same as equations; may be empty.
+        fields: the members in the struct's order.
+        sizes: the symbols in the sizes that follow from others, each with its formula.
+        rules: the operator's own rules, by the code of their problems.
+        rows: what the level supports, one row for each condition on attributes; none where the operator is newer than the level.
+        example: Python code that describes the operator, and runs it where the NumPy device does.
+    """
+
+    kind: type[OperatorDesc]
+    feature_level: FeatureLevel
+    summary: str
+    formula: str
+    fields: tuple[MemberInfo, ...]
+    sizes: dict[str, str]
+    rules: dict[str, str]
+    rows: tuple[Since, ...]
+    example: str
+
+    def members(self) -> Table:
+        """The members as a table."""
+        headings = ("field", "C name", "kind", "", "sizes or values", "types", "meaning")
+        rows = tuple(
+            (
+                item.name,
+                item.c_name,
+                item.kind,
+                "required" if item.required else "optional",
+                item.values,
+                support.show(item.types_at(self.feature_level)),
+                item.meaning,
+            )
+            for item in self.fields
+        )
+        return Table(f"{self.kind.c_name} ({self.kind.__name__})", headings, rows)
+
+    def levels(self) -> Table:
+        """The support by feature level as a table; rows that hold at the asked level are named. dmlpy's own operators have no levels."""
+        if self.kind.own:
+            own = tuple((support.show_span(row.dims), *_types(self.kind, row)) for row in self.kind.support)
+            return Table("Support", ("dimensions", *_type_headings(self.kind)), own)
+        conditional = any(row.when for row in self.kind.support)
+        rows = tuple(
+            (
+                str(row.level) + (" *" if row in self.rows else ""),
+                row.level.directml_version,
+                *((_when(row),) if conditional else ()),
+                _dims(self.kind, row),
+                *_types(self.kind, row),
+            )
+            for row in sorted(self.kind.support, key=lambda row: row.level)
+        )
+        headings = ("from level", "DirectML", *(("for",) if conditional else ()), "dimensions", *_type_headings(self.kind))
+        return Table(f"Support (* holds at feature level {self.feature_level})", headings, rows)
+
+    def facts(self) -> list[str]:
+        """Sentences: where the operator comes from and what it allows."""
+        introduced = self.kind.introduced()
+        lines = [f"{self.kind.type_name}, from feature level {introduced} on (DirectML {introduced.directml_version})."]
+        if self.kind.own:
+            lines = [f"{self.kind.type_name}, dmlpy's own operator: DirectML does not have it, and no feature level limits it."]
+        if not self.rows:
+            lines.append(f"Feature level {self.feature_level} does not have it.")
+        lines.append("An output may use the memory of an input of the same layout." if self.kind.in_place else "It never runs in place.")
+        lines.append(
+            "Inputs may be flagged OWNED_BY_DML." if self.kind.accepts_owned else "Inputs may not be flagged OWNED_BY_DML; see prepare."
+        )
+        return lines
+
+
+def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanation:
+    """All that is known about an operator's struct.
+
+    Args:
+        name: `RNN`, `DML_OPERATOR_RNN`, `DML_RNN_OPERATOR_DESC` or `RNNDesc`, in any case.
+        feature_level: the level whose types are shown.
+
+    Raises:
+        DescError: no such operator (the nearest name is told), or no such feature level.
+    """
+    level = parse_level(feature_level)
+    kind = find(name)
+    conditions = {tuple(row.when.items()) for row in kind.support}
+    of_condition = [[row for row in kind.support if tuple(row.when.items()) == condition] for condition in conditions]
+    rows = tuple(row_at(rows, level) for rows in of_condition) if kind.introduced() <= level else ()
+    sizes, rules = dict(kind.derived_sizes()), dict(kind.rules())
+    return Explanation(kind, level, kind.description(), kind.formula, kind.members(), sizes, rules, rows, example(kind))
+
+
+def find(name: str) -> type[OperatorDesc]:
+    """The operator's class of any of its names.
+
+    Raises:
+        DescError: there is none; the nearest name is told.
+    """
+    given = name.strip().upper()
+    names: dict[str, type[OperatorDesc]] = {}
+    without_family: dict[str, list[type[OperatorDesc]]] = {}
+    for type_name, kind in OPERATORS.items():
+        names |= {spelling.upper(): kind for spelling in (type_name, kind.c_name, kind.__name__, kind.short_name())}
+        without_family.setdefault(_FAMILY_PREFIX.sub("", kind.short_name()), []).append(kind)
+    if (found := names.get(given)) is not None:
+        return found
+    candidates = without_family.get(given, [])
+    if len(candidates) == 1:
+        return candidates[0]
+    expected = f"one of the {len(OPERATORS)} operators that dmlpy describes"
+    close = did_you_mean(name, [kind.short_name() for kind in OPERATORS.values()])
+    remedy = " or ".join(kind.short_name() for kind in candidates) or close or "dmlpy ops lists them"
+    raise DescError("operator", [Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)])
+
+
+def _variables(kind: type[OperatorDesc]) -> dict[str, list[str]]:
+    """The tensors of each type variable. A tensor with types of its own has the same at every level."""
+    found: dict[str, list[str]] = {}
+    for field in kind.tensor_fields():
+        if isinstance(field.marker.types, str):
+            found.setdefault(field.marker.types, []).append(field.name)
+    return found
+
+
+def _type_headings(kind: type[OperatorDesc]) -> tuple[str, ...]:
+    variables = _variables(kind)
+    return ("types",) if len(variables) == 1 else tuple(f"types of {', '.join(names)}" for names in variables.values())
+
+
+def _types(kind: type[OperatorDesc], row: Since) -> tuple[str, ...]:
+    return tuple(support.show(row.types_for(variable)) for variable in _variables(kind))
+
+
+def _dims(kind: type[OperatorDesc], row: Since) -> str:
+    own = "".join(f"; {name} {support.show_span(dims)}" for name, dims in row.dims_of.items() if dims != row.dims)
+    return support.show_span(row.dims) + own
+
+
+def _when(row: Since) -> str:
+    return ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in row.when.items())

@@ -1,0 +1,320 @@
+"""`schemas/`: a JSON Schema for each struct and the support tables, generated from the classes.
+
+The schemas describe the C-spelled JSON form that `OperatorDesc.to_dict` writes and DxDispatch models hold. They tell form only; what
+relates members to each other is in their `x-dml` block, for people and other tools: levels, types, size patterns, rules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+from dmlpy.description.descs import FusableDesc, OperatorDesc
+from dmlpy.description.enums import DmlEnum, TensorFlags
+from dmlpy.description.naming import c_member
+from dmlpy.description.registry import OPERATORS
+from dmlpy.description.structs import Struct
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
+from dmlpy.description.value_structs import ValueStruct
+from dmlpy.operators.activation import ActivationDesc
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+COMMAND = "dmlpy schemas"
+
+_LINE = 120
+_FLOAT = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
+_UINT32 = {"type": "integer", "minimum": 0, "maximum": MAX_UINT32}
+_INT32 = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
+
+
+def write(folder: Path) -> list[Path]:
+    """Writes every generated file into a folder, and removes schemas of structs that no longer exist.
+
+    Returns:
+        The files, in alphabetic order.
+    """
+    files = _files()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _leftovers(folder, files):
+        (folder / name).unlink()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in sorted(files)]
+
+
+def stale(folder: Path) -> list[str]:
+    """Names of files whose bytes differ from what `write` would write, missing and leftover ones included; empty if all are fresh."""
+    files = _files()
+    differing = [name for name, content in files.items() if not (folder / name).is_file() or (folder / name).read_bytes() != content]
+    return sorted([*differing, *_leftovers(folder, files)])
+
+
+def schema(kind: type[OperatorDesc]) -> dict[str, Any]:
+    """The JSON Schema of an operator's desc: `{"Type": ..., "Desc": {...}}`, or flat with the members beside `Type`."""
+    definitions: dict[str, Any] = {}
+    body = _operator(kind, definitions, fused=False)
+    return {
+        "$schema": DIALECT,
+        "$id": f"{kind.c_name}.json",
+        "title": kind.c_name,
+        "description": _summary(kind),
+        **body,
+        "$defs": dict(sorted(definitions.items())),
+        "x-dml": _annotations(kind),
+    }
+
+
+def support_table(kind: type[OperatorDesc]) -> list[dict[str, Any]]:
+    """An operator's support table, lowest level first, with the dimension counts and types of every tensor."""
+    return [
+        {
+            "feature_level": str(row.level),
+            **({"when": {c_member(name): [str(value) for value in values] for name, values in row.when.items()}} if row.when else {}),
+            "tensors": {
+                c_member(field.name): {
+                    "dims": list(row.dims_for(field.name)),
+                    "types": [str(item) for item in sorted(kind.types_in(row, field))],
+                }
+                for field in kind.tensor_fields()
+            },
+        }
+        for row in sorted(kind.support, key=lambda row: row.level)
+    ]
+
+
+def _files() -> dict[str, bytes]:
+    kinds = sorted(OPERATORS.values(), key=lambda kind: kind.c_name)
+    tables = {kind.type_name: support_table(kind) for kind in sorted(kinds, key=lambda kind: kind.type_name)}
+    files = {f"{kind.c_name}.json": _json(schema(kind)) for kind in kinds}
+    return files | {"support.json": _json(tables), "README.md": _readme(kinds).encode()}
+
+
+def _leftovers(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    return [path.name for path in sorted(folder.glob("DML*_OPERATOR_DESC.json")) if path.name not in files]
+
+
+def _json(data: Mapping[str, Any]) -> bytes:
+    return (_lay_out(data, 0) + "\n").encode()
+
+
+def _lay_out(value: Any, indent: int) -> str:
+    """JSON text in which whatever fits a line stands on one line."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if len(text) + indent <= _LINE or not isinstance(value, dict | list) or not value:
+        return text
+    inner = " " * (indent + 2)
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key, ensure_ascii=False)}: {_lay_out(item, indent + 2)}" for key, item in value.items()]
+    else:
+        items = [_lay_out(item, indent + 2) for item in value]
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return f"{first}\n{inner}" + f",\n{inner}".join(items) + f"\n{' ' * indent}{last}"
+
+
+def _operator(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bool) -> dict[str, Any]:
+    # Both forms share the members; "unevaluatedProperties" refuses unknown ones across the reference, as "additionalProperties" could not.
+    name = kind.short_name() if fused else kind.c_name
+    definitions[name] = _members(kind, definitions, fused=fused)
+    members = {"$ref": f"#/$defs/{name}"}
+    of_type = {"enum": [kind.type_name, kind.short_name()]}
+    nested = {
+        "type": "object",
+        "properties": {"Type": of_type, "Desc": {**members, "unevaluatedProperties": False}},
+        "required": ["Type", "Desc"],
+        "additionalProperties": False,
+    }
+    if "type" in kind.model_fields:
+        return nested  # beside a member of that name the operator's type has no place
+    flat = {"type": "object", **members, "properties": {"Type": of_type}, "required": ["Type"], "unevaluatedProperties": False}
+    return {"oneOf": [nested, flat]}
+
+
+def _members(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bool) -> dict[str, Any]:
+    tensors = {field.name: field for field in kind.tensor_fields()}
+    told = _attribute_docs(kind)
+    counted = kind.counts_before()
+    properties: dict[str, Any] = {}
+    required = []
+    for name, info in kind.model_fields.items():
+        if name in tensors:
+            if fused:
+                continue
+            optional = tensors[name].optional
+            form: dict[str, Any] = _tensor(definitions)
+            form = {"type": "array", "items": form} if tensors[name].listed else form
+            form = {"anyOf": [form, {"type": "null"}]} if optional else form
+        else:
+            optional, form = NoneType in get_args(info.annotation), _attribute(kind, name, definitions)
+        if name in counted:
+            properties[counted[name]] = {**_UINT32, "description": f"The length of {c_member(name)}."}
+        properties[c_member(name)] = {**form, **({"description": told[name]} if name in told else {})}
+        required += [] if optional else [c_member(name)]
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _attribute(kind: type[OperatorDesc], name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    annotation = kind.model_fields[name].annotation
+    signed = next(field.signed for field in kind.attribute_fields() if field.name == name)
+    if annotation in (float, int | float):
+        definitions["FLOAT"] = _FLOAT
+        number = {"$ref": "#/$defs/FLOAT"}
+        return number if annotation is float else {"anyOf": [number, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
+    if annotation is bool:
+        return {"type": "boolean"}
+    if annotation is int:
+        return {"type": "integer"} if kind.own else _INT32 if signed else _UINT32
+    if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
+        return _enumeration(annotation, definitions)
+    if get_origin(annotation) is tuple:
+        item = get_args(annotation)[0]
+        inner = get_args(item)[0] if get_args(item) else item
+        if inner is int:
+            return {"type": "array", "items": _INT32 if signed else _UINT32}
+        if inner is float:
+            definitions["FLOAT"] = _FLOAT
+            return {"type": "array", "items": {"$ref": "#/$defs/FLOAT"}}
+        if inner is ActivationDesc:
+            return {"type": "array", "items": _activation(definitions)}
+    kinds = [item for item in (annotation, *get_args(annotation)) if isinstance(item, type)]
+    form = _activation(definitions) if any(issubclass(item, FusableDesc) for item in kinds) else None
+    form = next((_value_struct(item, definitions) for item in kinds if issubclass(item, ValueStruct)), form)
+    if form is None:
+        raise TypeError(f"no JSON Schema for a member of type {annotation}")
+    return {"anyOf": [form, {"type": "null"}]} if NoneType in get_args(annotation) else form
+
+
+def _value_struct(kind: type[ValueStruct], definitions: dict[str, Any]) -> dict[str, Any]:
+    """The definition of DML_SCALE_BIAS or DML_SIZE_2D."""
+    told = _attribute_docs(kind)
+    forms = {name: _FLOAT if info.annotation is float else _UINT32 for name, info in kind.model_fields.items()}
+    definitions[kind.c_name] = {
+        "type": "object",
+        "properties": {c_member(name): {**form, "description": told[name]} for name, form in forms.items()},
+        "required": [c_member(name) for name in forms],
+        "additionalProperties": False,
+    }
+    return {"$ref": f"#/$defs/{kind.c_name}"}
+
+
+def _enumeration(kind: type[DmlEnum], definitions: dict[str, Any]) -> dict[str, Any]:
+    name = kind.prefix().rstrip("_") or kind.__name__
+    members = [member for member in kind if str(member) in kind.spellings()]
+    definitions[name] = {"enum": list(dict.fromkeys([*(member.c_name for member in members), *(str(member) for member in members)]))}
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _tensor(definitions: dict[str, Any]) -> dict[str, Any]:
+    name = TensorDesc.c_name
+    if name not in definitions:
+        flag = _enumeration(TensorFlags, definitions)
+        sizes = {"type": "array", "minItems": 1, "maxItems": MAX_DIMENSION_COUNT, "items": {**_UINT32, "minimum": 1}}
+        strides = {"type": "array", "maxItems": MAX_DIMENSION_COUNT, "items": _UINT32}
+        forms = {
+            "data_type": _enumeration(TensorDesc.model_fields["data_type"].annotation, definitions),  # type: ignore[arg-type]
+            "sizes": sizes,
+            "strides": {"anyOf": [strides, {"type": "null"}]},
+            "flags": {"anyOf": [flag, {"type": "array", "maxItems": 1, "items": flag}]},
+            "total_tensor_size_in_bytes": {"type": ["integer", "null"], "minimum": 0, "maximum": 2**64 - 1},
+            "guaranteed_base_offset_alignment": _UINT32,
+        }
+        told = _attribute_docs(TensorDesc)
+        properties = {c_member(member): {**form, "description": told[member]} for member, form in forms.items()}
+        counts = {
+            spelling: {**_UINT32, "description": f"The length of {c_member(of)}."} for of, spelling in TensorDesc.counted_members().items()
+        }
+        definitions[name] = {
+            "type": "object",
+            "properties": {**properties, **counts},
+            "required": [c_member(member) for member, info in TensorDesc.model_fields.items() if info.is_required()],
+        }
+        members = {"$ref": f"#/$defs/{name}"}
+        of_type = {"enum": ["DML_TENSOR_TYPE_BUFFER", "BUFFER"]}
+        nested = {
+            "type": "object",
+            "properties": {"Type": of_type, "Desc": {**members, "unevaluatedProperties": False}},
+            "required": ["Desc"],
+            "additionalProperties": False,
+        }
+        flat = {"type": "object", **members, "properties": {"Type": of_type}, "unevaluatedProperties": False}
+        definitions["DML_TENSOR_DESC"] = {"oneOf": [flat, nested]}
+    return {"$ref": "#/$defs/DML_TENSOR_DESC"}
+
+
+def _activation(definitions: dict[str, Any]) -> dict[str, Any]:
+    fusable = [kind for _, kind in sorted(OPERATORS.items()) if issubclass(kind, ActivationDesc) and kind.fusable]
+    definitions["FUSED_ACTIVATION"] = {"oneOf": [_operator(kind, definitions, fused=True) for kind in fusable]}
+    return {"$ref": "#/$defs/FUSED_ACTIVATION"}
+
+
+def _annotations(kind: type[OperatorDesc]) -> dict[str, Any]:
+    return {
+        "type": kind.type_name,
+        "introduced": None if kind.own else str(kind.introduced()),
+        "in_place": kind.in_place,
+        "owned_inputs": kind.accepts_owned,
+        "formula": _in_c(kind, kind.formula) or _summary(kind),
+        "tensors": {
+            c_member(field.name): {
+                "kind": "output" if field.marker.output else "input",
+                "optional": field.optional,
+                "null_when_fused": field.marker.null_when_fused,
+                "sizes": [str(term) for term in field.marker.terms],
+                "type_variable": field.marker.types if isinstance(field.marker.types, str) else None,
+            }
+            for field in kind.tensor_fields()
+        },
+        "symbols_from_attributes": {symbol: c_member(because) for symbol, because in kind.size_methods().items()},
+        **(
+            {"symbols_from_symbols": {name: _in_c(kind, text) for name, text in derived.items()}}
+            if (derived := kind.derived_sizes())
+            else {}
+        ),
+        "attributes": {c_member(field.name): _in_c(kind, text) for field in kind.attribute_fields() if (text := field.limits.text())},
+        "rules": dict(kind.rules()),
+        "support": support_table(kind),
+    }
+
+
+def _summary(kind: type[Struct]) -> str:
+    """The first paragraph of a class's docstring, on one line."""
+    return " ".join(kind.description().partition("\n\n")[0].split())
+
+
+def _attribute_docs(kind: type[Struct]) -> dict[str, str]:
+    """The text of each member that has one, with names in the C spelling."""
+    return {member.name: _in_c(kind, member.text) for member in kind.members() if member.name and member.text}
+
+
+def _in_c(kind: type[Any], text: str) -> str:
+    """A text with what it mentions spelled for JSON: members as in directml.h (single words are left, they may be meant as words), null."""
+    spelled = re.sub(r"[a-z]+(_[a-z]+)+", lambda match: c_member(match[0]) if match[0] in kind.model_fields else match[0], text)
+    return re.sub(r"\bNone\b", "null", spelled)
+
+
+def _readme(kinds: list[type[OperatorDesc]]) -> str:
+    rows = []
+    for kind in kinds:
+        computes = _summary(kind).replace("|", r"\|")
+        since = "dmlpy's own" if kind.own else str(kind.introduced())
+        rows.append(f"| [`{kind.c_name}`]({kind.c_name}.json) | `dmlpy.{kind.__name__}` | {since} | {computes} |\n")
+    return f"""\
+# Schemas
+
+Generated from dmlpy's classes by `{COMMAND}`: edit the classes, not these files. `{COMMAND} --check` fails where they differ.
+
+Each `DML_..._OPERATOR_DESC.json` is a JSON Schema (draft 2020-12) of one operator's desc (`DMLPY_...` of an operator that DirectML does
+not have), as DxDispatch models and
+`OperatorDesc.to_dict` write it: `{{"Type": ..., "Desc": {{...}}}}`, or the members beside `Type`. Enumerations are known by their
+names, long or short; floats may be `"inf"`, `"-inf"` and `"nan"`. A schema tells form only. What relates members to each other
+stands under `x-dml`: size patterns of the tensors, rules, formula, and the support table. `dmlpy check` judges it all.
+
+`support.json` holds all support tables: for each operator the feature levels from which a row holds, and for each tensor the
+least and most dimensions and the element types.
+
+| struct | class | since | what it computes |
+|---|---|---|---|
+{"".join(rows)}"""

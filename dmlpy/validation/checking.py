@@ -1,0 +1,391 @@
+"""`check`: every rule that a desc breaks, at once."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+from dmlpy.description import support
+from dmlpy.description.descs import OperatorDesc, show_attribute
+from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
+from dmlpy.description.markers import AttributeField, Limits, Slot
+from dmlpy.description.naming import listed, plural
+from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, is_permutation, run_of, show
+from dmlpy.description.structs import Struct, brief
+from dmlpy.description.support import Since, TypeSet, level_for, row_at
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
+from dmlpy.validation.problems import MAX_PROBLEMS, DescError, Problem, told
+
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+"""The least number that a 32-bit float rounds to infinity; what is printed as FLT_MAX lies between it and the largest float."""
+
+LATEST = FeatureLevel.FL_6_4
+MAX_ENTRIES = 4096
+"""Of an attribute's array. DirectML's have one for each dimension, activation or channel."""
+
+
+def parse_level(feature_level: FeatureLevel | str | int) -> FeatureLevel:
+    """The level that a member, a name (`5_0`, `5.0`, `DML_FEATURE_LEVEL_5_0`) or the header's number stands for.
+
+    Raises:
+        DescError: there is no such level.
+    """
+    try:
+        return FeatureLevel.parse(feature_level)
+    except ValueError as error:
+        problem = Problem("field.form", "feature_level", brief(feature_level), str(error).removeprefix("expected "))
+        raise DescError("feature level", [problem]) from None
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """What is made of descs and checks itself: a `Graph`."""
+
+    def check(self, feature_level: FeatureLevel | str | int, *, strict: bool) -> list[Problem]: ...
+
+    def lowest_level(self) -> FeatureLevel | None: ...
+
+
+def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False) -> list[Problem]:
+    """All problems of a desc or a graph; empty when it is valid.
+
+    Args:
+        desc: any operator's desc, or a graph; whatever it holds, this function does not raise for it.
+        feature_level: a cap: the desc must be valid for a DirectML that has no more than this level. dmlpy's own operators know no levels.
+        strict: also what DirectML demands of the buffers behind the tensors (`TensorDesc.problems`).
+
+    Returns:
+        The problems, in the order of the struct's fields.
+
+    Raises:
+        DescError: there is no such level, or `desc` is neither.
+    """
+    if not isinstance(desc, OperatorDesc):
+        if isinstance(desc, Checkable):
+            return desc.check(feature_level, strict=strict)
+        raise DescError("check", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
+    level = parse_level(feature_level)
+    if desc.own:
+        level = LATEST  # what DirectML does not have at all, no level of it limits
+    order = {name: index for index, name in enumerate(type(desc).model_fields)}
+    found = _problems(desc, level, desc.sizes(), strict=strict)
+    return sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
+
+
+def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
+    """The lowest feature level that takes a desc or a graph.
+
+    Returns:
+        The level; the lowest of all for dmlpy's own operators; None if no level takes the desc.
+    """
+    if not isinstance(desc, OperatorDesc):
+        return desc.lowest_level()
+    levels = (level for level in FeatureLevel if desc.own or level >= desc.introduced())
+    known = desc.sizes()
+    return next((level for level in levels if _is_valid(desc, level, known)), None)
+
+
+def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
+    """Whether a desc has no problems at a level; the first one found is enough to say no."""
+    return _is_valid(desc, level, desc.sizes())
+
+
+def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
+    return next(_problems(desc, LATEST if desc.own else level, known, strict=False), None) is None
+
+
+def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:
+    """The problems of a desc on its own, whose size symbols are `known`; they are found as they are asked for."""
+    yield from _level_problems(desc, level)
+    yield from _alone_problems(desc)
+    yield from _common_problems(desc, level, known, strict=strict)
+
+
+def _level_problems(desc: OperatorDesc, level: FeatureLevel) -> Iterator[Problem]:
+    introduced = desc.introduced()
+    if introduced > level:
+        since = f"{desc.type_name} exists from feature level {introduced} on (DirectML {introduced.directml_version})"
+        yield Problem("level.operator", "", f"{desc.type_name} at feature level {level}", f"feature level {introduced} or higher", (since,))
+
+
+def _alone_problems(desc: OperatorDesc) -> Iterator[Problem]:
+    for field in desc.tensor_fields():
+        if field.marker.required and getattr(desc, field.name) is None:
+            expected = "a tensor: only inside another struct it is null" if field.marker.null_when_fused else "a tensor"
+            remedy = "with_outputs() describes it" if field.marker.output else None
+            yield Problem("tensor.missing", field.name, "missing", expected, remedy=remedy)
+
+
+def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:
+    row = row_at(desc.rows() or desc.support, level)
+    measurable = True
+    for slot in desc.slots():
+        if slot.tensor is not None and len(slot.tensor.sizes) > MAX_DIMENSION_COUNT:
+            measurable = False
+            yield from (problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict))
+        elif slot.tensor is not None:
+            own = [problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict)]
+            yield from (_explained(problem, desc, slot, slot.tensor, known) for problem in own)
+            yield from _flag_problems(desc, slot, slot.tensor)
+            yield from _reserve_problems(slot, slot.tensor)
+            yield from _size_problems(desc, slot, slot.tensor, row, level, known, reported={problem.path for problem in own})
+    yield from _type_problems(desc, row, level)
+    for attribute in desc.attribute_fields():
+        value = getattr(desc, attribute.name)
+        if isinstance(value, tuple) and len(value) > MAX_ENTRIES:
+            measurable = False
+            yield Problem("attribute.length", attribute.name, plural(len(value), "entry"), f"at most {MAX_ENTRIES}")
+            continue
+        limited = list(_limit_problems(desc, attribute, value, known, level))
+        limits = {problem.path for problem in limited}
+        yield from (problem for problem in _number_problems(desc, attribute, value) if problem.path not in limits)
+        yield from limited
+        yield from _nested_problems(attribute.name, value, level)
+    if not measurable:
+        return  # no rule on tensors together means anything then, and some would count millions of sizes
+    for name in desc.rules():
+        for breach in _breaches(desc, name, known, level):
+            yield Problem(name, breach.path, breach.found, breach.expected, breach.why, breach.remedy)
+
+
+def _level_reason(desc: OperatorDesc, level: FeatureLevel) -> tuple[str, ...]:
+    return () if desc.own else (f"feature level {level}",)
+
+
+def _breaches(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) -> list[Any]:
+    try:
+        return list(getattr(desc, name)(known, level))
+    except UnboundSymbolError:
+        return []  # a rule on a symbol that no well-formed tensor binds: the tensors' own problems say so
+
+
+def _explained(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorDesc, known: Sizes) -> Problem:
+    """A problem of a tensor alone, with where its size comes from if other tensors determine it: there it has to be mended."""
+    if problem.code == "size.range":
+        for axis, term in enumerate(desc.aligned(slot, len(tensor.sizes)) or ()):
+            # A run is derived as a whole: `out` for `out[0]`.
+            derived = (term.symbol or "").partition("[")[0] in type(desc).derived_sizes() and known.evaluate(term) == tensor.sizes[axis]
+            if derived and problem.path == f"{slot.place}.sizes[{axis}]":
+                return replace(problem, why=(*problem.why, known.why(term.symbol or "")))
+    return problem
+
+
+def _flag_problems(desc: OperatorDesc, slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
+    if tensor.flags is TensorFlags.OWNED_BY_DML and not slot.field.marker.output and not desc.accepts_owned:
+        why = f"{desc.c_name} supports it on none of its inputs"
+        remedy = "pass it at execution; CompiledOperator.prepare packs weights once, in a graph ELEMENT_WISE_IDENTITY can own them"
+        yield Problem("flag.owned", f"{slot.place}.flags", "OWNED_BY_DML", "NONE", (why,), remedy)
+
+
+def _reserve_problems(slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
+    if slot.field.marker.reserve and not tensor.is_packed:
+        why = ("what lies where in a reserve is the device's own affair",)
+        yield Problem("stride.reserve", f"{slot.place}.strides", listed(tensor.element_strides), "packed strides, or none", why)
+
+
+def _size_problems(
+    desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since, level: FeatureLevel, known: Sizes, reported: set[str]
+) -> Iterator[Problem]:
+    count, field = len(tensor.sizes), slot.field
+    least, most = row.dims_for(field.name)
+    own_terms = desc.terms(field)
+    pattern = f"{slot.place} is {show(own_terms)}"
+    terms = desc.aligned(slot, count)
+    if not least <= count <= most or terms is None:
+        if f"{slot.place}.sizes" not in reported:
+            yield _dims_problem(desc, slot, tensor, row, level, known)
+        return
+    run = run_of(own_terms, count)
+    if run is not None and (width := known.evaluate(run[0])) not in (None, run[1]):
+        expected = count - run[1] + (width or 0)
+        why = (pattern, known.why(run[0].symbol or ""))
+        remedy = desc.size_remedy(field, known) or _ones_in_front(desc, slot, tensor, expected, known)
+        yield Problem("dims.equal", f"{slot.place}.sizes", plural(count, "dimension"), plural(expected, "dimension"), why, remedy)
+        return
+    wanted = [known.evaluate(term) for term in terms]
+    if all(value in (None, size) for value, size in zip(wanted, tensor.sizes, strict=True)):
+        remedy = None
+    else:
+        remedy = desc.size_remedy(field, known)
+        if remedy is None and None not in wanted and is_permutation(tensor.sizes, wanted):  # type: ignore[arg-type]
+            remedy = f"the sizes are right in another order: {wanted}"
+    for axis, (term, value, size) in enumerate(zip(terms, wanted, tensor.sizes, strict=True)):
+        path = f"{slot.place}.sizes[{axis}]"
+        if value is not None and size != value and path not in reported:
+            wanted_size = str(value) if term.symbol is None else f"{term} = {value}"
+            reasons = (pattern,) if term.symbol is None else (pattern, known.why(term.symbol))
+            half = field.marker.if_half if term.factor % 2 == 0 and 2 * size == value else None
+            yield Problem("size.equal", path, str(size), wanted_size, reasons, half or remedy)
+        elif value is None and size % term.factor and path not in reported:
+            yield Problem("size.multiple", path, str(size), f"a multiple of {term.factor}", (pattern,))
+
+
+def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since, level: FeatureLevel, known: Sizes) -> Problem:
+    """A dimension count that the level, or the operator, does not take."""
+    count, name = len(tensor.sizes), slot.field.name
+    least, most = row.dims_for(name)
+    own_terms = desc.terms(slot.field)
+    fitting = [dims for dims in range(least, most + 1) if desc.aligned(slot, dims)] or [least]
+    expected = support.show_dims((fitting[0], fitting[-1]))
+    fits = desc.aligned(slot, count) is not None
+    later = level_for(desc.rows(), level, lambda item: item.dims_for(name)[0] <= count <= item.dims_for(name)[1] and fits)
+    wanted = known.infer(own_terms)
+    # A level that takes the count is no help where the other tensors have another one.
+    agreed = wanted is None or len(wanted) == count
+    own = desc.size_remedy(slot.field, known)
+    remedy = f"feature level {later} takes {count}" if later and agreed else own
+    # Where the other tensors have a count that is taken, it is theirs.
+    target = fitting[0] if wanted is None or len(wanted) not in fitting else len(wanted)
+    # What the operator itself proposes puts the sizes where they belong: not always behind ones.
+    padded = None
+    if own is None:
+        padded = _ones_in_front(desc, slot, tensor, target, known if wanted is not None and len(wanted) == target else Sizes())
+    if padded is not None:
+        remedy = f"{padded}; or {remedy}" if remedy else padded
+    elif remedy is None and count > fitting[-1] and math.prod(tensor.sizes[: count - fitting[-1]]) == 1:
+        remedy = f"leave out leading ones: sizes {list(tensor.sizes[count - fitting[-1] :])}"
+        remedy += "" if tensor.strides is None else f" and strides {list(tensor.strides[count - fitting[-1] :])}"
+    why = (f"{slot.place} is {show(own_terms)}", *_level_reason(desc, level))
+    found = f"{plural(count, 'dimension')} {listed(tensor.sizes)}"
+    return Problem("dims.support", f"{slot.place}.sizes", found, expected, why, remedy)
+
+
+def _ones_in_front(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, count: int, known: Sizes) -> str | None:
+    """A remedy for a tensor that has all its sizes but leading ones, of a run or of the pattern, if the other tensors agree."""
+    missing, pattern, terms = count - len(tensor.sizes), desc.terms(slot.field), desc.aligned(slot, count)
+    if terms is None or missing <= 0:
+        return None
+    if not (pattern[0].run or all(term == Term(1) for term in pattern[:missing])):
+        return None
+    padded = (1,) * missing + tensor.sizes
+    agrees = all(known.evaluate(term) in (None, size) for term, size in zip(terms, padded, strict=True))
+    strides = "" if tensor.strides is None else f" and strides {[*[0] * missing, *tensor.strides]}"
+    return f"put ones in front: sizes {list(padded)}{strides}" if agrees else None
+
+
+def _type_problems(desc: OperatorDesc, row: Since, level: FeatureLevel) -> Iterator[Problem]:
+    tensors = [(slot.place, desc.type_variable(slot.field), slot.tensor) for slot in desc.slots() if slot.tensor is not None]
+    for place, types, tensor in tensors:
+        if isinstance(types, frozenset) and tensor.data_type not in types:
+            yield _type_problem(desc, place, types, tensor, types, level)
+    for variable, allowed in row.types.items():
+        held = [(place, tensor) for place, types, tensor in tensors if types == variable]
+        votes = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
+        # The first of equals comes first: a tie goes to the earliest field.
+        winner = next(iter(Counter(votes).most_common(1)), (None,))[0]
+        places = [place for place, tensor in held if tensor.data_type is winner]
+        for place, tensor in held:
+            if tensor.data_type is winner or tensor.data_type is DataType.UNKNOWN:
+                continue
+            if winner is None:
+                yield _type_problem(desc, place, variable, tensor, allowed, level)
+                continue
+            more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+            why = (f"all tensors of type {variable} have one type: {winner} is held by {', '.join(places[:3])}{more}",)
+            if tensor.data_type in allowed:
+                yield Problem("type.equal", f"{place}.data_type", str(tensor.data_type), str(winner), why)
+            else:
+                yield _type_problem(desc, place, variable, tensor, frozenset({winner}), level, why)
+
+
+def _type_problem(
+    desc: OperatorDesc,
+    place: str,
+    variable: TypeSet | str,
+    tensor: TensorDesc,
+    allowed: TypeSet,
+    level: FeatureLevel,
+    why: tuple[str, ...] = (),
+) -> Problem:
+    later = None
+    if isinstance(variable, str):
+        later = level_for(desc.rows(), level, lambda row: tensor.data_type in row.types.get(variable, frozenset()))
+    remedy = f"feature level {later} takes {tensor.data_type}" if later else None
+    why = (*why, *_level_reason(desc, level)) if isinstance(variable, str) else why
+    return Problem("type.support", f"{place}.data_type", str(tensor.data_type), support.show(allowed), why, remedy)
+
+
+def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) -> Iterator[Problem]:
+    """Numbers that the C member cannot hold."""
+    if isinstance(value, Struct) and not isinstance(value, OperatorDesc):
+        parts = [(f"{attribute.name}.{name}", getattr(value, name)) for name in type(value).model_fields]
+    else:
+        parts = [(f"{attribute.name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else []
+    least, most = (-(2**31), 2**31 - 1) if attribute.signed else (0, MAX_UINT32)
+    for path, item in parts or [(attribute.name, value)]:
+        if isinstance(item, float) and math.isfinite(item) and abs(item) >= FLOAT32_OVERFLOW and attribute.name not in desc.scalars:
+            yield Problem("attribute.range", path, repr(item), "a number that a 32-bit float holds")
+        # dmlpy's own operators have integers of other widths: their own rules say which.
+        number = isinstance(item, int) and not isinstance(item, bool | DmlEnum) and attribute.name not in desc.scalars
+        if number and not least <= item <= most and (parts or not desc.own):
+            yield Problem("attribute.range", path, str(item), f"{least} to {most}")
+    if (companion := desc.scalars.get(attribute.name)) is not None:
+        typed = getattr(desc, companion)
+        data_type = typed if isinstance(typed, DataType) else getattr(typed, "data_type", None)
+        if data_type is not None and not holds(data_type, value):
+            why = (f"{companion} is {data_type}",) if isinstance(typed, DataType) else (f"{companion} has elements of type {data_type}",)
+            yield Problem("attribute.range", attribute.name, str(value), f"a number that {data_type} holds", why)
+
+
+def holds(data_type: DataType, value: float) -> bool:
+    """Whether an element of a type can be a number: integers exactly, floats after rounding, without overflow."""
+    name = str(data_type)
+    if name.startswith("FLOAT"):
+        limit = {"FLOAT16": 65520.0, "FLOAT32": FLOAT32_OVERFLOW}.get(name, math.inf)
+        return (isinstance(value, float) and not math.isfinite(value)) or abs(value) < limit
+    if not data_type.bits or (isinstance(value, float) and not value.is_integer()):
+        return False
+    half = 1 << (data_type.bits - 1)
+    return 0 <= value < 2 * half if name.startswith("U") else -half <= value < half
+
+
+def _limit_problems(desc: OperatorDesc, attribute: AttributeField, value: Any, known: Sizes, level: FeatureLevel) -> Iterator[Problem]:
+    """What the attribute's `Limits` refuse."""
+    limits, name = attribute.limits, attribute.name
+    if value is None:
+        return
+    entries = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
+    expected_count = known[limits.length] if isinstance(limits.length, str) and limits.length in known else limits.length
+    if isinstance(expected_count, int) and isinstance(value, tuple) and len(value) != expected_count:
+        why = (known.why(limits.length),) if isinstance(limits.length, str) else ()
+        yield Problem("attribute.length", name, plural(len(value), "entry"), str(expected_count), why)
+    for path, item in entries:
+        yield from _entry_problems(limits, path, item, known, level)
+    if limits.type_of is not None and (tensor := getattr(desc, limits.type_of)) is not None and value is not tensor.data_type:
+        why = (f"{limits.type_of} has elements of type {tensor.data_type}",)
+        yield Problem("attribute.type", name, str(value), str(tensor.data_type), why)
+
+
+def _entry_problems(limits: Limits, path: str, value: Any, known: Sizes, level: FeatureLevel) -> Iterator[Problem]:
+    count = f"len({limits.axis_of})"
+    if limits.axis_of is not None and count in known and not 0 <= value < known[count]:
+        remedy = f"{value + known[count]} counts from the front" if -known[count] <= value < 0 else None
+        yield Problem("attribute.axis", path, str(value), f"a dimension, 0 to {known[count] - 1}", (known.why(count),), remedy)
+    if (limits.least is not None and not value >= limits.least) or (limits.most is not None and not value <= limits.most):
+        bounds = Limits(least=limits.least, most=limits.most).text()
+        yield Problem("attribute.range", path, show_attribute(value), bounds)
+    if limits.nonzero and value == 0:
+        yield Problem("attribute.range", path, show_attribute(value), "any number but 0")
+    if limits.one_of and value not in limits.one_of:
+        yield Problem("attribute.choice", path, show_attribute(value), " or ".join(map(str, limits.one_of)))
+    if isinstance(value, DmlEnum) and limits.since.get(value.name, level) > level:
+        since = limits.since[value.name]
+        yield Problem(
+            "attribute.level", path, str(value), f"another value at feature level {level}", remedy=f"feature level {since} has it"
+        )
+
+
+def _nested_problems(name: str, value: Any, level: FeatureLevel) -> Iterator[Problem]:
+    nested = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
+    for path, item in nested:
+        if not isinstance(item, OperatorDesc):
+            continue
+        for slot in item.slots():
+            if slot.tensor is not None:
+                yield Problem("tensor.fused", f"{path}.{slot.place}", "a tensor", "null: inside another struct a function has no tensors")
+        bare = item.replace(**{field.name: None for field in item.tensor_fields()})
+        inner = [*_level_problems(bare, level), *_common_problems(bare, level, bare.sizes(), strict=False)]
+        yield from (problem.under(path) for problem in inner)

@@ -1,0 +1,114 @@
+"""`check_feature_support`: IDMLDevice::CheckFeatureSupport's two queries, answered for a DirectML of any feature level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from dmlpy.description.enums import DataType, Feature, FeatureLevel, HResult
+from dmlpy.description.structs import Bool, Spelled, Struct, brief, entries, read_by
+from dmlpy.description.value_structs import ValueStruct
+from dmlpy.validation.checking import LATEST, parse_level
+from dmlpy.validation.problems import DescError, DmlError, Problem
+
+
+class FeatureQueryTensorDataTypeSupport(ValueStruct):
+    """DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT.
+
+    Attributes:
+        data_type: the element type that is asked for.
+    """
+
+    c_name: ClassVar[str] = "DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT"
+
+    data_type: Spelled[DataType]
+
+
+class FeatureDataTensorDataTypeSupport(ValueStruct):
+    """DML_FEATURE_DATA_TENSOR_DATA_TYPE_SUPPORT.
+
+    Attributes:
+        is_supported: whether the level has the type at all; operators may still refuse it.
+    """
+
+    c_name: ClassVar[str] = "DML_FEATURE_DATA_TENSOR_DATA_TYPE_SUPPORT"
+
+    is_supported: Bool
+
+
+def _as_levels(value: Any) -> tuple[FeatureLevel, ...]:
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+        raise ValueError("a sequence of feature levels")
+    return tuple(FeatureLevel.parse(item) for item in entries(value))
+
+
+class FeatureQueryFeatureLevels(ValueStruct):
+    """DML_FEATURE_QUERY_FEATURE_LEVELS.
+
+    Attributes:
+        requested_feature_levels: the levels that the caller can use, at least one.
+    """
+
+    c_name: ClassVar[str] = "DML_FEATURE_QUERY_FEATURE_LEVELS"
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"RequestedFeatureLevelCount": "requested_feature_levels"}
+
+    requested_feature_levels: Annotated[tuple[FeatureLevel, ...], read_by(_as_levels)]
+
+
+class FeatureDataFeatureLevels(ValueStruct):
+    """DML_FEATURE_DATA_FEATURE_LEVELS.
+
+    Attributes:
+        max_supported_feature_level: the highest of the requested levels that is there.
+    """
+
+    c_name: ClassVar[str] = "DML_FEATURE_DATA_FEATURE_LEVELS"
+
+    max_supported_feature_level: Spelled[FeatureLevel]
+
+
+_QUERIES: Mapping[Feature, type[Struct]] = {
+    Feature.TENSOR_DATA_TYPE_SUPPORT: FeatureQueryTensorDataTypeSupport,
+    Feature.FEATURE_LEVELS: FeatureQueryFeatureLevels,
+}
+
+
+def check_feature_support(
+    feature: Feature | str | int, query: Struct | Mapping[str, Any], feature_level: FeatureLevel | str | int = LATEST
+) -> FeatureDataTensorDataTypeSupport | FeatureDataFeatureLevels:
+    """What a DirectML that has no more than a feature level answers.
+
+    Args:
+        feature: what is asked.
+        query: the feature's query struct, or its members as a mapping.
+        feature_level: the highest level of the DirectML that is asked.
+
+    Returns:
+        The feature's data struct.
+
+    Raises:
+        DmlError: there is no such feature, at that level (`hresult` DXGI_ERROR_UNSUPPORTED), or none of the requested levels is there
+            (E_INVALIDARG; DirectML's documentation leaves it open).
+        DescError: the query is not the feature's, or there is no such level.
+    """
+    level = parse_level(feature_level)
+    try:
+        asked = Feature.parse(feature)
+    except ValueError as error:
+        raise DmlError(f"feature is {brief(feature)}, {error}", hresult=HResult.DXGI_ERROR_UNSUPPORTED) from None
+    kind = _QUERIES[asked]
+    query = kind.from_dict(query) if isinstance(query, Mapping) else query
+    if not isinstance(query, kind):
+        raise DescError("check_feature_support", [Problem("field.form", "query", brief(query), f"a {kind.__name__}")])
+    if isinstance(query, FeatureQueryTensorDataTypeSupport):
+        return FeatureDataTensorDataTypeSupport(is_supported=(since := query.data_type.introduced) is not None and since <= level)
+    assert isinstance(query, FeatureQueryFeatureLevels)
+    if level < FeatureLevel.FL_2_0:
+        text = f"feature is FEATURE_LEVELS, which feature level 2_0 brought: DirectML at {level} does not know the question"
+        raise DmlError(text, hresult=HResult.DXGI_ERROR_UNSUPPORTED)
+    supported = [item for item in query.requested_feature_levels if item <= level]
+    if not supported:
+        given = ", ".join(map(str, query.requested_feature_levels)) or "empty"
+        problem = Problem("level.requested", "requested_feature_levels", given, f"a level up to {level} among them")
+        raise DescError(FeatureQueryFeatureLevels.c_name, [problem])
+    return FeatureDataFeatureLevels(max_supported_feature_level=max(supported))

@@ -1,0 +1,90 @@
+"""Short runs of the attacks with descs, bindings and caches, and that they see a broken promise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.description import structs
+from dmlpy.devices import binding
+from dmlpy.devices.cuda import image_store
+from tests.attacks import bindings, cache, descs
+from tests.conftest import cuda_on_cpu
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and modes are those of POSIX")
+
+PROGRAMS = {"descs": descs.main, "bindings": bindings.main, "cache": cache.main}
+FEW = {
+    "descs": ["--tries", "100"],
+    "cache": ["--tries", "25", "--kinds", "files", "folders", "swaps", "homes"],
+    "cache, by processes": ["--tries", "1", "--kinds", "races"],
+}
+
+
+def devices(name: str) -> Sequence[dml.Device]:
+    if name == "numba":
+        pytest.importorskip("numba")
+    return [cuda_on_cpu() if name == "cuda on the CPU" else dml.device(name)]
+
+
+@posix
+@pytest.mark.parametrize("name", FEW)
+def test_a_few_tries_break_no_promise(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert PROGRAMS[name.partition(",")[0]](FEW[name]) == 0, capsys.readouterr().out
+    assert ", 0 broken promises" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("device", ["numpy", "cuda on the CPU"])
+def test_a_few_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (used,) = devices(device)
+    tries = {"numpy": 150, "cuda on the CPU": 20}[device]
+    assert bindings.main(["--tries", str(tries)], [used]) == 0, capsys.readouterr().out
+    assert f"{2 * tries} tries, 0 broken promises" in capsys.readouterr().out
+    if device == "cuda on the CPU":
+        used.seam.check_guards()  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", ["descs", "bindings", pytest.param("cache", marks=posix)])
+def test_many_tries_break_no_promise(name: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert PROGRAMS[name](["--seconds", "60", "--seed", str(seed)]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["numba", "cuda on the CPU"])
+def test_many_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bindings.main(["--seconds", "120", "--seed", "1"], devices(device)) == 0, capsys.readouterr().out
+
+
+def unnamed(values: Any, kind: str) -> Any:
+    return dict(values), []
+
+
+def written_anyway(self: Any, inputs: Any, outputs: Any, temporary: Any, persistent: Any, also_used: Any = ()) -> Any:
+    for value in outputs.values():
+        if isinstance(value, dml.Buffer) and isinstance(value.pointer, int) and 4096 < value.pointer < 2**62:
+            self.device.clear(value.pointer, 1, 0)
+    raise dml.BindError("refused")
+
+
+DAMAGES: dict[str, tuple[Any, str, Any, Callable[[], int]]] = {
+    "-0.0 equals 0.0": (structs, "_told_apart", lambda value: value, partial(descs.main, ["--tries", "60", "--kinds", "numbers"])),
+    "names are trusted": (binding, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),
+    "refused, and written": (dml.CompiledOperator, "_bind", written_anyway, partial(bindings.main, ["--tries", "50"])),
+    "files are trusted": (image_store, "_is_private", lambda state: True, partial(cache.main, ["--tries", "30", "--kinds", "files"])),
+}
+
+
+@posix
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_attacks_see_a_broken_promise(damage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    place, name, broken, attack = DAMAGES[damage]
+    monkeypatch.setattr(place, name, broken)
+    assert attack() == 1
+    assert "BROKEN" in capsys.readouterr().out

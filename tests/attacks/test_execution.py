@@ -1,0 +1,74 @@
+"""The attacks on execution keep going without a broken promise, and would notice one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.numpy.whole import WholePlan
+from tests.attacks import execution
+from tests.support.folders import ROOT
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages, signals and forks as Linux has them")
+
+
+def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def attack(name: str, tries: int, seed: int) -> None:
+    done = program("-m", "tests.attacks.execution", name, "--tries", str(tries), "--seed", str(seed))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"{name}: "), "it has tried something"
+
+
+@pytest.mark.parametrize(("name", "tries"), [("pages", 10), ("threads", 1), ("interrupts", 8), ("forks", 1)])
+def test_a_few_tries(name: str, tries: int) -> None:
+    attack(name, tries, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "tries"), [("pages", 3000), ("threads", 50), ("interrupts", 500), ("forks", 50)])
+def test_many_tries(name: str, tries: int) -> None:
+    attack(name, tries, seed=10_000)
+
+
+TOUCHES = """\
+import ctypes, sys
+from tests.attacks.pages import Guarded
+block = Guarded(40, 8, at_end=sys.argv[1] != "first", fill=0)
+ctypes.memset(block.pointer, 1, 40)
+if sys.argv[1] == "read-only":
+    block.write_protect(True)
+if sys.argv[1] == "freed":
+    block.free()
+ctypes.memset(block.pointer + {"first": -1, "last": 40, "read-only": 3, "freed": 3, "own": 39}[sys.argv[1]], 1, 1)
+"""
+
+
+@pytest.mark.parametrize("where", ["first", "last", "read-only", "freed", "own"])
+def test_pages_kill_who_touches_them(where: str) -> None:
+    assert program("-c", TOUCHES, where).returncode == (0 if where == "own" else -signal.SIGSEGV)
+
+
+def test_a_result_that_depends_on_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an operator leaves of its outputs as it was."""
+    usual = WholePlan.results
+
+    def forgets(self: WholePlan, arrays: Any) -> Any:
+        return {name: arrays[name] if name.startswith("output") else array for name, array in usual(self, arrays).items()}
+
+    monkeypatch.setattr(WholePlan, "results", forgets)
+
+    def tries() -> None:
+        for seed in range(200):
+            execution.attack_pages(np.random.default_rng(seed), Counter())
+
+    with pytest.raises(execution.BrokenPromiseError, match="depends on what was in memory"):
+        tries()

@@ -1,0 +1,116 @@
+"""The lists of names that let operators be imported when they are first used: complete, and nothing is imported before."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.description.registry import ALIASES, OPERATORS, operator_class
+from dmlpy.devices.device import shared
+from dmlpy.devices.numpy.device import NumpyDevice
+from dmlpy.operators import FAMILIES
+
+
+def test_every_operator_is_listed_with_its_module() -> None:
+    listed = {name: f"dmlpy.operators.{module}" for module, names in FAMILIES.items() for name in names}
+    assert listed == {kind.__name__: kind.__module__ for kind in OPERATORS.values()}
+    assert sum(not kind.own for kind in OPERATORS.values()) == 177
+
+
+def test_type_checkers_are_told_the_names_that_are_imported_at_run_time() -> None:
+    tree = ast.parse(Path(dml.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        alias.asname: statement.module for statement in block.body if isinstance(statement, ast.ImportFrom) for alias in statement.names
+    }
+    assert told == {name: f"dmlpy.{module}" for name, module in dml._LAZY.items()}
+    for name, module in told.items():
+        assert getattr(dml, name) is getattr(import_module(module), name)
+
+
+def test_every_public_name_is_there() -> None:
+    assert len(set(dml.__all__)) == len(dml.__all__)
+    assert {name for name in dml.__all__ if not hasattr(dml, name)} == set()
+    assert {*dml.__all__} <= {*dir(dml)}
+    with pytest.raises(AttributeError, match="has no attribute 'GemDesc'"):
+        _ = dml.GemDesc  # type: ignore[attr-defined]
+
+
+LOADED = "import sys, json, dmlpy; {}; print(json.dumps(sorted(name for name in sys.modules if name.startswith('dmlpy.operators.'))))"
+
+
+@pytest.mark.parametrize(
+    ("code", "families"),
+    [
+        ("pass", set()),
+        ("dmlpy.GEMMDesc", {"matrix", "activation", "elementwise"}),
+        ("dmlpy.OperatorDesc.from_dict({'Type': 'FILL_VALUE_CONSTANT', 'OutputTensor': {'DataType': 'INT8', 'Sizes': [1]},"
+         " 'ValueDataType': 'INT8', 'Value': 1})", {"generation"}),
+    ],
+)  # fmt: skip
+def test_only_what_is_used_is_imported(code: str, families: set[str]) -> None:
+    found = subprocess.run([sys.executable, "-c", LOADED.format(code)], capture_output=True, text=True, check=True)
+    assert {name.split(".")[2] for name in json.loads(found.stdout)} == families
+
+
+FIRST_USE = """
+import sys, threading
+import dmlpy as dml
+from dmlpy.description.registry import OPERATORS
+from dmlpy.inspection.samples import sample
+sys.setswitchinterval(1e-6)
+start, found = threading.Barrier(8), []
+def use():
+    start.wait()
+    counts = len(OPERATORS), len(list(OPERATORS)), len(dict(OPERATORS))
+    found.append((counts, id(dml.device("numpy")), all(dml.check(sample(kind)) == [] for kind in OPERATORS.values())))
+threads = [threading.Thread(target=use) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(found), len(set(found)), *set(found), len(OPERATORS))
+"""
+
+
+def test_threads_that_come_first_find_all_operators() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, check=True)
+    count = len(OPERATORS)
+    threads, answers, rest = done.stdout.split(maxsplit=2)
+    assert (threads, answers) == ("8", "1"), done.stdout
+    assert re.fullmatch(rf"\(\({count}, {count}, {count}\), \d+, True\) {count}", rest.strip())
+
+
+def test_threads_that_ask_first_get_the_same_device() -> None:
+    start = threading.Barrier(8)
+
+    @shared
+    def slow(index: int) -> dml.Device:
+        start.wait()
+        return NumpyDevice()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(slow, [0] * 8))) == 1
+    assert slow(0) is slow(0)
+
+
+def test_other_names_of_the_header() -> None:
+    for alias, name in ALIASES.items():
+        for spelling in (alias, f"DML_OPERATOR_{alias}"):
+            assert operator_class(spelling) is OPERATORS[f"DML_OPERATOR_{name}"]
+
+
+def test_an_unknown_operator_is_told_with_the_nearest_name() -> None:
+    with pytest.raises(dml.DescError) as caught:
+        operator_class("DML_OPERATOR_CONVOLUTON")
+    (problem,) = caught.value.problems
+    assert problem.expected == f"one of the {len(OPERATORS)} operators that dmlpy describes"
+    assert problem.remedy == "did you mean DML_OPERATOR_CONVOLUTION?"

@@ -1,0 +1,442 @@
+"""`CupySeam` call by call, over a CuPy that obeys CUDA's rules and needs no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.description.enums import HResult
+from dmlpy.devices.cuda import cupy_seam
+from dmlpy.devices.cuda.cupy_seam import CupySeam
+from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.validation.problems import DeviceError
+from tests.support.cuda.cupy_likeness import compare
+from tests.support.cuda.fake_cupy import CUDARuntimeError, Machine
+from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
+from tests.support.dispatch_cases import CASES
+from tests.support.folders import ROOT
+from tests.support.tools import folder_of, require
+
+ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int32)], align=True))
+BLOCK = (128, 1, 1)
+OLDEST_CUPY = "14.0"
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
+    return seam_over(machine, monkeypatch, tmp_path)
+
+
+def matrix() -> Matrix:
+    return Matrix(512, 1, 1, 1, np.dtype(np.float32))
+
+
+# the stand-in is CuPy's likeness
+
+
+LEAST_COMPARED = 40
+"""Names."""
+
+
+def test_the_stand_in_is_like_the_installed_cupy() -> None:
+    assert compare(pytest.importorskip("cupy")) >= LEAST_COMPARED
+
+
+def test_the_stand_in_is_like_the_oldest_cupy() -> None:
+    """In a process of its own: there can be one CuPy only."""
+    require(f"cupy {OLDEST_CUPY}")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder_of("cupy", OLDEST_CUPY)), str(ROOT)])}
+    command = [sys.executable, "-m", "tests.support.cuda.cupy_likeness"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    version, count = done.stdout.split()
+    assert version.startswith(f"{OLDEST_CUPY}.")
+    assert int(count) >= LEAST_COMPARED
+
+
+def test_the_oldest_cupy_is_what_the_extras_ask_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for extra in ("cuda12", "cuda13"):
+        assert extras[extra] == [f"cupy-{extra}x[ctk]>={OLDEST_CUPY.removesuffix('.0')}"]
+
+
+# the device
+
+
+def test_limits(seam: CupySeam) -> None:
+    limits = seam.limits(1)
+    assert (limits.name, limits.compute_capability, limits.multiprocessors) == ("Fake GPU", 90, 132)
+    assert limits.shared_memory_per_block == 227 << 10
+    assert (limits.clock_hz, limits.l2_bytes, limits.cooperative) == (1.98e9, 50 << 20, True)
+    assert limits.memory_rate == pytest.approx(3.352e12, rel=1e-3), "two transfers of 5120 bits in each cycle of 2.619 GHz"
+    assert seam.device_count() == 2
+
+
+def test_free_memory_counts_what_the_pool_would_give_again(seam: CupySeam, machine: Machine) -> None:
+    memory = seam.allocate(0, 1 << 20, 0)
+    assert seam.free_memory(0) == machine.memory - (1 << 20)
+    del memory
+    assert seam.free_memory(0) == machine.memory
+
+
+def test_the_threads_device_is_given_back(seam: CupySeam, machine: Machine) -> None:
+    def fail() -> None:
+        with seam.use(1):
+            assert machine.device() == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert machine.device() == 0
+
+
+# kernels
+
+
+@pytest.mark.parametrize(
+    ("architecture", "target", "kind"), [(80, "sm_80", b"cubin"), (86, "compute_80", b"ptx"), (100, "compute_90", b"ptx")]
+)
+def test_a_gpu_that_nvrtc_does_not_know_gets_intermediate_code(
+    seam: CupySeam, machine: Machine, architecture: int, target: str, kind: bytes
+) -> None:
+    (compiled,) = seam.compile("source", ["copy<float>"], architecture)
+    assert compiled == (kind + b" of copy<float>", "_Z_copy<float>")
+    assert machine.compiled == [(*cupy_seam.compile_options((13, 0)), f"--gpu-architecture={target}")]
+
+
+def test_an_option_is_left_out_where_it_was_never_tried() -> None:
+    assert "--minimal" in cupy_seam.compile_options((12, 9))
+    assert "--minimal" in cupy_seam.compile_options((13, 0))
+    assert cupy_seam.compile_options((12, 8)) == tuple(option for option in cupy_seam.compile_options((13, 0)) if option != "--minimal")
+
+
+def test_what_the_compiler_is_told_belongs_to_its_version(seam: CupySeam) -> None:
+    """So an image that was made with other options is not found again."""
+    assert seam.compiler_version() == " ".join(["NVRTC 13.0", *cupy_seam.compile_options((13, 0))])
+
+
+def test_instances_of_a_source_are_compiled_in_one_program(seam: CupySeam, machine: Machine) -> None:
+    image = b"cubin of copy<float>, scale<float>"
+    assert seam.compile("source", ["copy<float>", "scale<float>"], 90) == [(image, "_Z_copy<float>"), (image, "_Z_scale<float>")]
+    assert len(machine.compiled) == 1
+
+
+def test_a_refused_source_is_told_with_the_log(seam: CupySeam) -> None:
+    sys.modules["cupy"].cuda.nvrtc.refused = {"copy<float>": "kernel.cu(3): error: expected a ';'"}
+    with pytest.raises(DeviceError, match=r"refuses copy<float> for sm_90:\nkernel\.cu\(3\)"):
+        seam.compile("source", ["copy<float>"], 90)
+
+
+def test_of_several_instances_the_refused_one_is_told(seam: CupySeam, machine: Machine) -> None:
+    sys.modules["cupy"].cuda.nvrtc.refused = {"copy<float>": "kernel.cu(3): error", "scale<float>": "kernel.cu(4): error"}
+    with pytest.raises(DeviceError, match=r"refuses copy<float> for sm_90:\nkernel\.cu\(3\): error$"):
+        seam.compile("source", ["pack<float>", "copy<float>", "scale<float>"], 90)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("static", [0, 1024])
+def test_a_kernel_may_have_all_the_shared_memory_that_a_block_can(device: int, static: int, seam: CupySeam, machine: Machine) -> None:
+    machine.static_shared = static
+    function = in_a_fresh_thread(lambda: seam.load(device, b"image", "symbol", machine.optin))
+    largest = machine.optin - static
+
+    def launch(shared_bytes: int) -> None:
+        with seam.use(device):
+            seam.launch(function, (1, 1, 1), 128, shared_bytes, ARGUMENT, 0)
+
+    in_a_fresh_thread(lambda: launch(largest))
+    assert machine.launches == [(0, device, ARGUMENT.tobytes(), largest)]
+    with pytest.raises(DeviceError, match="CUDA_ERROR_INVALID_VALUE"):
+        launch(largest + 1)
+    assert machine.device() == 0
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_fresh_thread_can_ask_about_a_kernel(device: int, seam: CupySeam) -> None:
+    function = seam.load(device, b"image", "symbol", 0)
+    assert in_a_fresh_thread(lambda: seam.attributes(function)).registers == 128
+    assert in_a_fresh_thread(lambda: seam.occupancy(function, 128, 0)) == 1
+
+
+def test_a_launch_takes_the_arguments_value(seam: CupySeam, machine: Machine) -> None:
+    function = seam.load(0, b"image", "symbol", 0)
+    argument = ARGUMENT.copy()
+    stream = sys.modules["cupy"].cuda.Stream()
+    for count in (1, 2):
+        argument["count"] = count
+        seam.launch(function, (1, 1, 1), 128, 0, argument, stream.ptr)
+    assert [np.frombuffer(run[2], ARGUMENT.dtype)["count"][0] for run in machine.launches] == [1, 2]
+    assert {run[0] for run in machine.launches} == {stream.ptr}
+
+
+def test_a_cooperative_grid_that_is_too_large_is_refused(seam: CupySeam, machine: Machine) -> None:
+    function = seam.load(0, b"image", "symbol", 0)
+    launch = in_a_fresh_thread(lambda: seam.bind_launch(function, (132, 1, 1), 128, 0, ARGUMENT, cooperative=True))
+    launch(0)
+    with pytest.raises(DeviceError, match="133"):
+        seam.bind_launch(function, (133, 1, 1), 128, 0, ARGUMENT, cooperative=True)
+    assert len(machine.launches) == 1
+
+
+def test_each_device_has_a_handle_of_its_own(seam: CupySeam) -> None:
+    for device in (1, 0, 1):
+        with seam.use(device):
+            seam.gemm(device, matrix(), matrix(), matrix(), 0, accumulate=device == 1, tf32=device == 0)
+    assert seam._cublas[1].products == [(0, None, True, False)] * 2  # type: ignore[attr-defined]
+    assert seam._cublas[0].products == [(0, None, False, True)]  # type: ignore[attr-defined]
+
+
+# memory
+
+
+def test_freed_memory_goes_back_to_the_stream_that_asked_for_it(seam: CupySeam) -> None:
+    stream = sys.modules["cupy"].cuda.Stream()
+    memory = seam.allocate(0, 4096, stream.ptr)
+    pointer = memory.pointer
+    del memory  # work on `stream` may still use it: only later work of that stream may have it
+    other = seam.allocate(0, 4096, 0)
+    assert other.pointer != pointer
+    assert seam.allocate(0, 4096, stream.ptr).pointer == pointer
+    assert stream.ptr in sys.modules["cupy"].cuda.runtime._machine.streams, "a caller's stream is not destroyed"
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_freed_memory_waits_for_every_stream_that_used_it(device: int, seam: CupySeam, machine: Machine) -> None:
+    """And nothing is asked of CUDA where it is freed: the thread may be capturing just then."""
+    cuda = sys.modules["cupy"].cuda
+    with seam.use(device):
+        streams = [cuda.Stream(non_blocking=True) for _ in range(2)]
+    memory = seam.allocate(device, 4096, 0)
+    pointer = memory.pointer
+    for stream in (*streams, streams[0]):
+        memory.used_in(stream.ptr)
+    machine.busy.update(stream.ptr for stream in streams)
+    free = seam.allocate(device, 1024, 0).pointer
+    streams[0].begin_capture()
+    del memory
+    assert seam.allocate(device, 1024, 0).pointer == free, "what needs nothing of CUDA is given meanwhile too"
+    streams[0].end_capture()
+    for stream in streams:
+        assert seam.allocate(device, 4096, 0).pointer != pointer
+        machine.busy.discard(stream.ptr)
+    found = [seam.allocate(device, 4096, 0) for _ in range(3)]
+    assert pointer in {block.pointer for block in found}
+    assert machine.device() == 0
+
+
+def test_memory_that_waits_is_waited_for_rather_than_missing(seam: CupySeam, machine: Machine) -> None:
+    size = machine.memory - 4096
+    stream = sys.modules["cupy"].cuda.Stream()
+    memory = seam.allocate(0, size, 0)
+    memory.used_in(stream.ptr)
+    machine.busy.add(stream.ptr)
+    del memory
+    assert seam.allocate(0, size, 0).size == size
+    assert not machine.busy, "it waited"
+
+
+def test_memory_used_in_a_capture_is_for_the_caller_to_keep(seam: CupySeam, machine: Machine) -> None:
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    memory = seam.allocate(0, 4096, 0)
+    stream.begin_capture()
+    memory.used_in(stream.ptr)
+    assert machine.recordings[stream.ptr] == [], "an event of a capture cannot be waited for outside"
+    stream.end_capture()
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_host_arrays_come_and_go(device: int, seam: CupySeam, machine: Machine) -> None:
+    source = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
+    wanted = source.copy()
+    made = seam.to_device(device, source, 0)
+    source[...] = -1  # the caller's again, also where the copy is asynchronous: from pinned memory, say
+    np.testing.assert_array_equal(seam.to_host(made, 0), wanted)
+    assert seam.to_host(seam.to_device(device, np.zeros((2, 0), np.float16), 0), 0).shape == (2, 0)
+    assert machine.blocks[made.data.ptr][0] == device
+    assert machine.device() == 0
+
+
+def test_a_pinned_array_is_the_callers_again(seam: CupySeam) -> None:
+    source = np.ones(8, np.float32)
+    made = seam.to_device(0, source, 0)
+    source[:] = 2
+    np.testing.assert_array_equal(seam.to_host(made, 0), 1)
+
+
+def test_strided_arrays_are_as_large_as_they_reach(seam: CupySeam, machine: Machine) -> None:
+    made = seam.empty(0, (2, 3), (8, 1), np.dtype(np.float32), 0)
+    assert made.strides == (32, 4)
+    assert machine.blocks[made.data.ptr][1].nbytes == 512 + 4 * (8 + 2 + 1)
+    assert seam.empty(0, (2, 0), (0, 1), np.dtype(np.float32), 0).shape == (2, 0)
+
+
+def test_bytes(seam: CupySeam, machine: Machine) -> None:
+    memory = seam.allocate(0, 8, 0)
+    seam.memset(memory.pointer, 0x11, 8, 0)
+    seam.copy(memory.pointer + 4, memory.pointer, 2, 0)
+    seam.memset(memory.pointer, 0x22, 1, 0)
+    assert seam.read(memory.pointer, 8, 0) == b"\x22" + b"\x11" * 7
+    assert machine.synchronized == [0]
+
+
+def test_a_dlpack_array_is_taken_on_its_device(seam: CupySeam) -> None:
+    class Exporter:
+        streams: list[int] = []
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 1
+
+        def __dlpack__(self, *, stream: int) -> str:
+            self.streams.append(stream)
+            return "array"
+
+    assert seam.from_dlpack(Exporter()) == "array"
+    assert Exporter.streams == [1], "ordered before CuPy's current stream"
+
+
+# order
+
+
+def test_the_default_stream_is_not_asked_whether_it_captures(seam: CupySeam) -> None:
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    stream.begin_capture()
+    assert seam.is_capturing(stream.ptr)
+    assert not seam.is_capturing(0)
+    assert not seam.is_capturing(1)
+    stream.end_capture()
+    assert not seam.is_capturing(stream.ptr)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_graph_repeats_what_was_captured(device: int, seam: CupySeam, machine: Machine) -> None:
+    function = seam.load(device, b"image", "symbol", 0)
+
+    def issue(stream: int) -> None:
+        seam.launch(function, (1, 1, 1), 128, 0, ARGUMENT, stream)
+        seam.gemm(device, matrix(), matrix(), matrix(), stream, workspace=4096)
+
+    blocks = dict(machine.blocks)
+    graph = seam.capture(device, issue)
+    blas: Any = seam._cublas[device]
+    assert not machine.launches
+    assert not blas.products
+    for turn in (1, 2):
+        seam.launch_graph(graph, 0)
+        assert len(machine.launches) == len(blas.products) == turn
+    assert blas.products[0][1] == (4096, seam.workspace_size(device))
+    assert machine.blocks == blocks, "a capture allocates nothing"
+    assert machine.device() == 0
+
+
+@pytest.mark.parametrize(("major", "expected"), [(7, 4 << 20), (8, 4 << 20), (9, 32 << 20), (12, 32 << 20)])
+def test_the_memory_that_cublas_wants(major: int, expected: int, seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "deviceGetAttribute", lambda attrib, device: {75: major}[attrib])
+    assert seam.workspace_size(0) == expected
+
+
+def test_a_capture_that_fails_is_ended(seam: CupySeam, machine: Machine) -> None:
+    def issue(stream: int) -> None:
+        seam.gemm(0, matrix(), matrix(), matrix(), stream)
+        seam.synchronize(stream)
+
+    with pytest.raises(DeviceError, match="StreamCaptureUnsupported"):
+        seam.capture(0, issue)
+    assert not machine.recordings
+
+
+def test_events(seam: CupySeam) -> None:
+    with seam.use(1):
+        start, end = seam.record_event(0), seam.record_event(0)
+    assert seam.elapsed_ms(start, end) == 1.5
+
+
+def test_the_current_stream_is_cupys(seam: CupySeam) -> None:
+    stream = sys.modules["cupy"].cuda.Stream()
+    with stream:
+        assert seam.current_stream(0) == stream.ptr
+        assert seam.current_stream(1) == 0
+        assert in_a_fresh_thread(lambda: seam.current_stream(0)) == 0
+    assert seam.current_stream(0) == 0
+
+
+# profiling
+
+
+def test_ranges_go_to_nvtx(seam: CupySeam, machine: Machine) -> None:
+    seam.push_range("outer")
+    seam.push_range("inner")
+    seam.pop_range()
+    seam.pop_range()
+    assert machine.ranges == ["outer", "inner", None, None]
+
+
+@pytest.mark.parametrize("change", [lambda cuda: delattr(cuda, "nvtx"), lambda cuda: setattr(cuda.nvtx, "available", False)])
+def test_a_cupy_without_nvtx_has_no_ranges(change: Callable[[Any], None], seam: CupySeam, machine: Machine) -> None:
+    change(sys.modules["cupy"].cuda)
+    seam.push_range("name")
+    seam.pop_range()
+    assert machine.ranges == []
+
+
+def test_a_dispatch_that_fails_ends_its_range(seam: CupySeam, machine: Machine) -> None:
+    dispatch = CASES["walk, LSTM"].bound(seam, "FLOAT32")
+    machine.ranges.clear()
+    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+    with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):
+        dispatch()
+    assert machine.ranges == ["DML_LSTM_OPERATOR_DESC", None]
+
+
+# failures
+
+
+def test_no_memory_is_told_as_that(seam: CupySeam, machine: Machine) -> None:
+    with pytest.raises(DeviceError, match="Out of memory") as error:
+        seam.allocate(0, machine.memory + 1, 0)
+    assert error.value.hresult == HResult.E_OUTOFMEMORY
+
+
+def test_errors_of_the_machine_are_device_errors(seam: CupySeam, machine: Machine) -> None:
+    function = seam.load(0, b"image", "symbol", 0)
+    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+    calls: list[Callable[[], object]] = [
+        lambda: seam.launch(function, (1, 1, 1), 128, 0, ARGUMENT, 0),
+        lambda: seam.synchronize(0),
+        lambda: seam.allocate(0, 16, 0),
+        lambda: seam.free_memory(0),
+        lambda: seam.read(512, 1, 0),
+        lambda: seam.copy(512, 512, 1, 0),
+    ]
+    for call in calls:
+        with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):
+            call()
+
+
+@pytest.mark.parametrize("error", [ImportError("libcudart.so.13"), OSError("broken"), RuntimeError("two CuPys")])
+def test_a_cupy_that_cannot_be_imported_is_no_gpu(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    class Refusing:
+        """Finds CuPy, and fails to load it."""
+
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+            if name == "cupy":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Refusing, *sys.meta_path])
+    for ask in (CupySeam().device_count, lambda: CupySeam().limits(0)):
+        with pytest.raises(DeviceError, match=str(error)):
+            ask()

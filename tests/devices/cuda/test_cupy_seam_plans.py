@@ -1,0 +1,181 @@
+"""Whole plans through `CupySeam`: what they ask of CUDA, over a CuPy that obeys its rules and needs no GPU."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda.cupy_seam import CupySeam
+from dmlpy.devices.cuda.device import CudaDevice
+from tests.devices.test_operator import inputs, rnn
+from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
+from tests.support.dispatch_cases import CASES
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
+    return seam_over(machine, monkeypatch, tmp_path)
+
+
+class Counted:
+    """A part of CuPy; counts the calls of its functions."""
+
+    def __init__(self, part: Any, calls: Counter[str]) -> None:
+        self.part, self.calls = part, calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.part, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: Any) -> Any:
+            self.calls[name] += 1
+            return found(*arguments)
+
+        return call
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam, machine: Machine) -> None:
+    """Limits, occupancies and addresses are found out when memory is bound."""
+    calls: Counter[str] = Counter()
+    cuda = sys.modules["cupy"].cuda
+    cuda.runtime, cuda.driver = Counted(cuda.runtime, calls), Counted(cuda.driver, calls)
+    dispatch = CASES[name].bound(seam, "FLOAT32")
+    stream = cuda.Stream(non_blocking=True)
+    calls.clear()
+    assert cuda.get_current_stream().ptr == 0, "where its memory was allocated"
+    for _ in range(2):
+        calls.clear()
+        dispatch(0)
+        assert (calls.pop("getDevice"), calls.pop("setDevice")) == (1, 1)
+        if dispatch.operator._plan.capturable:
+            assert calls == {"graphLaunch": 1}
+        else:
+            assert calls.keys() <= {"launchKernel", "launchCooperativeKernel", "memsetAsync"}
+            assert 1 <= calls.total() <= 8
+        in_own_stream = calls.copy()
+    calls.clear()
+    dispatch(stream)
+    # Another stream leaves an event behind for each block of dmlpy's memory: scratch, packed constants.
+    held = calls["eventRecord"]
+    assert held <= 2
+    assert calls - in_own_stream == Counter(
+        {"getDevice": 1 + held, "setDevice": 1 + held, "eventRecord": held, "streamIsCapturing": held + dispatch.operator._plan.capturable}
+    )
+
+
+def test_a_call_does_not_ask_for_the_free_memory(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its scratch is mostly the workspace of matrix products."""
+    gpu = CudaDevice(seam)
+    given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
+    op = dml.compile(rnn(), gpu)
+    assert op.binding_properties.temporary_resource_size > seam.workspace_size(0) == 32 << 20
+    monkeypatch.delattr(type(sys.modules["cupy"].cuda.runtime), "memGetInfo")
+    op(**given)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("family", ["walk", "step"])
+def test_whole_plans_keep_cudas_rules(device: int, family: str, seam: CupySeam, machine: Machine) -> None:
+    desc = rnn()
+    gpu = CudaDevice(seam, device, family=family)
+    op = dml.compile(desc, gpu)
+    given = {name: gpu.from_host(array) for name, array in inputs(desc).items()}
+    stream = sys.modules["cupy"].cuda.Stream
+    with seam.use(device):
+        other = stream(non_blocking=True)
+    in_a_fresh_thread(lambda: op(**given, stream=other))
+    assert {run[:2] for run in machine.launches} == {(other.ptr, device)}
+    constants = {name: given[name] for name in op._plan.constants}
+    prepared = op.prepare(**constants)
+    rest = {name: array for name, array in given.items() if name not in constants}
+    outputs = {field.name: gpu.empty(desc.tensors()[field.name], 0) for field in desc.outputs() if field.name in desc.tensors()}
+    dispatch = prepared.bind(rest, outputs)
+    machine.launches.clear()
+    in_a_fresh_thread(dispatch)
+    once = len(machine.launches)
+    assert once >= 1
+    with seam.use(device):
+        capturing = stream(non_blocking=True)
+    capturing.begin_capture()
+    in_a_fresh_thread(lambda: dispatch(capturing))
+    graph = capturing.end_capture()
+    assert len(machine.launches) == once, "a capture runs nothing"
+    graph.launch(other)
+    assert len(machine.launches) == 2 * once
+    assert machine.device() == 0
+
+
+def call_prepared(gpu: CudaDevice, stream: int) -> None:
+    given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
+    op = dml.compile(rnn(), gpu)
+    prepared = op.prepare(**{name: given.pop(name) for name in op._plan.constants})
+    prepared(**given, stream=stream)
+
+
+def call_bound(gpu: CudaDevice, stream: int) -> None:
+    CASES["step, LSTM, prepared"].bound(gpu.seam, "FLOAT32")(stream)
+
+
+def call_graph(gpu: CudaDevice, stream: int) -> None:
+    """Of two nodes that need scratch, with something between them."""
+    layer = rnn()
+    sizes = {name: tensor for name, tensor in layer.tensors().items() if name in ("input_tensor", "weight_tensor", "recurrence_tensor")}
+    builder = dml.GraphBuilder()
+    members: dict[str, Any] = {name: builder.input(name, tensor) for name, tensor in sizes.items()}
+    members |= {"activation_descs": [dml.ActivationTanhDesc()], "direction": "FORWARD"}
+    hidden = builder.add(dml.RNNDesc, "layer", outputs=["output_sequence_tensor"], **members)
+    builder.output("y", builder.add(dml.ActivationReluDesc, "relu", input_tensor=hidden))
+    arrays = {name: gpu.empty(tensor, 0) for name, tensor in sizes.items()}
+    dml.compile(builder.build(), gpu)(**arrays, stream=stream)
+
+
+@pytest.mark.parametrize(
+    ("run", "blocks"),
+    [
+        pytest.param(call_prepared, 1, id="constants"),
+        pytest.param(call_bound, 2, id="constants and scratch"),
+        pytest.param(call_graph, 2, id="scratch, and what flows between nodes"),
+    ],
+)
+def test_what_is_dropped_while_it_runs_keeps_its_memory(
+    run: Callable[[CudaDevice, int], None], blocks: int, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work in another stream than the one that `blocks` blocks of memory were allocated for."""
+    given: list[tuple[int, int]] = []
+    allocate = CudaDevice._allocate
+
+    def noted(device: CudaDevice, size: int, stream: int) -> Any:
+        memory = allocate(device, size, stream)
+        if stream == 0:
+            given.append((memory.pointer, memory.size))
+        return memory
+
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    machine.busy.add(stream.ptr)
+    monkeypatch.setattr(CudaDevice, "_allocate", noted)
+    run(CudaDevice(seam), stream.ptr)
+    gc.collect()
+    assert len(given) == blocks
+
+    def given_again() -> int:
+        held = [seam.allocate(0, size, 0) for _, size in given for _ in range(3)]
+        return len({memory.pointer for memory in held} & {pointer for pointer, _ in given})
+
+    assert given_again() == 0
+    machine.busy.clear()
+    assert given_again() == blocks

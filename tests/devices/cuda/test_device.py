@@ -1,0 +1,181 @@
+"""What engines rely on: a dispatch on CUDA only launches, replays a graph, and can be captured in the caller's own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.numpy.recurrent.layer import reference
+from tests.conftest import cuda_on_cpu
+from tests.devices.test_operator import B, H, T, inputs, on, poisoned, rnn, tensor
+from tests.support.tolerance import assert_close
+
+LAUNCHES = {"launch", "gemm", "copy", "memset", "launch_graph"}
+"""The seam's functions that only enqueue work."""
+
+
+EACH_FAMILY = pytest.mark.parametrize("device", ["walk", "grid", "step"], indirect=True)
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> Any:
+    """A device, by default of the family `walk`."""
+    from tests.support.cuda.cpu_seam import T4
+
+    device = cuda_on_cpu(limits=T4, family=getattr(request, "param", "walk"))
+    yield device
+    device.seam.check_guards()  # type: ignore[attr-defined]
+
+
+def bound(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> tuple[dml.Dispatch, dict[str, Any], dict[str, Any]]:
+    op = dml.compile(desc, device)
+    arrays = inputs(desc)
+    given = on(device, arrays)
+    outputs = {field.name: poisoned(device, getattr(desc, field.name)) for field in desc.outputs()}
+    if not prepared:
+        return op.bind(given, outputs), arrays, outputs
+    constants = {name: given.pop(name) for name in ("weight_tensor", "recurrence_tensor")}
+    return op.prepare(**constants).bind(given, outputs), arrays, outputs
+
+
+def check(device: Any, desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, Any]) -> None:
+    for name, wanted in reference(desc, arrays).items():
+        assert_close(device.to_host(outputs[name]), wanted, np.float32, terms=H)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@EACH_FAMILY
+def test_a_dispatch_only_launches(device: Any, prepared: bool) -> None:
+    dispatch, arrays, outputs = bound(device, rnn(), prepared)
+    dispatch()
+    before = device.seam.counts.copy()
+    dispatch()
+    assert set(device.seam.counts - before) <= LAUNCHES
+    check(device, rnn(), arrays, outputs)
+
+
+@pytest.mark.parametrize("device", ["step"], indirect=True)
+def test_many_launches_are_one_graph(device: Any) -> None:
+    dispatch, arrays, outputs = bound(device, rnn(), prepared=True)
+    assert np.isnan(device.to_host(outputs["output_sequence_tensor"])).all(), "binding runs nothing"
+    before = device.seam.counts.copy()
+    dispatch()
+    assert dict(device.seam.counts - before) == {"launch_graph": 1}
+    check(device, rnn(), arrays, outputs)
+
+
+@EACH_FAMILY
+def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
+    dispatch, arrays, outputs = bound(device, rnn(), prepared=False)
+    seam = device.seam
+    stream = seam.begin_capture()
+    before = seam.counts.copy()
+    dispatch(stream)
+    dispatch(stream)
+    graph = seam.end_capture(stream)
+    assert seam.counts["launch_graph"] == before["launch_graph"], "a graph cannot be launched into a capturing stream"
+    assert "allocation in a graph" not in seam.counts
+    assert np.isnan(device.to_host(outputs["output_sequence_tensor"])).all(), "a capture runs nothing"
+    for _ in range(2):
+        seam.launch_graph(graph, 0)
+        check(device, rnn(), arrays, outputs)
+
+
+def test_work_goes_to_the_given_stream(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    dispatch, _, _ = bound(device, rnn(), prepared=False)
+    seen = set()
+    launch = device.seam.launch
+
+    def spy(*arguments: Any, **options: Any) -> None:
+        seen.add(options.get("stream", arguments[5] if len(arguments) > 5 else None))
+        launch(*arguments, **options)
+
+    monkeypatch.setattr(device.seam, "launch", spy)
+    stream = device.seam.new_stream()
+    dispatch(stream)
+    assert seen == {stream}
+
+
+def test_kernels_are_compiled_once_for_all_threads(device: Any) -> None:
+    desc = rnn()
+    arrays = inputs(desc)
+    given = on(device, arrays)
+    op = dml.compile(desc, device)
+    op(**given)
+    compiled = device.seam.counts["compile"]
+    results: list[Any] = []
+
+    def work() -> None:
+        results.append(dml.compile(desc.replace(), device)(**given))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert device.seam.counts["compile"] == compiled
+    assert len(results) == 4
+    for result in results:
+        check(device, desc, arrays, result.as_dict())
+
+
+def test_dlpack_arrays_in_gpu_memory(device: Any) -> None:
+    from tests.support.cuda.cpu_memory import DlpackArray
+
+    desc = rnn()
+    arrays = inputs(desc)
+    given = {name: DlpackArray(array) for name, array in on(device, arrays).items()}
+    check(device, desc, arrays, dml.compile(desc, device)(**given).as_dict())
+
+
+def test_an_array_that_refuses_its_memory_is_told_as_a_wrong_array(device: Any) -> None:
+    class NeedsGradient:
+        """As PyTorch's tensors answer: not with an AttributeError."""
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            raise RuntimeError("use tensor.detach()")
+
+    class OnAnotherMachine:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 10, 0  # kDLROCM
+
+        def __dlpack__(self, **_: Any) -> Any:
+            raise AssertionError
+
+    given = on(device, inputs(rnn()))
+    for value, said in ((NeedsGradient(), r"use tensor\.detach"), (OnAnotherMachine(), "DLPack device of type 10")):
+        with pytest.raises(dml.BindError, match=said) as error:
+            dml.compile(rnn(), device)(**given | {"input_tensor": value})
+        assert [problem.code for problem in error.value.problems] == ["array.kind"]
+
+
+@pytest.mark.parametrize("device", ["step"], indirect=True)
+def test_out_of_gpu_memory_is_refused_with_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = 4096
+    desc = rnn(
+        input_tensor=tensor(1, T, B, many),
+        weight_tensor=tensor(1, 1, many, many),
+        recurrence_tensor=tensor(1, 1, many, many),
+        sequence_lengths_tensor=None,
+    )
+    op = dml.compile(desc, device)
+    monkeypatch.setattr(device.seam, "free_memory", lambda ordinal: 1_000_000)
+    buffer = dml.Buffer(1 << 20, 1 << 30)
+    with pytest.raises(dml.DeviceError, match=r"1\.0 MB are available on cuda:0") as error:
+        op.prepare(weight_tensor=buffer, recurrence_tensor=buffer)
+    assert error.value.hresult == dml.HResult.E_OUTOFMEMORY
+
+
+@EACH_FAMILY
+def test_the_plan_says_what_runs_and_why(device: Any) -> None:
+    assert f"family {device.family}: as asked for" in dml.compile(rnn(), device).plan
+
+
+def test_a_family_that_is_none_is_refused() -> None:
+    with pytest.raises(dml.DeviceError, match="family is 'warp', expected one of walk, "):
+        cuda_on_cpu(family="warp")

@@ -1,0 +1,148 @@
+"""Every tolerance of the suite holds, too, where a GPU's approximate functions and tensor cores are off by all that is documented.
+
+The fast tests hold a sample to the suite's own checks, the slow ones run all that runs on the CPU's stand-in for CUDA, with products and
+sums fused besides.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cuda.device import CudaDevice
+from tests.devices import test_activations, test_softmax
+from tests.devices.cuda import test_training as training
+from tests.devices.cuda.test_activation_functors import test_accuracy as check_functor
+from tests.devices.cuda.test_gpu_families import check_network, check_resetting_gru, stacked
+from tests.devices.cuda.test_grid import FEW, FLOAT, Row
+from tests.devices.cuda.test_plans import launch
+from tests.devices.numpy.test_activation_functions import ALL, ALONE
+from tests.devices.test_execution_flags import test_results_in_tf32 as check_tf32
+from tests.support import normalization_cases
+from tests.support.cuda.cpu_compiler import ARITHMETICS
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.folders import ROOT, TESTS
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
+
+INEXACT = [arithmetic for arithmetic in ARITHMETICS if arithmetic != "exact"]
+ARITHMETIC = pytest.mark.parametrize("arithmetic", INEXACT)
+
+
+# a sample
+
+
+def family(name: str) -> Callable[[CpuSeam], None]:
+    """Results and gradients of a network, and a cell that no network has."""
+
+    def check(seam: CpuSeam) -> None:
+        device = CudaDevice(seam, family=name)
+        check_network(device, stacked("gru", 6, 3, 5, np.float32))
+        check_resetting_gru(device, 6, 3, 5, np.float32)
+
+    return check
+
+
+def grid(row: Row) -> Callable[[CpuSeam], None]:
+    """A layer in training, in many blocks."""
+
+    def check(seam: CpuSeam) -> None:
+        run = row.build(trains=True)
+        launch(run, row.plan, seam)
+        training.check(run)
+
+    return check
+
+
+def functors(seam: CpuSeam) -> None:
+    for desc in ALL + ALONE:
+        check_functor(seam, desc)
+
+
+def elements(seam: CpuSeam) -> None:
+    for desc, dtype in test_activations.SAMPLE:
+        if np.dtype(dtype).kind == "f":
+            values = test_activations.random_values(np.random.default_rng(1), (67,), dtype)
+            arrays = test_activations.inputs(desc, values, values)
+            assert_close(test_activations.run(CudaDevice(seam), desc, arrays), test_activations.oracle(desc, arrays), dtype)
+
+
+def groups(seam: CpuSeam) -> None:
+    device = CudaDevice(seam)
+    for function in ("softmax", "log_softmax"):
+        for row in test_softmax.ROWS:
+            test_softmax.test_accuracy(device, function, row, False)
+
+
+def normalization(seam: CpuSeam) -> None:
+    for mode in ("BATCH_NORMALIZATION", "BATCH_NORMALIZATION_TRAINING", "BATCH_NORMALIZATION_TRAINING_GRAD"):
+        desc, arrays = normalization_cases.case(mode, np.random.default_rng(1), (2, 3, 5, 7), (1,))
+        normalization_cases.check(normalization_cases.run(CudaDevice(seam), desc, arrays), desc, arrays, mode)
+
+
+SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
+    "walk": family("walk"),
+    "grid": family("grid"),
+    "step": family("step"),
+    "grid, halves": grid(FEW["LSTM"]),
+    "grid, halves, two products": grid(FEW["GRU"]),
+    "grid, TF32": grid(Row("RNN", FLOAT, (16, 4, 8), tf32=True)),
+    "functors": functors,
+    "elements": elements,
+    "groups": groups,
+    "normalization": normalization,
+}
+
+
+@ARITHMETIC
+@pytest.mark.parametrize("check", SAMPLE.values(), ids=SAMPLE)
+def test_a_sample(check: Callable[[CpuSeam], None], arithmetic: str) -> None:
+    require("g++")
+    seam = CpuSeam(arithmetic=arithmetic)
+    check(seam)
+    seam.check_guards()
+
+
+@ARITHMETIC
+def test_products_of_tf32(monkeypatch: pytest.MonkeyPatch, arithmetic: str) -> None:
+    """The matrix products beside the kernels, whose factors are cut off unrounded."""
+    monkeypatch.setenv("DMLPY_TEST_ARITHMETIC", arithmetic)
+    check_tf32("grid")
+
+
+# everything
+
+
+USERS = re.compile(r"cpu_seam|cuda_device|any_device|cuda_on_cpu")
+OWN_ARITHMETIC = {
+    "test_access_counts.py",
+    "test_approximations.py",
+    "test_on_cpu.py",
+    "test_documented_errors.py",
+    "test_memory_accesses.py",
+}
+MODULES = [
+    path.relative_to(TESTS).as_posix()
+    for path in sorted(TESTS.rglob("test_*.py"))
+    if USERS.search(path.read_text()) and path.name not in OWN_ARITHMETIC and "sanitize" not in path.name
+]
+"""Those that run kernels on the CPU, but for tests of the stand-in itself."""
+
+
+@pytest.mark.slow
+@ARITHMETIC
+@pytest.mark.parametrize("module", MODULES)
+def test_everything(module: str, arithmetic: str) -> None:
+    """Sanitized programs run in the exact arithmetic only: what they find does not depend on it."""
+    require("g++")
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-k", "not sanitize", "-p", "no:cacheprovider", str(TESTS / module)]
+    environment = {**os.environ, "DMLPY_TEST_ARITHMETIC": f"{arithmetic} fused"}
+    outcome = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert re.search(r"^\d+ passed", outcome.stdout, re.MULTILINE), outcome.stdout

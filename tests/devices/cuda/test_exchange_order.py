@@ -1,0 +1,392 @@
+"""The order between blocks in the recurrent `grid` kernels, by the PTX memory model: all executions that it allows are right, and each
+mutation that matters has one that is not.
+
+What holds is shown with every freedom that the model gives, as if nothing depended on anything. Faults are shown without the strangest of
+these, reads of values from the future, so that a machine need not be odd to have them.
+
+That the programs are what the kernels do is a comparison of texts. What the model cannot show is that compiler and GPU keep to it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from dmlpy.devices.cuda import sources
+from tests.support.cuda.exchange_programs import KERNELS, Rules, Shape, program
+from tests.support.cuda.ptx_executions import Fault, executions
+from tests.support.cuda.ptx_programs import Graph, Program, Store
+
+WARP_FOR_EACH = ((0, 0), (1, 1))
+
+SHAPES = {
+    "a warp": Shape(),
+    "a warp for each block": Shape(producers=WARP_FOR_EACH),
+    "two warps for both blocks": Shape(sharing=2),
+    "passes": Shape(passes=2),
+    "halves": Shape(halves=True),
+    "a warp for each block, passes": Shape(producers=WARP_FOR_EACH, passes=2),
+}
+"""Of two blocks in three steps, with two lanes to a warp."""
+
+LARGER_SHAPES = {
+    "three blocks": Shape(blocks=3, producers=((0, 2),), steps=4),
+    "three blocks, three warps": Shape(blocks=3, producers=((0, 0), (1, 1), (2, 2)), steps=4),
+    "three blocks, two warps, passes": Shape(blocks=3, producers=((0, 1), (1, 2)), steps=4, passes=2),
+    "three blocks, halves": Shape(blocks=3, producers=((0, 0), (1, 2)), steps=4, halves=True),
+    "two warps for each block, passes": Shape(producers=WARP_FOR_EACH, sharing=2, passes=2),
+    "three lanes": Shape(producers=WARP_FOR_EACH, lanes=3, steps=4),
+}
+
+PROTOCOLS = {"flags": Rules(), "data, at first": Rules(protocol="data"), "data, at last": Rules(protocol="data", late=True)}
+"""With data a value may be there at the first look at it, or at one that comes later."""
+
+
+def faults(program: Program, in_order: bool = True) -> set[str]:
+    """What can go wrong: "value", a load that reads something else than it should; "race"; "endless", a poll that may not end."""
+    kinds: tuple[Fault, ...] = ("value", "race")
+    found: set[str] = {kind for kind in kinds if any(True for _ in executions(program, fault=kind, in_order=in_order))}
+    return found | ({"endless"} if Graph(program).endless() else set())
+
+
+def check_right(program: Program) -> None:
+    assert next(executions(program), None) is not None
+    assert faults(program, in_order=False) == set()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_blocks_read_what_was_put_for_the_step(protocol: str, kernel: str, shape: str) -> None:
+    check_right(program(KERNELS[kernel], SHAPES[shape], PROTOCOLS[protocol]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", LARGER_SHAPES)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_more_blocks_read_what_was_put_for_the_step(protocol: str, kernel: str, shape: str) -> None:
+    check_right(program(KERNELS[kernel], LARGER_SHAPES[shape], PROTOCOLS[protocol]))
+
+
+# mutations
+
+MUTATIONS: dict[str, tuple[Rules, set[str]]] = {
+    "a relaxed store raises the flag": (Rules(raises="relaxed"), {"value"}),
+    "a weak store raises the flag": (Rules(raises="weak"), {"value", "race", "endless"}),
+    "a relaxed poll": (Rules(polls="relaxed"), {"value"}),
+    "a relaxed poll, and another one": (Rules(polls="relaxed", acquires="relaxed"), {"value"}),
+    "a weak poll": (Rules(polls="weak"), {"value", "race", "endless"}),
+    "release and acquire in the scope of a block": (Rules(scope="cta"), {"value", "race", "endless"}),
+    "no barrier in publish": (Rules(publish_barrier=False), {"value"}),
+    "no barrier after a product": (Rules(product_barrier=False), {"value", "race"}),
+    "no barrier after staging": (Rules(staging_barrier=False), {"value", "race"}),
+    # The lane that acquires is one, and those that read are others.
+    "no __syncwarp after a wait": (Rules(warp_barrier=False), {"value"}),
+    "waiting for the exchange before": (Rules(early=1), {"value"}),
+    "waiting for the exchange after": (Rules(early=-1), {"endless"}),
+    "a flag is up already": (Rules(flags=1), {"value"}),
+    "flags of an earlier launch": (Rules(flags=9), {"value"}),
+    # Harmless. The acquire could come after the poll, for one more trip to the L2 cache.
+    "a relaxed poll, and then an acquire": (Rules(polls="relaxed", acquires="acquire"), set()),
+    # To the model the values may be accessed weakly: release and acquire order them, so there is no race. That they are relaxed costs
+    # nothing, and leaves no compiler and no cache a reason to keep a value from step to step.
+    "weak stores of values": (Rules(put="weak"), set()),
+    "weak loads of values": (Rules(read="weak"), set()),
+    "weak accesses to values": (Rules(put="weak", read="weak"), set()),
+}
+"""And what is found, at least; nothing if it is harmless."""
+
+
+def check_mutation(kernel: str, shape: Shape, mutation: str) -> None:
+    rules, wanted = MUTATIONS[mutation]
+    found = faults(program(KERNELS[kernel], shape, rules), in_order=bool(wanted))
+    assert found >= wanted if wanted else found == set()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [
+        ("forward", "a warp"),
+        ("forward", "a warp for each block"),
+        ("gradient", "a warp for each block"),
+        ("gradient, resetting", "a warp"),
+    ],
+)
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_mutations_are_found(mutation: str, kernel: str, shape: str) -> None:
+    check_mutation(kernel, SHAPES[shape], mutation)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["a warp", "a warp for each block", "two warps for both blocks", "passes", "halves"])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_mutations_are_found_in_every_kernel(mutation: str, kernel: str, shape: str) -> None:
+    check_mutation(kernel, SHAPES[shape], mutation)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("shape", ["a warp", "a warp for each block", "passes"])
+def test_one_buffer_needs_a_second_exchange_in_each_step(kernel: str, shape: str) -> None:
+    """Who has waited for the second exchange knows that all are done with the first one's values. `grid` of recurrent/grid.cu keeps two
+    buffers of H[t] nevertheless.
+    """
+    found = faults(program(KERNELS[kernel], SHAPES[shape], Rules(turns=1)), in_order=False)
+    assert found == (set() if "resetting" in kernel else {"value"})
+
+
+@pytest.mark.parametrize("kernel", ["forward", "forward, resetting"])
+def test_passes_that_publish_together_need_a_barrier_between(kernel: str) -> None:
+    assert faults(program(KERNELS[kernel], SHAPES["a warp for each block, passes"], Rules(pass_barrier=False))) == {"value", "race"}
+
+
+@pytest.mark.parametrize(("shape", "found"), [("a warp", set()), ("a warp for each block", {"value"})])
+def test_two_buffers_need_a_barrier_between_wait_and_put(shape: str, found: set[str]) -> None:
+    """That of `publish` comes too late: a warp that waits for one block puts while another block still reads. Partial sums aside."""
+    mutated = program(KERNELS["forward"], Shape(producers=SHAPES[shape].producers, sums=False), Rules(product_barrier=False))
+    assert faults(mutated) == found
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_two_buffers_need_waits_for_all_blocks(kernel: str) -> None:
+    """Though a block may need values of some only: the others must not be left behind."""
+    assert faults(program(KERNELS[kernel], Shape(producers=((0, 0),)))) == {"value"}
+
+
+def test_halves_that_threads_put_apart_must_not_race() -> None:
+    """The model promises nothing for accesses that overlap in part and race. With flags these would not; with data they do, so that
+    neighbouring threads' halves are put as one word.
+    """
+    flags = program(KERNELS["forward"], SHAPES["halves"], Rules(lone_halves=True))
+    assert not any(execution.races for execution in executions(flags))
+    data = program(KERNELS["forward"], SHAPES["halves"], Rules(protocol="data", lone_halves=True))
+    assert any(execution.mixed for execution in executions(data, fault="race"))
+
+
+DATA_MUTATIONS = {
+    # A buffer that is used again still has the values of before,
+    Rules("data", turns=2): {"value"},
+    # and so it may seem to have if the sentinel is put back: nothing orders that before the value of another place that says so,
+    Rules("data", turns=3, clears=True): {"value"},
+    Rules("data", turns=3, clears=True, put="release"): {"value"},
+    Rules("data", turns=3, clears=True, read="acquire"): {"value"},
+    # unless each value is released and acquired,
+    Rules("data", turns=3, clears=True, put="release", read="acquire"): set[str](),
+    # and of two buffers one is cleared too late even then.
+    Rules("data", turns=2, clears=True, put="release", read="acquire"): {"value"},
+    Rules("data", put="weak"): {"race", "endless"},
+    Rules("data", read="weak"): {"race", "endless"},
+    # No flag is waited for, but shared memory is used again.
+    Rules("data", product_barrier=False): {"value", "race"},
+    Rules("data", publish_barrier=False): {"value", "race"},
+    Rules("data", staging_barrier=False): {"value", "race"},
+}
+"""And what is found, of `forward`; nothing if it is harmless."""
+
+
+@pytest.mark.parametrize("rules", DATA_MUTATIONS, ids=Rules.mutated)
+def test_mutations_of_words_that_are_their_own_flags(rules: Rules) -> None:
+    mutated = program(KERNELS["forward"], Shape(producers=WARP_FOR_EACH, steps=4), rules)
+    # Whether a poll may miss a value before it is cleared depends on more than its place: `endless` does not look at that.
+    assert faults(mutated) - ({"endless"} if rules.clears else set()) == DATA_MUTATIONS[rules]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_word_that_nobody_writes_is_polled_for_ever(kernel: str) -> None:
+    right = program(KERNELS[kernel], Shape(), Rules("data"))
+    first, *others = right.threads
+    assert isinstance(first.instructions[0], Store)
+    assert faults(replace(right, threads=[replace(first, instructions=first.instructions[1:]), *others])) == {"endless"}
+
+
+# the kernels' text
+
+RULES = Rules()
+
+
+def text_of(file: str) -> str:
+    """A source without comments."""
+    return re.sub(r"//.*", "", (sources.directory() / file).read_text(encoding="utf-8"))
+
+
+def body(text: str, start: str) -> str:
+    """What stands between the braces that follow the only place where `start` is."""
+    assert text.count(start) == 1, start
+    begin = text.index("{", text.index(start)) + 1
+    depth = 1
+    for end in range(begin, len(text)):
+        depth += (text[end] == "{") - (text[end] == "}")
+        if depth == 0:
+            return text[begin:end]
+    raise AssertionError(f"{start} has no end")
+
+
+EXCHANGE = "common/exchange.cuh", "class Exchange"
+STAGING = "common/staging.cuh", "class Staging"
+PARTS = [
+    (
+        *EXCHANGE,
+        "void put(",
+        "if constexpr (protocol == Protocol::alone) { if (has_value) { *place = value; } } else {"
+        " unsigned word = machine::to_bits(value); bool writes = has_value;"
+        " if constexpr (sizeof(E) == 2) { word |= machine::shuffle_xor(word, 1) << 16; writes = has_value && threadIdx.x % 2 == 0; }"
+        " if (writes) { unsigned* const address = reinterpret_cast<unsigned*>(place);"
+        " if constexpr (protocol == Protocol::data) { machine::store_relaxed(address, word == not_yet ? 0x7FFF7FFF : word); }"
+        " else { machine::store_exchanged(address, word); } } }",
+    ),
+    (
+        *EXCHANGE,
+        "void publish(",
+        "__syncthreads(); if constexpr (protocol == Protocol::flags) {"
+        " ++epoch_; if (threadIdx.x == 0) { machine::store_release(flags_ + own_, epoch_); } }",
+    ),
+    (
+        *EXCHANGE,
+        "void wait(",
+        "if constexpr (protocol == Protocol::flags) { unsigned const awaited = epoch_ - fewer;"
+        " for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {"
+        " for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) { give_up_after(polls); } }"
+        " __syncwarp(); }",
+    ),
+    (
+        *EXCHANGE,
+        "void load(",
+        "if constexpr (protocol == Protocol::data) { machine::load_relaxed(address, words); }"
+        " else { machine::load_exchanged(address, words); }",
+    ),
+    (
+        *EXCHANGE,
+        "void complete(",
+        "if constexpr (protocol == Protocol::data) { for (unsigned polls = 0;"
+        " words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet; ++polls) {"
+        " give_up_after(polls); machine::load_relaxed(address, words); } }",
+    ),
+    (
+        *STAGING,
+        "void enter(",
+        "unsigned const* const address = address_of(operand, row_words, begin); int const left = left_from(begin);"
+        " Quad<unsigned>* const place = chunk(begin) + first_sample() * row + first_unit();"
+        " #pragma unroll for (int i = 0; i < loads; ++i) {"
+        " if (is_loaded(operand, left, i)) { exchange.complete(address + offset(row_words, i), under_way_[i].values); }"
+        " place[more_samples(i) * row + more_units(i)] = under_way_[i]; }"
+        " bool const is_last = begin + chunk_steps >= steps_; Operand<T> const following = is_last ? next : operand;"
+        " if (following.values != nullptr) { load(exchange, following, row_words, is_last ? 0 : begin + chunk_steps); }"
+        " if constexpr (row_warps == 1) { __syncwarp(); } else { __syncthreads(); }",
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "holder", "start", "does"), PARTS, ids=[start for _, _, start, _ in PARTS])
+def test_an_exchange_does_what_is_modelled(file: str, holder: str, start: str, does: str) -> None:
+    """`Member` in tests/support/cuda/exchange_programs.py says the same."""
+    assert " ".join(body(body(text_of(file), holder), start).split()) == does
+
+
+ORDER = re.compile(
+    r"for \(int (?:pass|step) |if constexpr \(resets\w*\)|if \(multiplies\)|if \(pass == 0\)|if \((?:pass|step) (?:\+ 1 )?< \w+\)|else|"
+    r"__sync\w+|exchange\.wait|exchange\.publish|hand_on_hidden\((?:step \+ 1|0)|exchange\.put\(\w+|\w+\.(?:begin|multiply)\([^;]*\)|"
+    r"(?:sums|reset)\.put|Operand<T> const next = [^;]*|operand = [^;\[]*;|turns\.(?:count|of)\(\w*\)|"
+    r"Turns<protocol> const \w*turns\([^;]*|int const since = [^;]*|multiplies = [^;]*"
+)
+"""What says in which order a kernel accesses what it exchanges."""
+
+FORWARD = """
+Turns<protocol> const turns(alone ? 1 : 2, sequence.seq_length)
+Turns<protocol> const reset_turns(1, sequence.seq_length)
+turns.count(); turns.of(step); turns.count(); turns.of(step)
+if constexpr (resets_first); __syncthreads; exchange.put(place
+for (int pass; hand_on_hidden(0; exchange.publish; for (int pass
+for (int step
+operand = hidden_operand(step, 0)
+if constexpr (resets_first)
+for (int pass; if (pass == 0); exchange.wait; product.begin(exchange, operand)
+Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{}
+product.multiply(exchange, operand, next); operand = next
+__syncthreads; exchange.put(place
+if (pass + 1 < passes); __syncthreads; else; exchange.publish
+if constexpr (resets_first); operand = reset_operand(0)
+for (int pass
+if constexpr (resets_first); if (pass == 0); exchange.wait; late.begin(exchange, operand)
+Operand<T> const next = pass + 1 < passes ? reset_operand(pass + 1) : Operand<T>{}
+late.multiply(exchange, operand, next); operand = next
+else; if (pass == 0); exchange.wait; product.begin(exchange, operand)
+Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{}
+product.multiply(exchange, operand, next); operand = next
+__syncthreads; if constexpr (resets_first); else; if (step + 1 < steps); hand_on_hidden(step + 1
+if (pass + 1 < passes); __syncthreads; else; if (step + 1 < steps); exchange.publish
+for (int pass
+"""
+GRADIENT = """
+Turns<protocol> const turns(protocol == Protocol::alone || resets ? 1 : 2, sequence.seq_length)
+for (int pass; __syncthreads
+for (int step
+multiplies = step > 0 && (step < steps || parameters.hidden_init_gradient.data != nullptr)
+for (int pass
+if (multiplies); int const since = step < steps ? passes - 1 : passes - 1 - pass
+sums.multiply(exchange, step - 1, pass, there, (resets ? 2 : 1) * since); __syncthreads
+if (step < steps)
+if constexpr (resets); reset.put; exchange.publish; reset.multiply(exchange, step, pass, there, 0); __syncthreads
+sums.put; exchange.publish
+else; __syncthreads
+else; for (int pass
+"""
+HAND = """
+exchange.wait
+product_.begin(exchange, operand)
+product_.multiply(exchange, operand, {}, Scales{exchange, inverse, fetched_, machine::opaque(first), end - first, given})
+else; product_.multiply(exchange, operand, {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "does"),
+    [
+        ("recurrent/grid.cu", "void grid_direction(", FORWARD),
+        ("recurrent/grid_gradient.cu", "void grid_direction(", GRADIENT),
+        ("recurrent/grid_gradient.cu", "void multiply(", HAND),
+    ],
+)
+def test_a_kernel_does_what_is_modelled(file: str, function: str, does: str) -> None:
+    """`forward` and `gradient` in tests/support/cuda/exchange_programs.py say the same."""
+    found = [" ".join(part.split()).rstrip(";") for part in ORDER.findall(body(text_of(file), function))]
+    assert found == [part.strip() for part in re.split(r"[;\n]", does) if part.strip()]
+
+
+ACCESSES = {
+    "store_relaxed": ("st", RULES.put, "gpu", "global"),
+    "load_relaxed": ("ld", RULES.read, "gpu", "global"),
+    "store_release": ("st", RULES.raises, RULES.scope, "global"),
+    "load_acquire": ("ld", RULES.polls, RULES.scope, "global"),
+}
+"""The functions of common/machine.cuh that access what blocks exchange, and how the model's do it."""
+
+
+ACCESS = r"(?:ld|st|atom|red|fence|membar)\."
+
+
+def test_ptx_instructions_have_the_orders_that_are_modelled() -> None:
+    """And the compiler has to leave them where they are, and other accesses on their side of them."""
+    text = text_of("common/machine.cuh")
+    seen = []
+    for name, inside in re.findall(r"__device__ __forceinline__ \w+ (\w+)\(.*?\) \{\n(.*?)\n\}", text, re.DOTALL):
+        for opening, instruction, operands in re.findall(rf'(asm[^(]*)\("({ACCESS}[^" ]*)[^"]*"(.*?);', inside, re.DOTALL):
+            assert tuple(instruction.split(".")[:4]) == ACCESSES[name], name
+            assert opening == "asm volatile"
+            assert '"memory"' in operands
+            seen.append(name)
+    assert {*seen} == {*ACCESSES}
+    assert len(seen) == len(re.findall(rf'"{ACCESS}', text))
+
+
+def test_nothing_else_accesses_what_blocks_exchange() -> None:
+    names = (*ACCESSES, "store_exchanged", "load_exchanged")
+    used = {
+        path.relative_to(sources.directory()).as_posix()
+        for path in sources.directory().rglob("*.cu*")
+        for name in names
+        if path.name != "machine.cuh" and f"machine::{name}(" in path.read_text(encoding="utf-8")
+    }
+    assert used == {"common/exchange.cuh"}

@@ -1,0 +1,235 @@
+"""The rule that gives a recurrent desc its family of CUDA kernels: a table of decisions, and what holds for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.families import BACKWARD, FORWARD, Choice, choose, gradient_plan, recurrent_plan
+from dmlpy.devices.cuda.recurrent.grid import GridPlan
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shapes
+from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shapes
+from dmlpy.devices.cuda.recurrent.layer import WalkPlan
+from dmlpy.devices.cuda.recurrent.step import StepPlan
+from dmlpy.devices.cuda.seam import Limits
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+from tests.devices.cuda.test_gradient import gradient_desc
+from tests.devices.cuda.test_recurrent_model import A100, B200, GEFORCE_4090, H200, T4
+from tests.devices.numpy.test_recurrent import CELLS, USUAL, sizes_of
+from tests.support.cuda.cpu_seam import NullSeam
+
+DEVICES = {"H200": H200, "B200": B200, "A100": A100, "4090": GEFORCE_4090, "T4": T4}
+
+DECISIONS = """
+RNN  FLOAT32   64     1   96 1 H200  walk  a small policy
+LSTM FLOAT32   32     1  200 1 H200  walk
+LSTM FLOAT16   32   256  200 1 H200  walk
+GRU  FLOAT32   64    16  100 1 H200  walk  two products, each within a block
+LSTM FLOAT32  128     1  512 1 H200  grid  voice activity: R is too large for shared memory alone
+LSTM FLOAT32  128    32  293 2 H200  grid  segmentation of speakers
+GRU  FLOAT32  128    64  100 1 H200  grid
+LSTM FLOAT32  256    16  150 1 H200  grid  a character model
+LSTM FLOAT16  256    16  150 1 H200  grid
+LSTM FLOAT32  256    64  160 1 H200  grid  a speaker's voice
+LSTM FLOAT32  256   128  128 1 H200  grid  a recurrent policy
+GRU  FLOAT32  256   128  128 1 H200  grid
+LSTM FLOAT16  384    64 1600 1 H200  grid  a basecaller
+GRU  FLOAT32  512    32 1375 1 H200  grid  a vocoder
+LSTM FLOAT16  768    16 1024 1 H200  grid
+LSTM FLOAT16 1024    16  100 1 H200  grid
+LSTM FLOAT16 1024    64  400 2 H200  grid  recognition of speech, both directions
+GRU  FLOAT16 1024    64 1500 1 H200  grid
+LSTM FLOAT32 1024     1  100 1 H200  grid
+RNN  FLOAT32 1760    16   50 1 H200  grid
+RNN  FLOAT16 1760    16   50 1 H200  grid
+LSTM FLOAT16 2048     1  200 1 H200  grid
+LSTM FLOAT16 2048    16  200 1 H200  grid
+LSTM FLOAT16 2048   256  200 1 H200  step  arithmetic of large products outweighs the launches
+LSTM FLOAT32 1150    80   70 1 H200  step
+LSTM FLOAT32 2048     1  200 1 H200  step  R is too large for the device
+GRU  FLOAT16 2816    32  375 1 H200  step
+LSTM FLOAT32  128     1    1 1 H200  step  generation, a step at a time
+LSTM FLOAT32 1024     1    2 1 H200  step
+LSTM FLOAT32 1024     1    3 1 H200  grid
+LSTM FLOAT32   16     1    2 1 H200  step
+RNN  FLOAT32   32     1 9000 1 H200  walk
+LSTM FLOAT16 2560     8  100 1 B200  step  R fits a model of the device, not its shapes
+LSTM FLOAT16 2048    16  100 1 B200  grid
+LSTM FLOAT32 1024     1  100 1 A100  grid
+LSTM FLOAT16 2304     1  100 1 A100  step
+GRU  FLOAT16  512    64  100 2 A100  grid
+RNN  FLOAT16   32 100000 100 1 A100  step  more samples than blocks can take at a time
+LSTM FLOAT32   64     1  100 1 T4    grid
+LSTM FLOAT32   32     1  100 1 T4    walk
+LSTM FLOAT32  512     1  100 1 T4    grid
+GRU  FLOAT16  128    16  100 1 T4    grid
+LSTM FLOAT32 1024     1  100 1 T4    step
+LSTM FLOAT32  128    16  100 1 4090  grid
+LSTM FLOAT16  512    64  100 2 4090  grid
+LSTM FLOAT32 2048     1  100 1 4090  step
+"""
+"""Cell, type, H, B, T, D, device: the family of the forward pass, where I is H."""
+
+
+def forward_desc(cell: str, data_type: str, hidden: int, batch: int, steps: int = 100, directions: int = 1) -> RecurrentDesc:
+    sizes = sizes_of(cell, steps, batch, hidden, hidden, directions)
+    names = ("input_tensor", "weight_tensor", "recurrence_tensor", "output_single_tensor")
+    tensors = {name: TensorDesc(data_type=data_type, sizes=sizes[name]) for name in names}
+    direction = "FORWARD" if directions == 1 else "BIDIRECTIONAL"
+    return CELLS[cell](**tensors, activation_descs=list(USUAL[cell]) * directions, direction=direction)
+
+
+def forward(*about: Any, limits: Limits = H200, **options: Any) -> Choice[Any]:
+    return choose(FORWARD, forward_desc(*about), limits, **options)
+
+
+@pytest.mark.parametrize("line", DECISIONS.strip().splitlines())
+def test_decisions(line: str) -> None:
+    cell, data_type, hidden, batch, steps, directions, device, family, *_ = line.split()
+    choice = forward(cell, data_type, int(hidden), int(batch), int(steps), int(directions), limits=DEVICES[device])
+    assert choice.family == family, choice.reason
+
+
+# what holds for all
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_chosen_fits_and_is_the_best(device: str) -> None:
+    limits = DEVICES[device]
+    for cell, data_type, hidden, batch, directions in product(CELLS, ("FLOAT32", "FLOAT16"), (33, 1000), (1, 300), (1, 2)):
+        desc = forward_desc(cell, data_type, hidden, batch, 50, directions)
+        choice = choose(FORWARD, desc, limits)
+        options = [verdict for verdict in choice.verdicts.values() if not isinstance(verdict, str)]
+        assert choice.option.step_us == min(option.step_us for option in options)
+        assert choice.reason.startswith(f"family {choice.family}: the least estimate")
+        assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
+        for shape in grid_shapes(desc, limits, tf32=False):
+            assert shape.shared_bytes <= limits.shared_memory_per_block
+            assert shape.alone or shape.blocks <= limits.multiprocessors
+            assert shape.unit_groups * shape.units >= hidden
+            assert shape.batch_groups * shape.samples >= batch
+        whole = choice.option.estimate
+        assert whole.registers + whole.shared <= whole.work.recurrence_bytes * directions
+
+
+@pytest.mark.parametrize("device", ["H200", "T4"])
+def test_gradients_that_are_chosen_fit(device: str) -> None:
+    limits = DEVICES[device]
+    for cell, data_type, hidden, batch in product(CELLS, ("FLOAT32", "FLOAT16"), (33, 500), (1, 70)):
+        desc = gradient_desc(cell, data_type, batch, hidden, 50)
+        choice = choose(BACKWARD, desc, limits)
+        assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
+        for shape in grid_gradient_shapes(desc, limits, tf32=False):
+            assert shape.shared_bytes <= limits.shared_memory_per_block
+            assert shape.alone or shape.blocks <= limits.multiprocessors
+            assert shape.unit_groups * shape.units >= hidden
+            assert shape.batch_groups * shape.samples >= batch
+
+
+def test_few_steps_are_a_matter_of_cost() -> None:
+    few = forward("RNN", "FLOAT32", 16, 1, 2)
+    assert few.family == "step"
+    assert few.verdicts["walk"] == few.verdicts["grid"] == "2 step(s) are too few to bring R on chip"
+    assert forward("RNN", "FLOAT32", 16, 1, 2, family="walk").family == "walk"
+
+
+@pytest.mark.parametrize("family", ["walk", "grid", "step"])
+def test_a_family_can_be_asked_for(family: str) -> None:
+    choice = forward("LSTM", "FLOAT16", 48, 20, family=family)
+    assert choice.family == family
+    assert f"family {family}: as asked for" in choice.reason
+    kind = {"walk": WalkPlan, "grid": GridPlan, "step": StepPlan}[family]
+    library = KernelLibrary(NullSeam(H200), 0)
+    plan = recurrent_plan(forward_desc("LSTM", "FLOAT16", 48, 20), library, family=family)
+    assert type(plan) is kind
+    assert all(f"    {name}: " in plan.describe() for name in ("walk", "grid", "step"))
+
+
+@pytest.mark.parametrize(
+    ("family", "about", "said"),
+    [
+        ("walk", ("LSTM", "FLOAT32", 256, 1), "R needs 1050624 bytes of shared memory, a block has 232448"),
+        ("walk", ("RNN", "FLOAT32", 400, 1), "R needs 643200 bytes of shared memory"),
+        ("grid", ("LSTM", "FLOAT32", 4096, 1), "R of 268435456 bytes is more than 132 multiprocessors hold"),
+        ("grid", ("LSTM", "FLOAT32", 1700, 1), "R of 46240000 bytes fits 132 multiprocessors, but none of the shapes"),
+    ],
+)
+def test_a_family_that_cannot_is_refused(family: str, about: tuple[Any, ...], said: str) -> None:
+    desc = forward_desc(*about)
+    with pytest.raises(dml.DeviceError, match=f"family '{family}' cannot take DML_{about[0]}_OPERATOR_DESC: .*{said}"):
+        dml.compile(desc, CudaDevice(NullSeam(H200), family=family))
+    assert said in dml.compile(desc, CudaDevice(NullSeam(H200))).plan
+
+
+def test_tf32_is_for_tensor_cores() -> None:
+    """The same shape is faster, and only in families that have such products."""
+    plain, tf32 = (forward("LSTM", "FLOAT32", 512, 64, tf32=allowed) for allowed in (False, True))
+    for family in ("grid", "step"):
+        before, after = plain.verdicts[family], tf32.verdicts[family]
+        assert not isinstance(before, str)
+        assert not isinstance(after, str)
+        assert after.step_us < before.step_us
+        assert (before.estimate.work.arithmetic, after.estimate.work.arithmetic) == ("float", "tf32")
+
+
+def test_blocks_that_cannot_run_together() -> None:
+    """A loaded kernel may tell that fewer blocks fit than multiprocessors: then only blocks alone are left, or other families."""
+
+    class NothingFits(NullSeam):
+        def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
+            return 0
+
+    device = CudaDevice(NothingFits(H200))
+    text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
+    assert "family step" in text
+    assert "    grid: 128 blocks would have to run together, the device holds 0" in text
+    assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
+    with pytest.raises(dml.DeviceError, match=r"family .grid. cannot take .* would have to run together"):
+        dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), family="grid"))
+    gradient = gradient_plan(gradient_desc("LSTM", "FLOAT16", 16, 768, 100), KernelLibrary(NothingFits(H200), 0)).describe()
+    assert "family step" in gradient
+    assert " blocks would have to run together, the device holds 0" in gradient
+
+
+def test_a_device_that_refuses_cooperative_launches() -> None:
+    device = CudaDevice(NullSeam(replace(H200, cooperative=False)))
+    text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
+    assert "family step" in text
+    assert "    grid: the device refuses cooperative launches" in text
+    assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
+
+
+# gradients
+
+BACK = """
+RNN  FLOAT32   64     1   96 H200  walk
+LSTM FLOAT32   16    16  100 H200  walk
+LSTM FLOAT32   16    16    2 H200  step
+LSTM FLOAT32  128    16  100 H200  grid
+LSTM FLOAT32  256    16  150 H200  grid
+GRU  FLOAT16  256    64  100 H200  grid
+LSTM FLOAT16  768    16 1024 H200  grid
+LSTM FLOAT16 1024    64  100 H200  grid
+RNN  FLOAT32 1760    16   50 H200  grid
+LSTM FLOAT32 2048    16  100 H200  step
+LSTM FLOAT16  512    32  100 A100  grid
+LSTM FLOAT16 1024    32  100 T4    step
+GRU  FLOAT32  512    32  100 4090  grid
+"""
+
+
+@pytest.mark.parametrize("line", BACK.strip().splitlines())
+def test_decisions_of_gradients(line: str) -> None:
+    cell, data_type, hidden, batch, steps, device, family, *_ = line.split()
+    desc = gradient_desc(cell, data_type, int(batch), int(hidden), int(steps))
+    choice = choose(BACKWARD, desc, DEVICES[device])
+    assert choice.family == family, choice.reason
+    plan = gradient_plan(desc, KernelLibrary(NullSeam(DEVICES[device]), 0))
+    assert choice.reason in plan.describe()

@@ -1,0 +1,166 @@
+"""What only a GPU can show: graphs, streams, threads and other libraries' arrays around whole dispatches."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.numpy.recurrent.layer import reference
+from tests.devices.cuda.test_device import EACH_FAMILY
+from tests.devices.test_operator import I, inputs, on, poisoned, rnn, tensor
+from tests.support.tolerance import assert_close
+
+pytestmark = pytest.mark.gpu
+
+MANY = 520
+"""Hidden units whose R no block holds alone."""
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> Any:
+    """The first GPU, by default with the family `walk`."""
+    found = dml.device("cuda")
+    assert isinstance(found, CudaDevice)
+    return CudaDevice(found.seam, family=getattr(request, "param", "walk"))
+
+
+def described(device: CudaDevice) -> dml.RNNDesc:
+    """A small layer; in `grid` one whose blocks exchange their states."""
+    if device.family != "grid":
+        return rnn()
+    desc = rnn(weight_tensor=tensor(1, 1, MANY, I), recurrence_tensor=tensor(1, 1, MANY, MANY))
+    assert "in a cooperative launch" in dml.compile(desc, device).plan
+    return desc
+
+
+def arrays_of(desc: dml.RecurrentDesc, number: int = 0) -> dict[str, Any]:
+    """Inputs that differ from number to number; weights for which rounding errors do not grow from step to step."""
+    arrays = inputs(desc, number)
+    for name in ("weight_tensor", "recurrence_tensor"):
+        arrays[name] *= np.float32(arrays[name].shape[-1] ** -0.5)
+    return arrays
+
+
+def bound(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> tuple[dml.Dispatch, dict[str, Any], dict[str, Any]]:
+    """A dispatch, its inputs, and its outputs filled with NaN."""
+    op, arrays = dml.compile(desc, device), arrays_of(desc)
+    given = on(device, arrays)
+    outputs = {field.name: poisoned(device, getattr(desc, field.name)) for field in desc.outputs()}
+    if not prepared:
+        return op.bind(given, outputs), arrays, outputs
+    constants = {name: given.pop(name) for name in ("weight_tensor", "recurrence_tensor")}
+    return op.prepare(**constants).bind(given, outputs), arrays, outputs
+
+
+def check(desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, Any]) -> None:
+    for name, wanted in reference(desc, arrays).items():
+        assert_close(dml.device("cuda").to_host(outputs[name]), wanted, np.float32, terms=desc.geometry.hidden_size, what=name)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.cupy
+@EACH_FAMILY
+def test_a_dispatch_repeats(device: Any, prepared: bool) -> None:
+    import cupy
+
+    desc = described(device)
+    dispatch, arrays, outputs = bound(device, desc, prepared)
+    found = []
+    for _ in range(3):
+        for output in outputs.values():
+            output.fill(cupy.nan)
+        dispatch()
+        check(desc, arrays, outputs)
+        found.append({name: device.to_host(output).tobytes() for name, output in outputs.items()})
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.cupy
+@EACH_FAMILY
+def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
+    import cupy
+
+    desc = described(device)
+    dispatch, arrays, outputs = bound(device, desc, prepared=False)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    stream.begin_capture()
+    dispatch(stream)
+    graph = stream.end_capture()
+    for _ in range(2):
+        with stream:
+            for output in outputs.values():
+                output.fill(cupy.nan)
+        graph.launch(stream)
+        stream.synchronize()
+        check(desc, arrays, outputs)
+
+
+@pytest.mark.cupy
+@EACH_FAMILY
+def test_scratch_that_is_freed_early_is_not_used_by_others(device: Any) -> None:
+    """Calls one after the other into two streams, their scratch freed while they run."""
+    import cupy
+
+    desc = described(device)
+    op = dml.compile(desc, device)
+    given = [on(device, arrays_of(desc, number)) for number in range(8)]
+    cupy.cuda.Device().synchronize()
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    results = [op(**arrays, stream=streams[number % 2]) for number, arrays in enumerate(given)]
+    cupy.cuda.Device().synchronize()
+    for number, result in enumerate(results):
+        check(desc, arrays_of(desc, number), result.as_dict())
+
+
+@pytest.mark.cupy
+@EACH_FAMILY
+def test_threads_share_an_operator(device: Any) -> None:
+    desc = described(device)
+    op = dml.compile(desc, device)
+
+    def work(number: int) -> dict[str, np.ndarray[Any, Any]]:
+        import cupy
+
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            results = [op(**on(device, arrays_of(desc, number))) for _ in range(5)]
+            stream.synchronize()
+            return {name: device.to_host(value) for name, value in results[-1].as_dict().items()}
+
+    with ThreadPoolExecutor(4) as threads:
+        for number, found in enumerate(threads.map(work, range(8))):
+            check(desc, arrays_of(desc, number), found)
+
+
+def test_timer(device: Any) -> None:
+    stream = device.current_stream()
+    stop = device.start_timer(stream)
+    dml.compile(rnn(), device)(**on(device, arrays_of(rnn())))
+    assert 0 < stop() < 10_000
+
+
+def test_kernels_use_no_local_memory(device: Any) -> None:
+    plan = dml.compile(rnn(), device)._plan
+    for kernel in plan.kernels():  # type: ignore[attr-defined]
+        found = device.seam.attributes(device.library.function(kernel))
+        assert found.local_bytes == 0 or "walk" not in kernel.entry, kernel.entry
+        assert device.seam.occupancy(device.library.function(kernel), 128, 0) >= 1
+
+
+@pytest.mark.cupy
+def test_torch_tensors(device: Any) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no GPU")
+    desc = rnn(sequence_lengths_tensor=None)
+    arrays = arrays_of(desc)
+    given = {name: torch.as_tensor(array).to("cuda") for name, array in arrays.items()}
+    torch.cuda.synchronize()
+    check(desc, arrays, dml.compile(desc, device)(**given).as_dict())
+    with pytest.raises(dml.BindError, match="detach"):
+        dml.compile(desc, device)(**given | {"weight_tensor": given["weight_tensor"].requires_grad_()})

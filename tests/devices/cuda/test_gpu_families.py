@@ -1,0 +1,292 @@
+"""Each family of recurrent kernels on a GPU against float64, and blocks that come late at random; a little of both on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.recurrent import families
+from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
+from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.numpy.recurrent.layer import reference as layer_reference
+from tests.devices.cuda.test_dispatch import Replayed
+from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.networks import Mode, Network, check, gradients, network, poisoned, reference, upstream
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
+
+ON_GPU = pytest.mark.gpu
+BETWEEN_BLOCKS = tuple(family for family in FAMILIES if family == "grid")
+"""The families whose blocks wait for each other."""
+
+
+def gpu_for(family: str, *descs: dml.OperatorDesc) -> CudaDevice:
+    """The first GPU with one family of kernels. Skips the test where that cannot take the descs: R may be too large for this GPU."""
+    found = dml.device("cuda")
+    assert isinstance(found, CudaDevice)
+    device = CudaDevice(found.seam, family=family)
+    try:
+        for desc in descs:
+            dml.compile(desc, device)
+    except dml.DeviceError as error:
+        if "cannot take" in str(error):
+            pytest.skip(str(error))
+        raise
+    return device
+
+
+def descs_of(net: Network) -> tuple[dml.OperatorDesc, dml.OperatorDesc]:
+    """A network and its gradient."""
+    return net.desc, net.desc.gradient()
+
+
+# every family
+
+
+def stacked(mode: Mode, units: int, batch: int, steps: int, dtype: Any) -> Network:
+    """A network for which rounding errors do not grow from step to step: of both directions, lengths from 0 to all steps."""
+    rng = np.random.default_rng(units + batch)
+    lengths = [steps, 0, *rng.integers(1, steps + 1, batch)][:batch]
+    net = network(rng, mode, layers=2, steps=steps, batch=batch, inputs=units, units=units, lengths=lengths, dtype=dtype)
+    return net.of(params=(net.arrays["params"] * units**-0.5).astype(dtype))
+
+
+def check_network(device: CudaDevice, net: Network) -> None:
+    """Results and gradients are those of float64."""
+    given = upstream(np.random.default_rng(1), net.desc.gradient())
+    check(gradients(device, net, given), reference(net, given), net.layout, net.arrays["input"].dtype)
+
+
+def resetting_gru(hidden: int, batch: int, steps: int, dtype: Any) -> tuple[dml.GRUDesc, dict[str, Any]]:
+    """The one cell with a second product in each step, which stacked networks do not have; and its inputs."""
+    rng, rows = np.random.default_rng(hidden), 3 * hidden
+    sizes = {"input": (1, steps, batch, 8), "weight": (1, 1, rows, 8), "recurrence": (1, 1, rows, hidden), "bias": (1, 1, 1, 2 * rows)}
+    arrays = {f"{name}_tensor": (rng.standard_normal(size) * size[-1] ** -0.5).astype(dtype) for name, size in sizes.items()}
+    described: Any = {name: dml.TensorDesc.of(array) for name, array in arrays.items()}
+    return dml.GRUDesc(
+        **described, activation_descs=[dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()], direction="FORWARD"
+    ).with_outputs(), arrays
+
+
+def check_resetting_gru(device: CudaDevice, hidden: int, batch: int, steps: int, dtype: Any) -> None:
+    """Results are those of float64."""
+    desc, arrays = resetting_gru(hidden, batch, steps, dtype)
+    results = dml.compile(desc, device)(**{name: device.from_host(array) for name, array in arrays.items()})
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    for name, wanted in layer_reference(desc, wide).items():
+        assert_close(device.to_host(results.as_dict()[name]), wanted, dtype, terms=2 * hidden, what=name)
+
+
+DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
+
+
+@ON_GPU
+@DATA_TYPES
+@pytest.mark.parametrize(
+    ("mode", "units", "batch", "steps"), [("lstm", 48, 3, 9), ("gru", 100, 17, 12), ("rnn_tanh", 320, 1, 30), ("lstm", 512, 64, 6)]
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_network_in_every_family(family: str, mode: Mode, units: int, batch: int, steps: int, dtype: Any) -> None:
+    net = stacked(mode, units, batch, steps, dtype)
+    check_network(gpu_for(family, *descs_of(net)), net)
+
+
+@ON_GPU
+@DATA_TYPES
+@pytest.mark.parametrize(("hidden", "batch", "steps"), [(64, 5, 9), (300, 33, 7)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_gru_that_resets_first_in_every_family(family: str, hidden: int, batch: int, steps: int, dtype: Any) -> None:
+    desc, _ = resetting_gru(hidden, batch, steps, dtype)
+    check_resetting_gru(gpu_for(family, desc), hidden, batch, steps, dtype)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_checks_pass_on_the_cpu(family: str) -> None:
+    require("g++")
+    device = CudaDevice(CpuSeam(), family=family)
+    check_network(device, stacked("gru", 6, 3, 5, np.float32))
+    check_resetting_gru(device, 6, 3, 5, np.float32)
+
+
+@ON_GPU
+@pytest.mark.parametrize(("family", "units"), [("walk", 96), *((family, units) for family in BETWEEN_BLOCKS for units in (96, 512))])
+def test_kernels_that_keep_weights_on_chip_use_no_local_memory(family: str, units: int) -> None:
+    modes: tuple[tuple[Mode, Any], ...] = (("lstm", np.float16), ("gru", np.float32))
+    for mode, dtype in modes:
+        descs = descs_of(stacked(mode, units, 16, 4, dtype))
+        device = gpu_for(family, *descs)
+        for desc in descs:
+            for layer in dml.compile(desc, device)._plan._plans:  # type: ignore[attr-defined]
+                for kernel in layer.kernels():
+                    found = device.seam.attributes(device.library.function(kernel))
+                    assert found.local_bytes == 0 or family not in kernel.entry, kernel.entry
+
+
+# blocks that come late
+
+
+STORES = ('asm volatile("st.release.gpu.global.u32', 'asm volatile("st.relaxed.gpu.global.u32')
+DELAY = """\
+unsigned const late = (static_cast<unsigned>(clock()) ^ blockIdx.x * 0x9E3779B9u) * 0x85EBCA6Bu >> 18;
+    if (late % 2 != 0) {
+        __nanosleep(late);
+    }
+    """
+"""Half of the times nothing, else up to 16 microseconds."""
+
+
+def with_delays(text: str) -> str:
+    """A kernel's source that may sleep before each store for other blocks: of a value, and of a flag that tells that values are there."""
+    for store in STORES:
+        assert text.count(store) <= 1
+        text = text.replace(store, DELAY + store)
+    return text
+
+
+def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The family `grid` has no shapes but those whose blocks exchange so."""
+    for name in ("FORWARD", "BACKWARD"):
+        plans = getattr(families, name)
+
+        def shapes(*of: Any, every: Any = plans.grid_shapes, **how: Any) -> list[GridShape]:
+            return [shape for shape in every(*of, **how) if shape.protocol == protocol]
+
+        monkeypatch.setattr(families, name, replace(plans, grid_shapes=shapes))
+
+
+@contextmanager
+def delays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is compiled meanwhile has them."""
+    read = sources.read
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "read", lambda file: with_delays(read(file)))
+        yield
+
+
+class Layer:
+    """A GRU that resets first, bound: its blocks hand each other two things a step.
+
+    Attributes:
+        dispatch: what was bound.
+    """
+
+    def __init__(self, device: CudaDevice, hidden: int, batch: int, steps: int, dtype: Any) -> None:
+        desc, arrays = resetting_gru(hidden, batch, steps, dtype)
+        self._device = device
+        self._outputs = {slot.place: poisoned(device, slot.tensor) for slot in desc.output_slots() if slot.tensor is not None}
+        given = {name: device.from_host(array) for name, array in arrays.items()}
+        self.dispatch = dml.compile(desc, device).bind(given, self._outputs)
+
+    def run(self) -> dict[str, bytes]:
+        """The bytes of all results."""
+        self.dispatch()
+        return self.results()
+
+    def results(self) -> dict[str, bytes]:
+        return {name: self._device.to_host(array).tobytes() for name, array in self._outputs.items()}
+
+
+def soak(plain: Layer | Replayed, late: Layer | Replayed, times: int) -> None:
+    """The same bits each time, whoever comes late."""
+    expected = plain.run()
+    for time in range(times):
+        assert late.run() == expected, f"dispatch {time}"
+
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["flags", "data"])
+FEW = replace(H100, name="a small H100 on the CPU", multiprocessors=6)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("family", BETWEEN_BLOCKS)
+def test_late_blocks_change_nothing(family: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("g++")
+    exchanging_by(protocol, monkeypatch)
+    plain, late = (CudaDevice(CpuSeam(FEW, delay_us=delay_us, seed=delay_us), family=family) for delay_us in (0, 50))
+    assert f"cooperative launch, exchanging by {protocol}" in dml.compile(resetting_gru(300, 2, 4, np.float32)[0], plain).plan
+    soak(Layer(plain, 300, 2, 4, np.float32), Layer(late, 300, 2, 4, np.float32), 2)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("family", BETWEEN_BLOCKS)
+def test_blocks_that_wait_are_captured(family: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the memset of what they wait for: a replay that found it there would let blocks pass too early."""
+    require("g++")
+    exchanging_by(protocol, monkeypatch)
+    seam = CpuSeam(FEW, delay_us=50)
+    layer = Layer(CudaDevice(seam, family=family), 300, 2, 4, np.float32)
+    stream = seam.begin_capture()
+    before = seam.counts.copy()
+    layer.dispatch(stream)
+    assert (seam.counts - before)["memset"] == 1
+    graph = seam.end_capture(stream)
+    seam.launch_graph(graph, 0)
+    first = layer.results()
+    seam.launch_graph(graph, 0)
+    assert layer.results() == first == layer.run()
+
+
+def test_delays_are_in_every_kernel_whose_blocks_wait() -> None:
+    files = [path.relative_to(sources.directory()).as_posix() for path in sources.directory().rglob("*.cu")]
+    waiting = [file for file in files if "Exchange<" in sources.read(file)]
+    assert waiting
+    assert all(with_delays(sources.read(file)).count(DELAY) == len(STORES) for file in waiting)
+
+
+SOAKED: dict[Protocol, tuple[int, int]] = {"flags": (2000, 50), "data": (250, 400)}
+"""Steps, and how often they are taken: what is exchanged as data has to stay in the L2 cache, all steps of it."""
+
+
+def soaked(protocol: Protocol, dtype: Any) -> tuple[dml.OperatorDesc, Network]:
+    """A layer with 512 units, and a network with as many."""
+    steps, _ = SOAKED[protocol]
+    return resetting_gru(512, 2, steps, dtype)[0], stacked("lstm", 512, 2, steps, dtype)
+
+
+@DATA_TYPES
+@PROTOCOLS
+@pytest.mark.parametrize("family", BETWEEN_BLOCKS)
+def test_kernels_with_delays_compile(family: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the soak takes on a large GPU."""
+    require("nvrtc")
+    from tests.support.cuda.nvrtc import compile_instance
+
+    exchanging_by(protocol, monkeypatch)
+    layer, net = soaked(protocol, dtype)
+    device = CudaDevice(NullSeam(H100), family=family)
+    plans = [dml.compile(layer, device)._plan, *(plan for desc in descs_of(net) for plan in dml.compile(desc, device)._plan._plans)]  # type: ignore[attr-defined]
+    kernels = dict.fromkeys(kernel for plan in plans for kernel in plan.kernels() if kernel.entry.startswith(f"{family}<"))
+    assert {kernel.file for kernel in kernels} == {"recurrent/grid.cu", "recurrent/grid_gradient.cu"}
+    for kernel in kernels:
+        assert f"Protocol::{protocol}" in kernel.entry
+        assert not compile_instance(with_delays(sources.read(kernel.file)), kernel.entry, 90).warnings
+
+
+@ON_GPU
+@DATA_TYPES
+@PROTOCOLS
+@pytest.mark.parametrize("family", BETWEEN_BLOCKS)
+def test_a_hundred_thousand_steps_with_late_blocks(family: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a layer, and of a network and its gradient."""
+    exchanging_by(protocol, monkeypatch)
+    steps, times = SOAKED[protocol]
+    layer, net = soaked(protocol, dtype)
+
+    def both() -> tuple[Layer, Replayed]:
+        device = gpu_for(family, layer, *descs_of(net))
+        return Layer(device, 512, 2, steps, dtype), Replayed(device, net)
+
+    plain = both()
+    with delays(monkeypatch):
+        late = both()
+    for one, other in zip(plain, late, strict=True):
+        soak(one, other, times)

@@ -1,0 +1,599 @@
+"""The CUDA plans of the recurrent gradients, their kernels on the CPU and on a GPU: against gradients that a float64 tape finds."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.arrays import view
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.families import gradient_plan
+from dmlpy.devices.cuda.recurrent.gradient import (
+    SLICES,
+    RecurrentGradientPlan,
+    StepGradientPlan,
+    WalkGradientPlan,
+    walk_shared_bytes,
+)
+from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
+from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS, walk_shape
+from dmlpy.devices.cuda.seam import Seam
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, RNNGradDesc
+from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from dmlpy.validation.checking import check as check_desc
+from tests.devices.numpy.test_recurrent import EVERY_ACTIVATION, GUARD, USUAL, Layout, Placed, place
+from tests.devices.numpy.test_training import training_sizes
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.plain_training import PlainTraining
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MakePlan = Callable[[RecurrentGradDesc, KernelLibrary], RecurrentGradientPlan]
+
+GRADIENTS: dict[str, type[RecurrentGradDesc]] = {"RNN": RNNGradDesc, "GRU": GRUGradDesc, "LSTM": LSTMGradDesc}
+TRAINING: dict[str, Any] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
+LAYOUTS: tuple[Layout, ...] = ("packed", "padded", "permuted", "broadcast")
+HALF_ROUNDING = 2.0**-25
+MOST_TERMS = 1 << 20
+"""Gradients pass through many sums: they are held to the tolerance that is never exceeded."""
+BARRIER = "__syncthreads();"
+INPUT_ONLY = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor")
+"""What the forward operator reads and the gradient does not."""
+
+
+def walk(samples: int) -> MakePlan:
+    def plan(desc: RecurrentGradDesc, library: KernelLibrary) -> RecurrentGradientPlan:
+        return WalkGradientPlan(desc, library, walk_shape(desc, samples, walk_shared_bytes(desc, samples)), "as the test asks")
+
+    return plan
+
+
+def step(desc: RecurrentGradDesc, library: KernelLibrary) -> RecurrentGradientPlan:
+    return StepGradientPlan(desc, library, "as the test asks")
+
+
+FAMILIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in SLICES} | {"step": step}
+
+
+@pytest.fixture
+def seam(cuda_device: Any) -> Seam:
+    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
+    found: Seam = cuda_device.seam
+    return found
+
+
+# cases
+
+
+class Case:
+    """A gradient desc whose tensors lie in memory, and what running it must give.
+
+    `plain` holds the inputs as arrays, with those that only the forward operator reads; `given` are some that shall not be random.
+    """
+
+    def __init__(
+        self,
+        cell: str,
+        rng: np.random.Generator,
+        *,
+        t: int = 4,
+        b: int = 3,
+        i: int = 3,
+        h: int = 4,
+        p: int = 0,
+        dtype: Any = np.float32,
+        direction: str = "FORWARD",
+        lengths: list[int] | None = None,
+        mask: Any = None,
+        optional: tuple[str, ...] = (),
+        upstream: tuple[str, ...] = ("output_sequence", "output_single", "output_cell_single"),
+        outputs: tuple[str, ...] | None = None,
+        functions: tuple[ActivationDesc, ...] | None = None,
+        layouts: tuple[Layout, ...] = ("packed",),
+        scale: float = 1.0,
+        given: Mapping[str, Array] | None = None,
+        **flags: Any,
+    ) -> None:
+        kind = GRADIENTS[cell]
+        d, s = 2 if direction == "BIDIRECTIONAL" else 1, p or h
+        shapes = training_sizes(cell, t, b, i, h, s, d)
+        shapes |= {f"{name}_gradient_tensor": shapes[f"{name}_tensor"] for name in upstream if f"{name}_tensor" in shapes}
+        scales = {"weight_tensor": i**-0.5, "recurrence_tensor": 0.8 * s**-0.5, "projection_tensor": h**-0.5}
+        names = ["input_tensor", "weight_tensor", "recurrence_tensor", *INPUT_ONLY, *(f"{name}_gradient_tensor" for name in upstream)]
+        names += [f"{name}_tensor" for name in optional] + (["projection_tensor"] if p else [])
+        self.inputs: dict[str, Placed] = {}
+        plain: dict[str, Array] = {}
+        for name in names:
+            if cell != "LSTM" and ("cell" in name or name in ("peephole_tensor", "projection_tensor")):
+                continue
+            values = rng.uniform(-1.0, 1.0, shapes[name]) * scales.get(name, 0.5 if name in INPUT_ONLY else 1.0)
+            if "dropout" in name:
+                values = np.where(rng.random(shapes[name]) < 0.4, 0.0, 1.0 / 0.6)
+            if name.endswith("_gradient_tensor"):
+                values = values * scale
+            values = (given or {}).get(name, values)
+            placed = place(values.astype(dtype), rng.choice(np.array(layouts)), rng)
+            plain[name] = np.array(placed.elements)
+            if name not in INPUT_ONLY:
+                self.inputs[name] = placed
+        if lengths is not None:
+            self.inputs["sequence_lengths_tensor"] = place(np.array(lengths, np.uint32).reshape(1, 1, 1, b), "packed", rng)
+        if mask is not None:
+            self.inputs["step_mask_tensor"] = place(np.array(mask, np.uint8).reshape(1, 1, t, b), "padded", rng)
+        selecting = ("sequence_lengths_tensor", "step_mask_tensor")
+        plain |= {name: np.array(self.inputs[name].elements) for name in selecting if name in self.inputs}
+        size = RESERVE_VALUES[cell](t, h, s, bool(flags.get("linear_before_reset"))) * d * b
+        self.inputs["reserve_tensor"] = place(np.full((1, 1, 1, size), np.nan, np.float32), "packed", rng)
+        described = {name: placed.desc for name, placed in self.inputs.items()}
+        activations = functions or USUAL[cell] * d
+        desc = kind(**described, activation_descs=activations, direction=direction, **flags).with_outputs(
+            *(f"{name}_gradient_tensor" for name in outputs or self._every_gradient(cell))
+        )
+        self.outputs: dict[str, Placed] = {}
+        for field in desc.outputs():
+            if (tensor := getattr(desc, field.name)) is not None:
+                layout = rng.choice(np.array(layouts))
+                values = np.full(tensor.sizes, np.nan, dtype)
+                self.outputs[field.name] = place(values, "padded" if layout == "broadcast" else layout, rng)
+        self.desc: RecurrentGradDesc = desc.model_copy(update={name: placed.desc for name, placed in self.outputs.items()})
+        assert not check_desc(self.desc)
+        self.plain = plain
+        training = PlainTraining(self.desc, plain)
+        self.expected = training.gradients(plain)
+        flat = self.inputs["reserve_tensor"].elements.reshape(-1)
+        parts = [training.kept, training.hidden, *([training.memory] if cell == "LSTM" else [])]
+        flat[...] = np.concatenate([part.ravel() for part in parts])
+        places = Reserve.of(self.desc, 0)
+        assert (places.hidden, places.memory) == (4 * training.kept.size, 4 * (size - training.memory.size) if cell == "LSTM" else 0)
+
+    def _every_gradient(self, cell: str) -> list[str]:
+        names = ["input", "weight", "recurrence", "bias", "hidden_init"]
+        if cell == "LSTM":
+            names.append("cell_mem_init")
+            names += [name for name in ("peephole", "projection") if f"{name}_tensor" in self.inputs]
+        return names
+
+    def launch(self, make: MakePlan, seam: Seam) -> RecurrentGradientPlan:
+        """Runs a plan over copies of the case's memory on the seam's device, with scratch of exactly the size that it asks for."""
+        plan = make(self.desc, KernelLibrary(seam, 0))
+        every = self.inputs | self.outputs
+        copies = {name: seam.to_device(0, placed.memory, 0) for name, placed in every.items()}
+        starts = {name: view(copy).pointer for name, copy in copies.items()}
+        pointers = {name: starts[name] + placed.pointer - placed.memory.ctypes.data for name, placed in every.items()}
+        temporary = seam.allocate(0, plan.temporary_size, 0)
+        seam.memset(temporary.pointer, 0xFF, plan.temporary_size, 0)
+        plan.bind(pointers, temporary.pointer, None)(0)
+        for name, placed in every.items():
+            before = placed.memory.copy()
+            placed.memory[...] = np.frombuffer(seam.read(starts[name], placed.memory.size, 0), np.uint8)
+            assert name in self.outputs or (placed.memory == before).all(), f"{name} is an input and was written"
+        return plan
+
+    def check(self, what: str = "") -> None:
+        for name, (found, expected) in self.results(what).items():
+            assert_close(found, expected, self.outputs[name].elements.dtype, terms=MOST_TERMS, what=f"{what}{name}")
+
+    def results(self, what: str = "") -> dict[str, tuple[Array, Array]]:
+        """What was found of each output and what was expected, in float64."""
+        results = {}
+        for name, placed in self.outputs.items():
+            found, expected = placed.elements.astype(np.float64), self.expected[name]
+            if placed.elements.dtype == np.float16:  # what is as close as the smallest numbers of the type allow counts as exact
+                found = np.where(np.abs(found - expected) <= HALF_ROUNDING, expected, found)
+            assert (placed.gaps() == GUARD).all(), f"{what}{name}: written between or beside its elements"
+            results[name] = found, expected
+        return results
+
+
+RESERVE_VALUES: dict[str, Callable[[int, int, int, bool], int]] = {
+    "RNN": lambda t, h, s, last: t * h + (t + 1) * s,
+    "GRU": lambda t, h, s, last: (4 if last else 3) * t * h + (t + 1) * s,
+    "LSTM": lambda t, h, s, last: 4 * t * h + (t + 1) * (s + h),
+}
+"""The reserve's elements for each direction and sample."""
+
+
+def describe(array: Array) -> TensorDesc:
+    return TensorDesc(data_type=str(array.dtype).upper(), sizes=array.shape)
+
+
+def gradient_names(desc: RecurrentGradDesc) -> list[str]:
+    """The described outputs."""
+    return [field.name for field in desc.outputs() if field.name in desc.tensors()]
+
+
+def random_case(rng: np.random.Generator, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> Case:
+    """Sizes of 1 and odd ones, all directions, ragged lengths from 0 to beyond T, masks with holes, absent tensors, every layout."""
+    flags = dict(flags)
+    t, b, h = int(rng.choice([1, 2, 5])), int(rng.choice([1, 2, 3, 5])), int(rng.choice([1, 3, 4, 9]))
+    optional = [name for name in ("peephole",) if flags.pop(name, False)]
+    optional += [name for name in ("input_dropout", "state_dropout") if rng.random() < 0.4 and (name[0] == "i" or family == "step")]
+    if flags.get("use_clip_threshold"):
+        flags["clip_threshold"] = 0.3
+    upstream = ("output_sequence", "output_single", "output_cell_single")
+    return Case(
+        cell,
+        rng,
+        t=t,
+        b=b,
+        i=int(rng.choice([1, 3, 4, 7])),
+        h=h,
+        p=int(rng.choice([0, 2, 5])) if cell == "LSTM" and family == "step" else 0,
+        dtype=dtype,
+        direction=str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"])),
+        lengths=[int(length) for length in rng.integers(0, t + 2, b)] if rng.random() < 0.6 else None,
+        mask=rng.random((t, b)) < 0.6 if rng.random() < 0.5 else None,
+        optional=tuple(optional),
+        upstream=tuple(name for name in upstream if rng.random() < 0.8),
+        layouts=LAYOUTS if rng.random() < 0.7 else ("packed",),
+        **{flag: bool(value) if flag != "clip_threshold" else value for flag, value in flags.items()},
+    )
+
+
+# every kind of cell
+
+PLAIN: tuple[tuple[str, dict[str, Any]], ...] = (("RNN", {}), *(("GRU", {"linear_before_reset": last}) for last in (False, True)))
+LSTMS: tuple[tuple[str, dict[str, Any]], ...] = tuple(
+    ("LSTM", {"use_clip_threshold": clip, "couple_input_forget": couple, "peephole": peephole})
+    for clip, couple, peephole in product((0, 1), repeat=3)
+)
+ROWS = [
+    (cell, flags, family, (np.float32, np.float16)[(number + place) % 2])
+    for number, family in enumerate(FAMILIES)
+    for place, (cell, flags) in enumerate((*PLAIN, LSTMS[2 * number], LSTMS[2 * number + 1]))
+]
+"""Each family with every cell and both element types; all eight LSTMs occur."""
+ALL_ROWS = list(product((*PLAIN, *LSTMS), FAMILIES, (np.float32, np.float16)))
+
+
+def check_row(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    start = zlib.crc32(repr((cell, flags, family, str(dtype))).encode())
+    together: dict[str, list[tuple[Array, Array]]] = {}
+    for seed in range(start, start + 10):
+        case = random_case(np.random.default_rng(seed), cell, flags, family, dtype)
+        case.launch(FAMILIES[family], seam)
+        if dtype == np.float32:
+            case.check(f"seed {seed}: ")
+        for name, pair in case.results(f"seed {seed}: ").items():
+            together.setdefault(name, []).append(pair)
+    # A result of few entries may cancel, and what is left is the rounding of its FLOAT16 factors: those are checked together.
+    for name, pairs in together.items():
+        found, expected = (np.concatenate([array.ravel() for array in arrays]) for arrays in zip(*pairs, strict=True))
+        assert_close(found, expected, dtype, terms=MOST_TERMS, what=f"{name} of all seeds")
+
+
+def row_name(cell: str, flags: dict[str, Any], family: str, dtype: Any) -> str:
+    return f"{cell}{''.join(f', {flag}' for flag, on in flags.items() if on)}, {family}, {np.dtype(dtype)}"
+
+
+@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in ROWS])
+def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, family, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cell", "flags", "family", "dtype"),
+    [pytest.param(*cell, *row, id=row_name(*cell, *row)) for cell, *row in ALL_ROWS],
+)
+def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, family, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("cell", "options"),
+    [
+        ("RNN", {}),
+        ("GRU", {"linear_before_reset": False}),
+        ("GRU", {"linear_before_reset": True}),
+        ("LSTM", {"optional": ("peephole",)}),
+        ("LSTM", {"p": 3, "optional": ("state_dropout", "input_dropout"), "use_clip_threshold": True, "clip_threshold": 0.4}),
+    ],
+    ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM", "LSTM, projection and dropout"],
+)
+def test_forward_then_gradient(cuda_device: Any, cell: str, options: dict[str, Any], dtype: Any) -> None:
+    """Through the device: the reserve of the training form is what the gradient reads."""
+    mask = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]])
+    case = Case(cell, np.random.default_rng(1), direction="BIDIRECTIONAL", lengths=[4, 3, 0], mask=mask, dtype=dtype, **options)
+    flags = {name: value for name, value in options.items() if name not in ("p", "optional")}
+    described = {name: describe(array) for name, array in case.plain.items() if name in TRAINING[cell].model_fields}
+    training = TRAINING[cell](**described, activation_descs=case.desc.activation_descs, direction="BIDIRECTIONAL", **flags).with_outputs()
+    arrays = {name: cuda_device.from_host(np.ascontiguousarray(case.plain[name])) for name in case.plain}
+    reserve = dml.compile(training, cuda_device)(**{name: arrays[name] for name in described}).reserve_tensor
+    gradient = training.gradient()
+    taken = [field.name for field in gradient.inputs() if field.name in arrays]
+    results = dml.compile(gradient, cuda_device)(reserve_tensor=reserve, **{name: arrays[name] for name in taken})
+    found = {name: cuda_device.to_host(getattr(results, name)) for name in gradient_names(gradient)}
+    case.outputs = {name: place(array, "packed", np.random.default_rng(2)) for name, array in found.items()}
+    case.check()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize(("cell", "flags"), [*PLAIN, LSTMS[0]], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
+def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    """More units than a warp has threads, and sums of several chunks."""
+    flags = {name: bool(on) for name, on in flags.items() if name != "peephole"}
+    case = Case(cell, np.random.default_rng(3), t=40, b=3, i=5, h=37, dtype=dtype, lengths=[40, 17, 0], **flags)
+    case.launch(FAMILIES[family], seam)
+    case.check()
+
+
+# activations
+
+PAIRS = [(EVERY_ACTIVATION[number - 1], EVERY_ACTIVATION[number]) for number in range(0, len(EVERY_ACTIVATION), 2)]
+TRIPLES = [tuple(EVERY_ACTIVATION[(number + offset) % 17] for offset in range(3)) for number in range(0, len(EVERY_ACTIVATION), 3)]
+
+
+def names_of(functions: tuple[ActivationDesc, ...]) -> str:
+    return ", ".join(function.type_name.rpartition("ACTIVATION_")[2] for function in functions)
+
+
+@pytest.mark.parametrize("functions", PAIRS, ids=names_of)
+def test_every_activation_of_gates(seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
+    case = Case("GRU", np.random.default_rng(4), functions=functions, lengths=[4, 1, 3])
+    case.launch(FAMILIES["step"], seam)
+    case.check()
+
+
+@pytest.mark.parametrize("functions", TRIPLES, ids=names_of)
+def test_every_activation_of_clipped_sums_and_of_the_cell(seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
+    case = Case("LSTM", np.random.default_rng(5), functions=functions, use_clip_threshold=True, clip_threshold=0.6)
+    case.launch(FAMILIES["walk 1"], seam)
+    case.check()
+
+
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+def test_directions_may_have_different_activations(seam: Seam, family: str) -> None:
+    case = Case("GRU", np.random.default_rng(6), functions=(*PAIRS[1], *PAIRS[4]), direction="BIDIRECTIONAL", lengths=[4, 0, 2])
+    case.launch(FAMILIES[family], seam)
+    case.check()
+
+
+# steps that are not taken
+
+
+@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
+def test_what_is_not_taken_is_never_seen(seam: Seam, cell: str, flags: dict[str, Any], family: str) -> None:
+    """NaN in the input and in the kept values of such steps, and in the upstream gradients of outputs that show no state."""
+    lengths, mask = [4, 0, 2], np.array([[0, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 1]])
+    case = Case(cell, np.random.default_rng(7), direction="BIDIRECTIONAL", lengths=lengths, mask=mask, **flags)
+    taken = (np.arange(4)[:, None] < lengths) & (mask != 0)
+    case.inputs["input_tensor"].elements[0, ~taken] = np.nan
+    upstream = case.inputs["output_sequence_gradient_tensor"].elements
+    for time, sample in np.ndindex(4, 3):
+        for direction, earlier in enumerate([taken[: time + 1, sample], taken[time:, sample]]):
+            if time >= lengths[sample] or not earlier.any():
+                upstream[time, direction, sample] = np.nan
+    assert np.isnan(case.inputs["reserve_tensor"].elements).any()
+    assert np.isnan(upstream).any(axis=(0, 2, 3)).all()
+    case.launch(FAMILIES[family], seam)
+    case.check()
+
+
+@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_a_sequence_of_length_zero_passes_its_gradient_through(seam: Seam, cell: str, family: str) -> None:
+    case = Case(cell, np.random.default_rng(8), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
+    case.inputs["recurrence_tensor"].elements[...] = np.nan  # there is nothing to multiply
+    case.launch(FAMILIES[family], seam)
+    for name, placed in case.outputs.items():
+        of_state = {"hidden_init_gradient_tensor": "output_single", "cell_mem_init_gradient_tensor": "output_cell_single"}.get(name)
+        expected = case.inputs[f"{of_state}_gradient_tensor"].elements if of_state else 0.0
+        np.testing.assert_array_equal(placed.elements, expected)
+
+
+@pytest.mark.parametrize("family", ["walk 4", "step"])
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, family: str) -> None:
+    case = Case("GRU", np.random.default_rng(9), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
+    case.launch(FAMILIES[family], seam)
+    case.check()
+
+
+# what a plan promises
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-8, 1e4])
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_scaled_upstream_gradients_keep_their_accuracy(seam: Seam, cell: str, family: str, scale: float) -> None:
+    case = Case(cell, np.random.default_rng(10), t=6, scale=scale, direction="BACKWARD", lengths=[6, 2, 5])
+    case.launch(FAMILIES[family], seam)
+    case.check()
+
+
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
+def test_gradients_do_not_depend_on_the_order_of_threads(cell: str, flags: dict[str, Any], family: str) -> None:
+    require("g++")
+    found = []
+    for seed in (1, 2, 3):
+        case = Case(cell, np.random.default_rng(11), t=9, b=5, h=7, direction="BIDIRECTIONAL", lengths=[9, 1, 0, 3, 2], **flags)
+        case.launch(FAMILIES[family], CpuSeam(H100, seed=seed))
+        found.append([placed.elements.tobytes() for placed in case.outputs.values()])
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("upstream", [(), ("output_sequence",), ("output_single",), ("output_cell_single",)], ids=str)
+@pytest.mark.parametrize("family", ["walk 1", "step"])
+def test_each_upstream_gradient_alone(seam: Seam, family: str, upstream: tuple[str, ...]) -> None:
+    case = Case("LSTM", np.random.default_rng(12), upstream=upstream, lengths=[2, 0, 4])
+    case.launch(FAMILIES[family], seam)
+    case.check()
+
+
+EACH = ("input", "weight", "recurrence", "bias", "hidden_init", "cell_mem_init", "peephole")
+
+
+@pytest.mark.parametrize(("family", "output"), [*product(["walk 1"], EACH), *product(["step"], (*EACH, "projection"))])
+def test_each_gradient_alone(seam: Seam, family: str, output: str) -> None:
+    p = 3 if family == "step" else 0
+    case = Case("LSTM", np.random.default_rng(13), p=p, optional=("peephole",), outputs=(output,), lengths=[2, 0, 4])
+    case.launch(FAMILIES[family], seam)
+    case.check()
+
+
+@pytest.mark.parametrize("family", ["walk 1", "step"])
+def test_a_bound_launch_reads_its_tensors_anew(family: str) -> None:
+    require("g++")
+    seam = CpuSeam(H100)
+    cases = [Case("GRU", np.random.default_rng(seed), lengths=[4, 2, 3]) for seed in (14, 15)]
+    plan = FAMILIES[family](cases[0].desc, KernelLibrary(seam, 0))
+    every = cases[0].inputs | cases[0].outputs
+    arrays = {name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in every.items()}
+    temporary = seam.allocate(0, plan.temporary_size, 0)
+    dispatch = plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None)
+    for case in cases:
+        for name, placed in case.inputs.items():
+            arrays[name].set(np.ascontiguousarray(placed.elements))
+        before = seam.counts.copy()
+        dispatch(0)
+        assert set(seam.counts - before) == {"gemm", "launch"}
+        for name, placed in case.outputs.items():
+            placed.elements[...] = seam.to_host(arrays[name], 0)
+        case.check()
+    seam.check_guards()
+
+
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+def test_the_sanitizers_are_silent(family: str, sanitize: str) -> None:
+    require("g++")
+    added = ("state_dropout",) if family == "step" else ()
+    case = Case(
+        "LSTM",
+        np.random.default_rng(18),
+        t=2,
+        h=5,
+        p=3 if family == "step" else 0,
+        lengths=[2, 0, 2],
+        mask=np.array([[0, 1, 1], [1, 1, 0]]),
+        optional=("peephole", "input_dropout", *added),
+        direction="BIDIRECTIONAL",
+    )
+    case.launch(FAMILIES[family], CpuSeam(H100, sanitize=sanitize))
+    case.check()
+
+
+@pytest.mark.parametrize("place", range(sources.read("recurrent/gradient.cu").count(BARRIER)))
+def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
+    require("g++")
+    case = Case("GRU", np.random.default_rng(19), h=5, outputs=("hidden_init",), linear_before_reset=False)
+    with pytest.raises(dml.DeviceError, match="data race"):
+        case.launch(FAMILIES["walk 2"], CpuSeam(H100, sanitize="thread", fault=(BARRIER, place)))
+
+
+def test_launches_of_each_family() -> None:
+    """Two launches with R packed, or for each step one and a product; then products for x, W and R, and two launches for the bias."""
+    require("g++")
+    seam = CpuSeam(H100)
+
+    def counted(family: str, cell: str, **options: Any) -> tuple[int, int]:
+        before = seam.counts.copy()
+        Case(cell, np.random.default_rng(16), t=5, **options).launch(FAMILIES[family], seam)
+        used = seam.counts - before
+        return used["launch"], used["gemm"]
+
+    without_start = ("input", "weight", "recurrence", "bias")
+    assert counted("walk 2", "RNN") == (2 + 2, 3)
+    assert counted("step", "RNN") == (5 + 1 + 2, 5 + 3)
+    assert counted("step", "RNN", outputs=without_start) == (5 + 2, 4 + 3)
+    assert counted("step", "RNN", outputs=without_start, direction="BIDIRECTIONAL") == (5 + 2, 2 * 4 + 2 + 2)
+    assert counted("step", "RNN", outputs=("weight",), lengths=[5, 1, 2]) == (5 + 1, 4 + 1)
+    assert counted("step", "GRU", outputs=without_start, linear_before_reset=True) == (5 + 2, 4 + 2 + 2 + 1)
+    assert counted("step", "GRU", outputs=without_start, linear_before_reset=False) == (2 * 5 + 1 + 2, 5 + 4 + 1 + 1 + 2)
+    assert counted("step", "LSTM", outputs=("projection",), p=2) == (2 * 5 + 1, 5 + 4 + 1)
+
+
+def test_very_long_sequences_are_not_captured() -> None:
+    def plan(steps: int) -> RecurrentGradientPlan:
+        case = gradient_desc("RNN", "FLOAT32", 1, 1, steps)
+        return step(case, KernelLibrary(NullSeam(H100), 0))
+
+    assert plan(MOST_CAPTURED_STEPS).capturable
+    assert not plan(MOST_CAPTURED_STEPS + 1).capturable
+
+
+def test_sizes_beyond_32_bits_are_refused() -> None:
+    desc = gradient_desc("RNN", "FLOAT16", 1, 1, 1)
+    for name in ("input_tensor", "weight_tensor", "input_gradient_tensor", "weight_gradient_tensor"):
+        desc = desc.replace(**{name: TensorDesc(data_type="FLOAT16", sizes=(1, 1, 1, 1 << 31))})
+    with pytest.raises(dml.DeviceError, match="2147483648 = I columns"):
+        gradient_plan(desc, KernelLibrary(NullSeam(H100), 0))
+
+
+# the shape of a walk
+
+
+@pytest.mark.parametrize(
+    ("cell", "dtype", "hidden", "batch", "limits", "expected"),
+    [
+        ("LSTM", "FLOAT32", 60, 1, T4, 1),
+        ("LSTM", "FLOAT32", 64, 1, T4, None),
+        ("LSTM", "FLOAT32", 116, 1, H100, 1),
+        ("LSTM", "FLOAT32", 121, 1, H100, None),
+        ("LSTM", "FLOAT16", 164, 1, H100, 1),
+        ("RNN", "FLOAT16", 340, 1, H100, None),
+        ("RNN", "FLOAT16", 400, 1, replace(H100, shared_memory_per_block=1 << 20), None),
+        ("GRU", "FLOAT32", 64, 132, H100, 1),
+        ("GRU", "FLOAT32", 64, 133, H100, 2),
+        ("GRU", "FLOAT32", 64, 265, H100, 4),
+        ("GRU", "FLOAT32", 64, 5000, H100, 4),
+    ],
+)
+def test_walk_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
+    """`expected`: samples that a block of `walk` takes, None where it cannot take the desc."""
+    desc = gradient_desc(cell, dtype, batch, hidden, 20)
+    library = KernelLibrary(NullSeam(limits), 0)
+    if expected is None:
+        with pytest.raises(dml.DeviceError, match=str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden)):
+            gradient_plan(desc, library, family="walk")
+        return
+    plan = gradient_plan(desc, library, family="walk")
+    text = plan.describe()
+    assert plan.capturable
+    assert f"scratch: {plan.temporary_size} bytes" in text
+    assert "weight_gradient_tensor" in text
+    assert isinstance(plan, WalkGradientPlan)
+    assert f", {expected}, " in text
+    assert f"{-(-batch // expected)} x 1 blocks" in text
+    assert walk_shared_bytes(desc, expected) <= limits.shared_memory_per_block
+
+
+@pytest.mark.parametrize("optional", ["state_dropout", "projection"])
+def test_walk_leaves_dropped_states_and_projections_to_step(optional: str) -> None:
+    projects = optional == "projection"
+    case = Case("LSTM", np.random.default_rng(17), p=3 if projects else 0, optional=() if projects else (optional,))
+    plan = gradient_plan(case.desc, KernelLibrary(NullSeam(H100), 0))
+    assert isinstance(plan, StepGradientPlan)
+    assert {"state_dropout": "dropout of states", "projection": "a projection"}[optional] in plan.describe()
+
+
+def gradient_desc(cell: str, dtype: str, batch: int, hidden: int, steps: int) -> RecurrentGradDesc:
+    """All gradients of a forward layer with three inputs, from the last state's."""
+    g = len(GRADIENTS[cell].gate_names)
+    size = RESERVE_VALUES[cell](steps, hidden, hidden, False) * batch
+    sizes = {
+        "input_tensor": (1, steps, batch, 3),
+        "weight_tensor": (1, 1, g * hidden, 3),
+        "recurrence_tensor": (1, 1, g * hidden, hidden),
+        "output_single_gradient_tensor": (1, 1, batch, hidden),
+    }
+    tensors = {name: TensorDesc(data_type=dtype, sizes=values) for name, values in sizes.items()}
+    reserve = TensorDesc(data_type="FLOAT32", sizes=(1, 1, 1, size))
+    desc = GRADIENTS[cell](**tensors, reserve_tensor=reserve, activation_descs=USUAL[cell], direction="FORWARD")
+    return desc.with_outputs("input_gradient_tensor", "weight_gradient_tensor", "recurrence_gradient_tensor", "bias_gradient_tensor")

@@ -1,0 +1,305 @@
+"""Whole CUDA plans of the family `grid`, R resident in many blocks or in one, their kernels on the CPU and on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.grid import GridPlan
+from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
+from dmlpy.devices.cuda.seam import Seam
+from dmlpy.operators import activation as activations
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+from tests.devices.cuda import test_plans as layers
+from tests.devices.cuda import test_training as training
+from tests.devices.cuda.test_plans import MakePlan, launch
+from tests.devices.numpy import test_recurrent as plain
+from tests.devices.numpy.test_recurrent import Run
+from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.tools import require
+
+HALF, FLOAT = np.float16, np.float32
+RESETS_FIRST, RESETS_LAST = {"linear_before_reset": False}, {"linear_before_reset": True}
+CLIPPED = {"use_clip_threshold": True, "clip_threshold": 0.3}
+
+
+@pytest.fixture
+def seam(cuda_device: Any) -> Seam:
+    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
+    found: Seam = cuda_device.seam
+    return found
+
+
+def grid(units: int, samples: int, pass_samples: int, *, tf32: bool = False, **options: Any) -> MakePlan:
+    """Plans whose blocks have so many units and samples; `options` as for `grid_shape`."""
+
+    def plan(desc: RecurrentDesc, library: KernelLibrary) -> GridPlan:
+        shape = grid_shape(desc, library.limits, units, samples, pass_samples, tf32=tf32, **options)
+        assert shape is not None
+        return GridPlan(desc, library, shape, "as the test asks", tf32)
+
+    return plan
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell and how its work is spread.
+
+    Attributes:
+        cell: and `flags`: of the desc.
+        dtype: of the tensors.
+        shape: units of a block, samples of a block, samples of a pass.
+        sizes: hidden units and samples.
+        direction: of the layer.
+        tf32: whether products are on tensor cores in TF32.
+        options: for `grid_shape`.
+        peephole: whether an LSTM has peepholes.
+    """
+
+    cell: str
+    dtype: Any
+    shape: tuple[int, int, int]
+    sizes: tuple[int, int] = (37, 5)
+    direction: str = "BIDIRECTIONAL"
+    flags: dict[str, Any] = field(default_factory=dict)
+    tf32: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    peephole: bool = False
+
+    def __str__(self) -> str:
+        kind = "tf32" if self.tf32 else np.dtype(self.dtype).name
+        flags = "".join(f", {name}={value}" for name, value in self.flags.items()) + ", peephole" * self.peephole
+        return f"{self.cell}{flags}, {kind}, {self.shape} of {self.sizes}, {self.direction.lower()}" + "".join(
+            f", {name} {value}" for name, value in self.options.items()
+        )
+
+    @property
+    def plan(self) -> MakePlan:
+        return grid(*self.shape, tf32=self.tf32, **self.options)
+
+    def build(self, *, trains: bool, seed: int = 1, **options: Any) -> Run:
+        """Ragged lengths from 0 on; with training a mask with holes and a reserve."""
+        random = np.random.default_rng(seed)
+        (h, b), t = self.sizes, options.pop("t", 4)
+        optional = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", *(["peephole_tensor"] if self.peephole else []))
+        lengths = [int(length) for length in random.integers(0, t + 1, b)]
+        lengths[:2] = [0, t]
+        common: dict[str, Any] = {"t": t, "b": b, "h": h, "dtype": self.dtype, "direction": self.direction, "lengths": lengths}
+        common |= {"optional": optional} | self.flags | options
+        if trains:
+            common["optional"] = (*optional, *(["input_dropout_tensor"] if seed == 2 else []))
+            run = training.build(self.cell, random, mask=random.integers(0, 4, (t, b)), **common)
+        else:
+            run = plain.build(self.cell, random, **common)
+        run.tf32 = self.tf32
+        return run
+
+
+REST = {"most_registers": 0}  # all of R in shared memory
+SOME = {"most_registers": 8}  # a part of it in registers
+DATA = {"protocol": "data"}  # words that tell by themselves whether they have come, in place of flags
+
+ROWS = [
+    # one block holds R
+    Row("RNN", HALF, (37, 5, 8)),
+    Row("RNN", FLOAT, (37, 2, 1), direction="FORWARD"),
+    Row("GRU", FLOAT, (37, 3, 2), flags=RESETS_FIRST),
+    Row("GRU", HALF, (70, 9, 8), (70, 9), flags=RESETS_LAST, options=SOME),
+    Row("LSTM", HALF, (37, 5, 8), flags=CLIPPED, peephole=True, options={"row_warps": 8}),
+    Row("LSTM", FLOAT, (37, 5, 4), direction="BACKWARD", tf32=False, options=REST),
+    # many do; the last group of units and of the batch is smaller
+    Row("RNN", HALF, (8, 3, 8), options=REST),
+    Row("RNN", FLOAT, (8, 2, 1), direction="BACKWARD"),
+    Row("RNN", FLOAT, (16, 4, 8), tf32=True),
+    Row("GRU", HALF, (16, 5, 8), flags=RESETS_FIRST),
+    Row("GRU", HALF, (24, 20, 8), (130, 21), direction="FORWARD", flags=RESETS_FIRST, options=SOME),
+    Row("GRU", FLOAT, (8, 3, 2), flags=RESETS_FIRST, options=SOME),
+    Row("GRU", FLOAT, (12, 20, 16), (37, 21), direction="BACKWARD", flags=RESETS_FIRST, tf32=True),
+    Row("GRU", HALF, (12, 19, 8), (37, 19), flags=RESETS_LAST),
+    Row("GRU", FLOAT, (20, 5, 2), direction="FORWARD", flags=RESETS_LAST, options=REST),
+    Row("LSTM", HALF, (8, 8, 8), (130, 19), options={"row_warps": 2}),
+    Row("LSTM", HALF, (20, 30, 24), (61, 30), direction="FORWARD", flags={"couple_input_forget": True}, options=SOME | {"row_warps": 4}),
+    Row("LSTM", FLOAT, (12, 5, 1), flags=CLIPPED | {"couple_input_forget": True}, peephole=True),
+    Row("LSTM", FLOAT, (40, 9, 4), (61, 9), direction="BACKWARD", flags=CLIPPED, options=SOME),
+    Row("LSTM", FLOAT, (16, 8, 8), (61, 9), direction="FORWARD", tf32=True, peephole=True, options=SOME | {"row_warps": 4}),
+    # the same without flags
+    Row("RNN", HALF, (8, 3, 8), options=DATA | REST),
+    Row("RNN", FLOAT, (8, 2, 1), direction="BACKWARD", options=DATA),
+    Row("RNN", FLOAT, (16, 4, 8), tf32=True, options=DATA),
+    Row("GRU", HALF, (16, 5, 8), flags=RESETS_FIRST, options=DATA),
+    Row("GRU", FLOAT, (8, 3, 2), flags=RESETS_FIRST, options=DATA | SOME),
+    Row("GRU", FLOAT, (12, 20, 16), (37, 21), direction="BACKWARD", flags=RESETS_FIRST, tf32=True, options=DATA | {"row_warps": 2}),
+    Row("GRU", HALF, (12, 19, 8), (37, 19), flags=RESETS_LAST, options=DATA),
+    Row("LSTM", HALF, (8, 8, 8), (130, 19), options=DATA | {"row_warps": 2}),
+    Row(
+        "LSTM",
+        HALF,
+        (20, 30, 24),
+        (61, 30),
+        direction="FORWARD",
+        flags={"couple_input_forget": True},
+        options=DATA | SOME | {"row_warps": 4},
+    ),
+    Row("LSTM", FLOAT, (12, 5, 1), flags=CLIPPED | {"couple_input_forget": True}, peephole=True, options=DATA),
+    Row("LSTM", FLOAT, (40, 9, 4), (61, 9), direction="BACKWARD", flags=CLIPPED, options=DATA | REST),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "trains"),
+    [
+        pytest.param(row, trains, id=f"{row}, {'training' if trains else 'inference'}", marks=[pytest.mark.slow] * (number % 2 == trains))
+        for number, row in enumerate(ROWS)
+        for trains in (False, True)
+    ],
+)
+def test_grid(seam: Seam, row: Row, trains: bool) -> None:
+    for seed, prepared in ((1, False), (2, True)):
+        run = row.build(trains=trains, seed=seed, layouts=layers.LAYOUTS if seed == 2 else ("packed",))
+        launch(run, row.plan, seam, prepared=prepared)
+        (training if trains else layers).check(run)
+    if isinstance(seam, CpuSeam):
+        seam.check_guards()
+
+
+FEW: dict[str, Row] = {
+    "RNN": Row("RNN", FLOAT, (3, 2, 1), (7, 5)),
+    "GRU": Row("GRU", HALF, (8, 3, 8), (20, 5), flags=RESETS_FIRST),
+    "LSTM": Row("LSTM", HALF, (12, 3, 8), (20, 5)),
+}
+"""A small row of each cell, in several groups of units and of the batch."""
+
+
+@pytest.mark.parametrize("cell", FEW)
+def test_directions_may_have_different_activations(seam: Seam, cell: str) -> None:
+    forward = (
+        activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
+        activations.ActivationSoftsignDesc(),
+        activations.ActivationEluDesc(),
+    )
+    backward = (activations.ActivationSigmoidDesc(), activations.ActivationScaledTanhDesc(alpha=0.7), activations.ActivationTanhDesc())
+    count = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
+    run = FEW[cell].build(trains=True, functions=forward[:count] + backward[:count])
+    launch(run, FEW[cell].plan, seam)
+    training.check(run)
+
+
+@pytest.mark.parametrize("cell", FEW)
+def test_lengths_of_zero_and_beyond_the_sequence(seam: Seam, cell: str) -> None:
+    for lengths in ([0] * 5, [4, 3, 2**32 - 1, 2**31, 0]):
+        run = FEW[cell].build(trains=True, lengths=lengths)
+        launch(run, FEW[cell].plan, seam)
+        training.check(run)
+
+
+@pytest.mark.parametrize("cell", FEW)
+def test_input_of_steps_not_taken_is_never_seen(seam: Seam, cell: str) -> None:
+    run = FEW[cell].build(trains=True)
+    mask, lengths = run.arrays["step_mask_tensor"][0, 0], run.arrays["sequence_lengths_tensor"].reshape(-1)
+    for time, sample in np.ndindex(*mask.shape):
+        if time >= lengths[sample] or not mask[time, sample]:
+            run.inputs["input_tensor"].elements[0, time, sample] = np.nan
+    with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
+        launch(run, FEW[cell].plan, seam)
+    training.check(run)
+
+
+def test_samples_do_not_touch_each_other(seam: Seam) -> None:
+    """A NaN in one sample of a pass stays there."""
+    run = FEW["GRU"].build(trains=False, lengths=[4, 4, 2, 4, 4])
+    run.inputs["input_tensor"].elements[0, 1, 1] = np.nan
+    launch(run, FEW["GRU"].plan, seam)
+    sequence = run.outputs["output_sequence_tensor"].elements
+    assert np.isnan(sequence[1:, 0, 1]).all()
+    assert np.isfinite(sequence[:, :, [0, 2, 3, 4]]).all()
+
+
+@pytest.mark.parametrize(("dtype", "options"), [(HALF, DATA), (FLOAT, DATA), (HALF, {}), (FLOAT, {})])
+def test_a_state_of_all_ones_is_a_nan_as_any_other(seam: Seam, dtype: Any, options: dict[str, Any]) -> None:
+    """It is not taken for a word that has yet to come: neither a float, nor two halves side by side."""
+    row = Row("RNN", dtype, (8, 2, 8 if dtype == HALF else 2), (16, 2), direction="FORWARD", options=options)
+    run = row.build(trains=False, lengths=[4, 4])
+    bits = run.inputs["hidden_init_tensor"].elements.view(np.uint16 if dtype == HALF else np.uint32)
+    bits[0, 0, 1, :] = np.iinfo(bits.dtype).max
+    launch(run, row.plan, seam)
+    single = run.outputs["output_single_tensor"].elements
+    assert np.isnan(single[0, 0, 1]).all()
+    assert np.isfinite(single[0, 0, 0]).all()
+
+
+@pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
+def test_each_output_alone(seam: Seam, output: str) -> None:
+    run = FEW["LSTM"].build(trains=False, outputs=(output,))
+    launch(run, FEW["LSTM"].plan, seam)
+    layers.check(run)
+
+
+@pytest.mark.parametrize("cell", FEW)
+def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str) -> None:
+    require("g++")
+    found = []
+    for seed, prepared in [(1, False), (2, False), (3, True)]:
+        run = FEW[cell].build(trains=True)
+        launch(run, FEW[cell].plan, CpuSeam(H100, seed=seed), prepared=prepared)
+        found.append([np.array(placed.elements) for placed in run.outputs.values()])
+    for others in found[1:]:
+        for first, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(first, other)
+
+
+def test_a_captured_dispatch_reads_its_tensors_anew() -> None:
+    """Flags and what is exchanged are cleared inside the graph, so a replay finds them as a first launch does."""
+    require("g++")
+    cpu_seam = CpuSeam(H100)
+    run = FEW["GRU"].build(trains=True)
+    plan = FEW["GRU"].plan(run.desc, KernelLibrary(cpu_seam, 0))
+    arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
+    temporary = layers.poisoned(cpu_seam, plan.temporary_size)
+    graph = cpu_seam.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
+    for factor in (1.0, -0.5):
+        run.inputs["input_tensor"].elements[...] *= HALF(factor)
+        arrays["input_tensor"].set(run.inputs["input_tensor"].elements)
+        cpu_seam.launch_graph(graph, 0)
+        for name, placed in run.outputs.items():
+            placed.elements[...] = cpu_seam.to_host(arrays[name], 0)
+        training.check(Run(run.desc, run.inputs, dict(run.outputs)))
+    cpu_seam.check_guards()
+
+
+# many steps, with blocks that are late at random
+
+SOAK = {
+    "RNN": Row("RNN", FLOAT, (4, 2, 2), (8, 2)),
+    "GRU": Row("GRU", HALF, (8, 2, 8), (16, 2), direction="FORWARD", flags=RESETS_FIRST),
+    "GRU that resets last": Row("GRU", FLOAT, (4, 9, 8), (12, 9), direction="FORWARD", flags=RESETS_LAST, tf32=True),
+    "LSTM": Row("LSTM", HALF, (4, 1, 8), (12, 2), direction="BACKWARD"),
+    "GRU without flags": Row("GRU", HALF, (8, 2, 8), (16, 2), direction="FORWARD", flags=RESETS_FIRST, options=DATA),
+    "RNN without flags": Row("RNN", FLOAT, (4, 2, 2), (8, 2), options=DATA),
+}
+
+
+def soak(row: Row, steps: int) -> None:
+    """The results of blocks that are late at random are those of blocks that are not, bit for bit."""
+    require("g++")
+    found = []
+    for delay_us in (0, 40):
+        run = row.build(trains=False, t=steps)
+        launch(run, row.plan, CpuSeam(H100, seed=delay_us, delay_us=delay_us))
+        found.append(run.outputs["output_sequence_tensor"].elements)
+    np.testing.assert_array_equal(*found)
+    assert np.isfinite(found[0]).all()
+
+
+@pytest.mark.parametrize("name", SOAK)
+def test_late_blocks_change_nothing(name: str) -> None:
+    soak(SOAK[name], 2500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOAK)
+def test_late_blocks_change_nothing_in_many_steps(name: str) -> None:
+    soak(SOAK[name], 40000)

@@ -1,0 +1,202 @@
+"""The input product of the recurrent plans on CUDA: its element type, where it lies, and chunks of it between steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent import input_product
+from dmlpy.devices.cuda.recurrent.families import FAMILIES, recurrent_plan
+from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
+from dmlpy.devices.cuda.seam import Limits, Matrix
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+from tests.devices.cuda import test_plans as plain
+from tests.devices.cuda import test_training as training
+from tests.devices.cuda.test_plans import LAYOUTS, launch, step
+from tests.devices.numpy.test_recurrent import CELLS, OPTIONAL, USUAL, Run, sizes_of
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.tools import require
+
+T, B = 7, 3
+TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
+
+
+def described(cell: str, dtype: str, steps: int, batch: int, inputs: int, hidden: int, **members: Any) -> RecurrentDesc:
+    """A forward layer that gives its last state."""
+    sizes = sizes_of(cell, steps, batch, inputs, hidden, 1)
+    names = ("input_tensor", "weight_tensor", "recurrence_tensor", "output_single_tensor")
+    tensors = {name: dml.TensorDesc(data_type=dtype, sizes=sizes[name]) for name in names}
+    return CELLS[cell](**tensors, activation_descs=USUAL[cell], **{"direction": "FORWARD"} | members)
+
+
+def plan(desc: RecurrentDesc, limits: Limits = H100, family: str = "step") -> RecurrentPlan:
+    return recurrent_plan(desc, KernelLibrary(NullSeam(limits), 0), family=family)
+
+
+# its element type
+
+
+class ResultsSeam(CpuSeam):
+    """Notes the element type of each product of all steps."""
+
+    def __init__(self) -> None:
+        super().__init__(H100)
+        self.found: set[str] = set()
+
+    def gemm(self, device: int, a: Matrix, b: Matrix, c: Matrix, *arguments: Any) -> None:
+        if c.rows == T * B:
+            self.found.add(c.data_type.name)
+        super().gemm(device, a, b, c, *arguments)
+
+
+@TYPES
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_it_is_rounded_to_the_storage_type_for_inference(cell: str, family: str, dtype: Any) -> None:
+    require("g++")
+    for trains in (False, True):
+        rng, seam = np.random.default_rng(1), ResultsSeam()
+        run: Run = (training if trains else plain).build(
+            cell, rng, t=T, b=B, h=5, dtype=dtype, direction="BIDIRECTIONAL", lengths=[7, 0, 3]
+        )
+        launch(run, lambda desc, library: recurrent_plan(desc, library, family=family), seam)
+        (training if trains else plain).check(run)
+        assert seam.found == {"float32" if trains else np.dtype(dtype).name}
+
+
+def test_it_takes_half_the_scratch_in_halves() -> None:
+    sizes = [plan(described("GRU", dtype, 50, 8, 4, 64), family="walk").prepared_temporary_size for dtype in ("FLOAT32", "FLOAT16")]
+    assert sizes[0] - sizes[1] == 50 * 8 * 3 * 64 * 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_product_beyond_the_largest_half_saturates_the_gates(family: str) -> None:
+    require("g++")
+    run = plain.build("LSTM", np.random.default_rng(2), t=T, b=B, i=8, dtype=np.float16)
+    run.inputs["input_tensor"].elements[0, 2] = [[3e4], [-3e4], [0]]
+    run.inputs["weight_tensor"].elements[...] = np.sign(run.inputs["weight_tensor"].elements[..., :1])
+    launch(run, lambda desc, library: recurrent_plan(desc, library, family=family), CpuSeam(H100))
+    plain.check(run)
+
+
+# chunks
+
+
+@pytest.fixture
+def three_chunks(monkeypatch: pytest.MonkeyPatch) -> Limits:
+    """A device for which all chunks but the last have three steps."""
+    monkeypatch.setattr(input_product, "LEAST_ROWS", 3 * B)
+    return replace(H100, l2_bytes=1)
+
+
+@TYPES
+@pytest.mark.parametrize("layouts", [("packed",), LAYOUTS], ids=["packed", "any layout"])
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD", "BIDIRECTIONAL"])
+@pytest.mark.parametrize(("cell", "trains"), list(product(["RNN", "GRU", "LSTM"], [False, True])))
+def test_chunks(cell: str, trains: bool, direction: str, layouts: Any, dtype: Any, three_chunks: Limits) -> None:
+    require("g++")
+    options: dict[str, Any] = {"lengths": [7, 0, 4]} if direction == "FORWARD" else {}
+    options |= {"t": T, "b": B, "i": 4, "h": 5, "dtype": dtype, "direction": direction, "layouts": layouts}
+    for seed, added in enumerate([{}, {"optional": ()}] + [{"optional": (*OPTIONAL, *training.ADDED)}] * trains):
+        rng, seam = np.random.default_rng(seed), CpuSeam(three_chunks)
+        mask = {"mask": rng.integers(0, 3, (T, B))} if trains else {}
+        run: Run = (training if trains else plain).build(cell, rng, **options, **added, **mask)
+        made = launch(run, step, seam, prepared=bool(seed))
+        (training if trains else plain).check(run)
+        assert [chunk.steps for chunk in made._input.chunks] == [3, 3, 1]
+        assert "formed in 3 chunks of up to 3 steps" in made.describe()
+        seam.check_guards()
+
+
+@pytest.mark.parametrize("linear_before_reset", [False, True])
+def test_chunks_in_the_place_of_what_is_kept_and_beside_it(linear_before_reset: bool, three_chunks: Limits) -> None:
+    """The product has a place of its own only where a step keeps more values than it reads."""
+    require("g++")
+    flags: dict[str, Any] = {"linear_before_reset": linear_before_reset, "direction": "BIDIRECTIONAL"}
+    run = training.build("GRU", np.random.default_rng(3), t=T, b=B, h=5, **flags)
+    made = launch(run, step, CpuSeam(three_chunks))
+    training.check(run)
+    assert made._input.in_place is not linear_before_reset
+    assert dict(made._scratch.arrays).get("input_product", (0, None, None))[1] == ((3 * B, 2 * 3 * 5) if linear_before_reset else None)
+
+
+@pytest.mark.parametrize("direction", ["BACKWARD", "BIDIRECTIONAL"])
+def test_a_walk_from_the_ends_of_samples_has_no_chunks(direction: str, three_chunks: Limits) -> None:
+    """Samples of different lengths take a step at different times."""
+    require("g++")
+    run = plain.build("GRU", np.random.default_rng(4), t=T, b=B, direction=direction, lengths=[7, 2, 5])
+    made = launch(run, step, CpuSeam(three_chunks))
+    plain.check(run)
+    assert len(made._input.chunks) == 1
+    assert "chunk" not in made.describe()
+
+
+def test_products_of_chunks_are_counted(three_chunks: Limits) -> None:
+    """One of each chunk and direction, the walks being at different times."""
+    require("g++")
+
+    def counted(direction: str) -> int:
+        seam = CpuSeam(three_chunks)
+        launch(plain.build("RNN", np.random.default_rng(5), t=T, b=B, optional=(), direction=direction), step, seam)
+        return seam.counts["gemm"]
+
+    assert counted("FORWARD") == 3 + (T - 1)
+    assert counted("BIDIRECTIONAL") == 2 * (3 + (T - 1))
+
+
+def test_a_captured_dispatch_forms_each_chunk_anew(three_chunks: Limits) -> None:
+    require("g++")
+    seam = CpuSeam(three_chunks)
+    run = plain.build("GRU", np.random.default_rng(6), t=T, b=B, direction="BIDIRECTIONAL", dtype=np.float16)
+    made = step(run.desc, KernelLibrary(seam, 0))
+    arrays = {name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
+    temporary = plain.poisoned(seam, made.temporary_size)
+    graph = seam.capture(0, made.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
+    for factor in (1.0, -0.5):
+        run.inputs["input_tensor"].elements[...] *= np.float16(factor)
+        arrays["input_tensor"].set(run.inputs["input_tensor"].elements)
+        seam.launch_graph(graph, 0)
+        for name, placed in run.outputs.items():
+            placed.elements[...] = seam.to_host(arrays[name], 0)
+        plain.check(run)
+
+
+@pytest.mark.parametrize(
+    ("limits", "dtype", "hidden", "batch", "steps", "expected"),
+    [
+        (H100, "FLOAT16", 1024, 64, 32, 1),  # 2,048 rows of 8 KB, 16.8 MB
+        (H100, "FLOAT16", 1024, 64, 33, 2),
+        (H100, "FLOAT16", 1024, 64, 1500, 47),
+        (H100, "FLOAT32", 1024, 64, 1500, 47),
+        (H100, "FLOAT16", 128, 64, 228, 1),  # 14,648 rows of 1 KB, 15 MB
+        (H100, "FLOAT16", 128, 64, 229, 2),
+        (H100, "FLOAT32", 128, 64, 229, 3),
+        (H100, "FLOAT16", 1024, 4096, 4, 4),  # a step alone is more
+        (T4, "FLOAT16", 128, 64, 33, 2),
+    ],
+)
+def test_how_many_chunks(limits: Limits, dtype: str, hidden: int, batch: int, steps: int, expected: int) -> None:
+    """A quarter of the L2 cache, which holds 60 MB of an H100 and 4 MB of a T4, or 2,048 rows."""
+    desc = described("LSTM", dtype, steps, batch, 16, hidden)
+    made = plan(desc, limits)
+    chunks = made._input.chunks
+    assert len(chunks) == expected
+    assert [chunk.first for chunk in chunks] == [sum(chunk.steps for chunk in chunks[:place]) for place in range(expected)]
+    assert sum(chunk.steps for chunk in chunks) == steps
+    assert max(chunk.steps for chunk in chunks) - chunks[-1].steps < expected, "as even as can be"
+    item = 4 if dtype == "FLOAT32" else 2
+    assert made._scratch.arrays["input_product"][1] == (chunks[0].steps * batch, 4 * hidden)
+    assert made.prepared_temporary_size >= chunks[0].steps * batch * 4 * hidden * item
+
+
+@pytest.mark.parametrize("family", ["walk", "grid"])
+def test_a_launch_for_the_whole_sequence_has_no_chunks(family: str) -> None:
+    made = plan(described("LSTM", "FLOAT16", 5000, 64, 16, 128), family=family)
+    assert len(made._input.chunks) == 1
+    assert made._scratch.arrays["input_product"][1] == (5000 * 64, 4 * 128)

@@ -1,0 +1,121 @@
+"""Whole CUDA plans with every launch under g++'s sanitizers, and proof that the sanitizers notice a lost barrier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.recurrent.families import recurrent_plan
+from dmlpy.devices.numpy.recurrent.layer import reference
+from tests.devices.cuda.test_plans import launch
+from tests.devices.cuda.test_training import ADDED, OPTIONAL, build, check
+from tests.support.cuda.cpu_seam import T4, CpuSeam
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
+
+T, B, I, H = 4, 5, 3, 6  # noqa: E741
+WALK = replace(T4, name="a device with so few multiprocessors that a block takes several samples", multiprocessors=4)
+STEP = replace(T4, name="a device whose blocks share next to nothing", shared_memory_per_block=64)
+BARRIER = "__syncthreads();"
+SIGMOID, TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
+
+
+def desc(cell: str, data_type: str = "FLOAT32", **attributes: Any) -> dml.RecurrentDesc:
+    """A bidirectional layer with every optional tensor, and both of an LSTM's further options."""
+
+    def tensor(*sizes: int, data_type: str = data_type) -> dml.TensorDesc:
+        return dml.TensorDesc(data_type=data_type, sizes=sizes)
+
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
+    common: dict[str, Any] = {
+        "input_tensor": tensor(1, T, B, I),
+        "weight_tensor": tensor(1, 2, gates * H, I),
+        "recurrence_tensor": tensor(1, 2, gates * H, H),
+        "bias_tensor": tensor(1, 1, 2, 2 * gates * H),
+        "hidden_init_tensor": tensor(1, 2, B, H),
+        "sequence_lengths_tensor": tensor(1, 1, 1, B, data_type="UINT32"),
+        "direction": "BIDIRECTIONAL",
+    }
+    if cell == "rnn":
+        return dml.RNNDesc(**common, activation_descs=[TANH, dml.ActivationSoftsignDesc()]).with_outputs()
+    if cell == "gru":
+        return dml.GRUDesc(**common, activation_descs=[SIGMOID, TANH] * 2, **attributes).with_outputs()
+    return dml.LSTMDesc(
+        **common,
+        cell_mem_init_tensor=tensor(1, 2, B, H),
+        peephole_tensor=tensor(1, 1, 2, 3 * H),
+        activation_descs=[SIGMOID, TANH, TANH] * 2,
+        use_clip_threshold=True,
+        clip_threshold=1.0,
+        couple_input_forget=False,
+        **attributes,
+    ).with_outputs()
+
+
+DESCS = {
+    "rnn": desc("rnn"),
+    "gru": desc("gru", linear_before_reset=False),
+    "gru linear before reset": desc("gru", linear_before_reset=True),
+    "lstm": desc("lstm"),
+    "lstm of halves": desc("lstm", "FLOAT16"),
+}
+TRAINING: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "rnn, step": (STEP, "RNN", {}),
+    "gru, walk": (WALK, "GRU", {"linear_before_reset": False}),
+    "gru with dropout, step": (STEP, "GRU", {"linear_before_reset": False, "optional": (*OPTIONAL, *ADDED)}),
+    "lstm, walk": (WALK, "LSTM", {"optional": (*OPTIONAL, "input_dropout_tensor")}),
+    "lstm of halves with dropout and a projection, step": (STEP, "LSTM", {"p": 2, "dtype": np.float16, "optional": (*OPTIONAL, *ADDED)}),
+}
+
+
+def run(described: dml.RecurrentDesc, seam: CpuSeam, family: str) -> None:
+    """Runs a desc on random inputs, ragged from length 0 on, and checks the outputs. DeviceError with the sanitizer's report."""
+    random = np.random.default_rng(5)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    for field in described.inputs():
+        tensor = getattr(described, field.name)
+        if field.name == "sequence_lengths_tensor":
+            arrays[field.name] = np.array([[[[0, T, 1, T, T - 1]]]], np.uint32)
+        elif tensor is not None:
+            arrays[field.name] = random.standard_normal(tensor.sizes).astype(tensor.data_type.numpy)
+    device = CudaDevice(seam, family=family)
+    results = dml.compile(described, device)(**{name: device.from_host(array) for name, array in arrays.items()})
+    for name, wanted in reference(described, arrays).items():
+        found = device.to_host(results.as_dict()[name])
+        assert_close(found, wanted, found.dtype.type, terms=H)
+    seam.check_guards()
+
+
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize(("limits", "family"), [(WALK, "walk"), (STEP, "step")], ids=["walk", "step"])
+@pytest.mark.parametrize("name", DESCS)
+def test_the_sanitizers_are_silent(name: str, limits: Any, family: str, sanitize: str) -> None:
+    require("g++")
+    run(DESCS[name], CpuSeam(limits, sanitize=sanitize), family)
+
+
+@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+@pytest.mark.parametrize("name", TRAINING)
+def test_the_sanitizers_are_silent_in_training(name: str, sanitize: str) -> None:
+    require("g++")
+    limits, cell, options = TRAINING[name]
+    seam, random = CpuSeam(limits, sanitize=sanitize), np.random.default_rng(6)
+    mask = random.integers(0, 3, (T, B))
+    run = build(cell, random, t=T, b=B, i=I, h=H, direction="BIDIRECTIONAL", lengths=[0, T, 1, T, T - 1], mask=mask, **options)
+    launch(run, partial(recurrent_plan, family=name.rpartition(", ")[2]), seam)
+    check(run)
+    seam.check_guards()
+
+
+@pytest.mark.parametrize("place", range(sources.read("recurrent/layer.cu").count(BARRIER)))
+def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
+    require("g++")
+    with pytest.raises(dml.DeviceError, match="data race"):
+        run(DESCS["gru"], CpuSeam(WALK, sanitize="thread", fault=(BARRIER, place)), "walk")

@@ -1,0 +1,214 @@
+"""Every kernel compiles for every architecture that dmlpy supports, with every NVRTC that it may meet; no GPU is needed."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.kernels import Kernel, processors
+from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS
+from tests.support.cuda.gpu_kernels import kernels_of_gpu_tests
+from tests.support.cuda.kernel_instances import instances
+from tests.support.cuda.nvrtc import NEWEST, PROMISED, VERSIONS, NvrtcError, compile_instance, compile_ptx, nvrtc
+from tests.support.cuda.plan_kernels import DEVICES, cases, kernels_of
+from tests.support.tools import missing, require
+
+ARCHITECTURES = (75, 80, 90, 100, 120)
+OLDEST = VERSIONS[0]
+REGISTERS = 65536
+"""Of a multiprocessor, on all of these architectures."""
+
+KERNELS = tuple(dict.fromkeys(instances()))
+BY_NAME: dict[tuple[str, str], list[Kernel]] = {}
+"""The instances of each kernel: of a file, and of a name in it."""
+for _kernel in KERNELS:
+    BY_NAME.setdefault((_kernel.file, _kernel.entry.partition("<")[0]), []).append(_kernel)
+EVERY_CASE = 131
+"""Of so many cases that name kernels, one is compiled at each run."""
+
+
+def require_version(version: str) -> None:
+    """Skips where a version is missing that is not promised."""
+    tool = "nvrtc" if version == NEWEST else f"nvrtc {version}"
+    if version not in PROMISED and (reason := missing(tool)):
+        pytest.skip(reason)
+    require(tool)
+
+
+def architectures_of(kernel: Kernel) -> list[int]:
+    """Those that have what the kernel uses."""
+    return [architecture for architecture in ARCHITECTURES if architecture >= kernel.lowest_capability]
+
+
+def faults(kernel: Kernel, architecture: int, version: str) -> str:
+    """What is wrong with it: a warning, another kernel with it, local memory, or that the largest block of `walk` cannot be launched."""
+    place = f"{kernel.file}: {kernel.entry} for sm_{architecture}, NVRTC {version}"
+    try:
+        result = compile_instance(sources.read(kernel.file), kernel.entry, architecture, version)
+    except NvrtcError as error:
+        return str(error)
+    if result.kernels != 1:
+        return f"{place} comes with others: {result.kernels} kernels were compiled"
+    if result.warnings:
+        return f"{place}: {result.warnings}"
+    if not (result.image.startswith(b"\x7fELF") and result.symbol.encode() in result.image):
+        return f"{place}: no image, or without {result.symbol}"
+    if result.stack_bytes:
+        return f"{place} keeps {result.stack_bytes} bytes of a thread in local memory"
+    if kernel.entry.startswith("walk<") and result.registers * MOST_WALK_THREADS > REGISTERS:
+        return f"{place} uses {result.registers} registers"
+    return ""
+
+
+def all_faults(pairs: Iterable[tuple[Kernel, int]], version: str) -> str:
+    """What is wrong with kernels for architectures, each on a line; compiled on all processors."""
+    with ThreadPoolExecutor(processors()) as threads:
+        found = threads.map(lambda pair: faults(*pair, version), pairs)
+        return "\n".join(filter(None, found))
+
+
+def check(kernel: Kernel, architecture: int, version: str = NEWEST) -> None:
+    require_version(version)
+    found = faults(kernel, architecture, version)
+    assert not found, found
+
+
+def pairs() -> list[tuple[Kernel, int]]:
+    """Each instance for one architecture, in turn; and each kernel, in some instance, for all of them."""
+    found = []
+    for same in BY_NAME.values():
+        missing_ones = list(ARCHITECTURES)
+        for number, kernel in enumerate(same):
+            known = architectures_of(kernel)
+            architecture = next((new for new in known if new in missing_ones), known[number % len(known)])
+            missing_ones = [other for other in missing_ones if other != architecture]
+            found.append((kernel, architecture))
+        found += [(next(kernel for kernel in same if other in architectures_of(kernel)), other) for other in missing_ones]
+    return found
+
+
+def few_pairs() -> list[tuple[Kernel, int]]:
+    """Each kernel, in an instance from the middle, for one architecture in turn."""
+    chosen = [same[len(same) // 2] for same in BY_NAME.values()]
+    return [(kernel, (known := architectures_of(kernel))[number % len(known)]) for number, kernel in enumerate(chosen)]
+
+
+def name(item: object) -> str:
+    return item.entry if isinstance(item, Kernel) else f"sm_{item}" if isinstance(item, int) else str(item)
+
+
+def sampled_pairs() -> list[Any]:
+    """All of `pairs`; of each kernel for an architecture every second one after the first is slow."""
+    before = Counter[tuple[str, str, int]]()
+    found = []
+    for kernel, architecture in pairs():
+        key = (kernel.file, kernel.entry.partition("<")[0], architecture)
+        found.append(pytest.param(kernel, architecture, marks=[pytest.mark.slow] * (before[key] % 2)))
+        before[key] += 1
+    return found
+
+
+@pytest.mark.parametrize(("kernel", "architecture"), sampled_pairs(), ids=name)
+def test_kernel_compiles_for_an_architecture(kernel: Kernel, architecture: int) -> None:
+    check(kernel, architecture)
+
+
+@pytest.mark.parametrize(("kernel", "architecture"), few_pairs(), ids=name)
+def test_kernel_compiles_with_the_oldest(kernel: Kernel, architecture: int) -> None:
+    check(kernel, architecture, OLDEST)
+
+
+def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() -> None:
+    compiled = pairs()
+    assert {kernel for kernel, _ in compiled} == set(KERNELS)
+    names = {(kernel.file, kernel.entry.partition("<")[0], architecture) for kernel, architecture in compiled}
+    files = {path.relative_to(sources.directory()).as_posix() for path in sources.directory().rglob("*.cu")}
+    assert {(file, architecture) for file, _, architecture in names} == {
+        (file, architecture) for file in files for architecture in ARCHITECTURES
+    }
+    assert len(names) == len(ARCHITECTURES) * len({(file, name) for file, name, _ in names})
+    assert {architecture for _, architecture in few_pairs()} == set(ARCHITECTURES)
+    assert {kernel.file for kernel, _ in few_pairs()} == files
+
+
+# what plans name
+
+
+@pytest.mark.parametrize(("version", "first"), [(OLDEST, 0), (NEWEST, EVERY_CASE // 2)])
+def test_kernels_of_some_plans_compile(version: str, first: int) -> None:
+    """Of every so many cases, those that no list has, for the device that they were chosen on."""
+    require_version(version)
+    chosen = cases()[first::EVERY_CASE]
+    assert {case.limits for case in chosen} == set(DEVICES)
+    named = [(kernel, case.limits.compute_capability) for case in chosen for kernel in case.kernels() if kernel not in KERNELS]
+    assert len(named) >= 10
+    assert not (found := all_faults(dict.fromkeys(named), version)), found
+
+
+# all of them
+
+
+@functools.cache
+def kernels_of_plans() -> tuple[Kernel, ...]:
+    """Those of the shapes of `dmlpy bench` that no list has."""
+    return tuple(kernel for kernel in kernels_of(cases()) if kernel not in KERNELS)
+
+
+@pytest.fixture(scope="module")
+def kernels_of_tests(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kernel, ...]:
+    """Those of the tests marked `gpu` that neither a list nor a plan of a shape has."""
+    count, kernels = kernels_of_gpu_tests(tmp_path_factory.mktemp("gpu") / "kernels")
+    assert count > 1000
+    return tuple(kernel for kernel in kernels if kernel not in (*KERNELS, *kernels_of_plans()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "architecture"), [*product(VERSIONS, ARCHITECTURES)], ids=name)
+def test_every_kernel_compiles(version: str, architecture: int, kernels_of_tests: tuple[Kernel, ...]) -> None:
+    require_version(version)
+    every = (*KERNELS, *kernels_of_plans(), *kernels_of_tests)
+    known = [(kernel, architecture) for kernel in every if architecture >= kernel.lowest_capability]
+    assert not (found := all_faults(known, version)), found
+
+
+def test_the_kernels_of_a_test_on_a_gpu_are_found(tmp_path: Path) -> None:
+    """Also those that it comes to after a comparison, which fails where nothing computes."""
+    test = "tests/devices/test_softmax.py::test_the_first_of_equal_entries_wins"
+    count, kernels = kernels_of_gpu_tests(tmp_path / "kernels", test)
+    assert count == 2
+    assert {kernel.file for kernel in kernels} == {"activation/groups.cu"}
+    assert {kernel.entry.partition(",")[0] for kernel in kernels} == {"groups<float", "groups<machine::half"}
+    assert {kernel.entry.rpartition(" ")[2] for kernel in kernels} == {"true>", "false>"}, "the first layout needs one of them only"
+
+
+# the compiler
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_version_that_is_asked_for_answers(version: str) -> None:
+    """By its own word, and by that of what it makes; whichever others are loaded."""
+    require_version(version)
+    for other in VERSIONS:
+        if missing("nvrtc" if other == NEWEST else f"nvrtc {other}") is None:
+            nvrtc(other)
+    answer = "{}.{}".format(*nvrtc(version).version)
+    assert answer == version or (version == NEWEST and nvrtc(version).version >= (13, 0))
+    assert f"Cuda compilation tools, release {answer}," in compile_ptx(sources.read("pack.cu"), "copy<float, float>", version)[0]
+
+
+def test_an_error_names_the_file_and_line() -> None:
+    require_version(NEWEST)
+    text = (sources.directory() / "pack.cu").read_text(encoding="utf-8")
+    call = "machine::to_float(value)"
+    line = text[: text.index(call)].count("\n") + 1
+    broken = sources.read("pack.cu").replace(call, "machine::to_flot(value)")
+    with pytest.raises(NvrtcError, match=rf"pack\.cu\({line}\): error: .*to_flot"):
+        compile_instance(broken, "copy<float, float>", 90)

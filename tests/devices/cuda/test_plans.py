@@ -1,0 +1,483 @@
+"""Whole CUDA plans of the recurrent operators, their kernels on the CPU and on a GPU: against ONNX Runtime and a plain float64 loop."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.arrays import view
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.common import row_stride
+from dmlpy.devices.cuda.recurrent.families import recurrent_plan
+from dmlpy.devices.cuda.recurrent.layer import (
+    MOST_CAPTURED_STEPS,
+    SLICES,
+    RecurrentPlan,
+    WalkPlan,
+    walk_shared_bytes,
+)
+from dmlpy.devices.cuda.recurrent.step import StepPlan
+from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS, walk_shape
+from dmlpy.devices.cuda.seam import Seam
+from dmlpy.operators import activation as activations
+from dmlpy.operators.recurrent.layer import RecurrentDesc, RNNDesc
+from dmlpy.validation.problems import DeviceError
+from tests.devices.numpy.test_recurrent import CELLS, OPTIONAL, USUAL, Layout, Placed, Run, build, place, sizes_of
+from tests.support import onnx_cases, plain_recurrent
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.tools import require
+
+Array = np.ndarray[Any, np.dtype[Any]]
+MakePlan = Callable[[RecurrentDesc, KernelLibrary], RecurrentPlan]
+
+LAYOUTS: tuple[Layout, ...] = ("packed", "padded", "permuted", "broadcast")
+
+
+def walk(samples: int) -> MakePlan:
+    def plan(desc: RecurrentDesc, library: KernelLibrary) -> RecurrentPlan:
+        return WalkPlan(desc, library, walk_shape(desc, samples, walk_shared_bytes(desc, samples)), "as the test asks")
+
+    return plan
+
+
+def step(desc: RecurrentDesc, library: KernelLibrary) -> RecurrentPlan:
+    return StepPlan(desc, library, "as the test asks")
+
+
+FAMILIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in SLICES} | {"step": step}
+
+
+@pytest.fixture
+def seam(cuda_device: Any) -> Seam:
+    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
+    found: Seam = cuda_device.seam
+    return found
+
+
+@pytest.fixture
+def cpu_seam() -> Any:
+    require("g++")
+    seam = CpuSeam(H100)
+    yield seam
+    seam.check_guards()
+
+
+def poisoned(seam: Seam, size: int) -> Any:
+    """Memory in which every float is a NaN."""
+    memory = seam.allocate(0, size, 0)
+    seam.memset(memory.pointer, 0xFF, size, 0)
+    return memory
+
+
+def launch(run: Run, make: MakePlan, seam: Seam, *, prepared: bool = False) -> RecurrentPlan:
+    """Runs a plan over copies of the run's memory on the seam's device, with scratch of exactly the size that it asks for."""
+    plan = make(run.desc, KernelLibrary(seam, 0))
+    placed_tensors = run.inputs | run.outputs
+    copies = {name: seam.to_device(0, placed.memory, 0) for name, placed in placed_tensors.items()}
+    starts = {name: view(copy).pointer for name, copy in copies.items()}
+    pointers = {name: starts[name] + placed.pointer - placed.memory.ctypes.data for name, placed in placed_tensors.items()}
+    if prepared:
+        persistent = poisoned(seam, plan.persistent_size)
+        plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent.pointer)(0)
+        temporary = poisoned(seam, plan.prepared_temporary_size)
+        plan.bind(pointers, temporary.pointer, persistent.pointer)(0)
+    else:
+        temporary = poisoned(seam, plan.temporary_size)
+        plan.bind(pointers, temporary.pointer, None)(0)
+    for name, placed in placed_tensors.items():
+        before = placed.memory.copy()
+        placed.memory[...] = np.frombuffer(seam.read(starts[name], placed.memory.size, 0), np.uint8)
+        assert name in run.outputs or (placed.memory == before).all(), f"{name} is an input and was written"
+    return plan
+
+
+def check(run: Run, what: str = "") -> None:
+    arrays = {name: np.array(array) for name, array in run.arrays.items()}
+    run.check(plain_recurrent.run(run.desc, arrays), what)
+
+
+# every kernel instance
+
+PLAIN_ROWS = [
+    (cell, flags, family, dtype)
+    for (cell, flags), (place_of_family, family) in product(
+        [("RNN", {}), ("GRU", {"linear_before_reset": False}), ("GRU", {"linear_before_reset": True})], enumerate(FAMILIES)
+    )
+    for dtype in [(np.float32, np.float16)[(place_of_family + len(flags) + bool(flags.get("linear_before_reset"))) % 2]]
+]
+LSTM_ROWS = [
+    ("LSTM", {"use_clip_threshold": clip, "couple_input_forget": clip ^ couple, "peephole": clip ^ peephole}, family, dtype)
+    for family, (couple, peephole), dtypes in zip(
+        FAMILIES, [(0, 0), (0, 1), (1, 0), (1, 1), (0, 1)], [(0, 1), (1, 0), (1, 0), (0, 1), (0, 1)], strict=True
+    )
+    for clip, dtype in zip((0, 1), ((np.float32, np.float16)[index] for index in dtypes), strict=True)
+]
+"""Each family with both values of each flag and both types, and each pair of two flags, or a flag and a type, in all four ways."""
+ALL_ROWS = [
+    (cell, flags, family, dtype)
+    for (cell, flags), family, dtype in product(
+        [
+            ("RNN", {}),
+            ("GRU", {"linear_before_reset": False}),
+            ("GRU", {"linear_before_reset": True}),
+            *(
+                ("LSTM", {"use_clip_threshold": clip, "couple_input_forget": couple, "peephole": peephole})
+                for clip, couple, peephole in product((0, 1), repeat=3)
+            ),
+        ],
+        FAMILIES,
+        (np.float32, np.float16),
+    )
+]
+
+
+def named(rows: list[Any]) -> list[Any]:
+    return [
+        pytest.param(*row, id=f"{row[0]}{''.join(f', {flag}' for flag, on in row[1].items() if on)}, {row[2]}, {np.dtype(row[3])}")
+        for row in rows
+    ]
+
+
+def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], dtype: Any) -> Run:
+    """Sizes of 1 and odd ones, all directions, ragged lengths from 0 to beyond T, absent tensors, strided and broadcast layouts."""
+    flags = dict(flags)
+    peephole = flags.pop("peephole", False)
+    b, t = int(rng.choice([1, 2, 3, 5, 9])), int(rng.choice([1, 2, 5]))
+    optional = tuple(name for name in OPTIONAL if name != "peephole_tensor" and rng.random() < 0.7)
+    if flags.get("use_clip_threshold"):
+        flags["clip_threshold"] = 0.3
+    return build(
+        cell,
+        rng,
+        t=t,
+        b=b,
+        i=int(rng.choice([1, 3, 4, 7])),
+        h=int(rng.choice([1, 3, 4, 9])),
+        dtype=dtype,
+        direction=str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"])),
+        lengths=[int(length) for length in rng.integers(0, t + 1, b)] if rng.random() < 0.6 else None,
+        optional=(*optional, *(["peephole_tensor"] if peephole else [])),
+        layouts=LAYOUTS if rng.random() < 0.7 else ("packed",),
+        **{flag: bool(value) if flag != "clip_threshold" else value for flag, value in flags.items()},
+    )
+
+
+def check_row(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    start = zlib.crc32(repr((cell, flags, family, str(dtype))).encode())
+    for seed in range(start, start + 12):
+        run = random_run(np.random.default_rng(seed), cell, flags, dtype)
+        launch(run, FAMILIES[family], seam, prepared=bool(seed % 2))
+        check(run, f"seed {seed}: ")
+
+
+@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(PLAIN_ROWS + LSTM_ROWS))
+def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, family, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(ALL_ROWS))
+def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, family, dtype)
+
+
+@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
+def test_onnx_runtime(seam: Seam, entry: dict[str, Any], family: str) -> None:
+    case = onnx_cases.load(entry)
+    for dtype in (np.float32, np.float16) if entry["case"].endswith(("_lens", "_plain_0")) else (np.float32,):
+        rng = np.random.default_rng(1)
+        arrays = {name: array if array.dtype == np.uint32 else array.astype(dtype) for name, array in case.inputs.items()}
+        inputs = {name: place(array, "packed", rng) for name, array in arrays.items()}
+        outputs = {name: place(np.full(array.shape, np.nan, dtype), "packed", rng) for name, array in case.outputs.items()}
+        run = Run(case.desc.model_copy(update={name: placed.desc for name, placed in (inputs | outputs).items()}), inputs, outputs)
+        launch(run, FAMILIES[family], seam)
+        if dtype == np.float32:
+            run.check(case.outputs)
+        check(run)
+
+
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_directions_may_have_different_activations(seam: Seam, cell: str, family: str) -> None:
+    forward = (
+        activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
+        activations.ActivationSoftsignDesc(),
+        activations.ActivationEluDesc(),
+    )
+    backward = (activations.ActivationSigmoidDesc(), activations.ActivationScaledTanhDesc(alpha=0.7), activations.ActivationTanhDesc())
+    count = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
+    functions = forward[:count] + backward[:count]
+    run = build(cell, np.random.default_rng(2), direction="BIDIRECTIONAL", functions=functions, lengths=[4, 0, 2])
+    launch(run, FAMILIES[family], seam)
+    check(run)
+
+
+# sequences
+
+
+@pytest.mark.parametrize("family", ["walk 1", "walk 4", "step"])
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_a_sequence_of_length_zero_carries_its_state_through(seam: Seam, cell: str, family: str) -> None:
+    run = build(cell, np.random.default_rng(3), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
+    launch(run, FAMILIES[family], seam)
+    np.testing.assert_array_equal(run.outputs["output_sequence_tensor"].elements, 0.0)
+    np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.arrays["hidden_init_tensor"])
+    if cell == "LSTM":
+        np.testing.assert_array_equal(run.outputs["output_cell_single_tensor"].elements, run.arrays["cell_mem_init_tensor"])
+
+
+@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, cell: str, family: str) -> None:
+    run = build(cell, np.random.default_rng(4), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
+    launch(run, FAMILIES[family], seam)
+    check(run)
+
+
+@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("junk", [np.nan, np.inf])
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_input_past_the_end_is_never_seen(seam: Seam, cell: str, junk: float, family: str) -> None:
+    run = build(cell, np.random.default_rng(5), b=3, t=4, lengths=[2, 0, 4], direction="BIDIRECTIONAL")
+    for sample, length in enumerate([2, 0, 4]):
+        run.inputs["input_tensor"].elements[0, length:, sample] = junk
+    with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
+        launch(run, FAMILIES[family], seam)
+    check(run)
+
+
+@pytest.mark.parametrize("family", ["walk 4", "step"])
+def test_samples_do_not_touch_each_other(seam: Seam, family: str) -> None:
+    """A NaN in one sample of a slice stays there."""
+    run = build("GRU", np.random.default_rng(6), b=3, lengths=[4, 4, 2])
+    run.inputs["input_tensor"].elements[0, 1, 1] = np.nan
+    launch(run, FAMILIES[family], seam)
+    sequence = run.outputs["output_sequence_tensor"].elements
+    assert np.isnan(sequence[1:, :, 1]).all()
+    assert np.isfinite(sequence[:, :, [0, 2]]).all()
+
+
+def test_nan_passes_through_the_clip(seam: Seam) -> None:
+    run = build("LSTM", np.random.default_rng(7), b=1, optional=(), use_clip_threshold=True, clip_threshold=0.5)
+    run.inputs["input_tensor"].elements[0, 0] = np.nan
+    launch(run, FAMILIES["walk 1"], seam)
+    assert np.isnan(run.outputs["output_sequence_tensor"].elements).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, family: str, dtype: Any) -> None:
+    run = build(cell, np.random.default_rng(8), t=60, b=2, i=5, h=37, dtype=dtype)
+    launch(run, FAMILIES[family], seam)
+    check(run)
+
+
+# what a plan promises
+
+
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str, family: str) -> None:
+    require("g++")
+    found = []
+    for seed, prepared in [(1, False), (2, False), (3, True)]:
+        run = build(cell, np.random.default_rng(9), b=5, h=7, direction="BIDIRECTIONAL", lengths=[4, 1, 0, 3, 2], layouts=("permuted",))
+        launch(run, FAMILIES[family], CpuSeam(H100, seed=seed), prepared=prepared)
+        found.append([np.array(placed.elements) for placed in run.outputs.values()])
+    for others in found[1:]:
+        for first, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(first, other)
+
+
+@pytest.mark.parametrize("family", ["walk 1", "step"])
+@pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
+def test_each_output_alone(seam: Seam, output: str, family: str) -> None:
+    run = build("LSTM", np.random.default_rng(10), lengths=[2, 0, 4], outputs=(output,))
+    launch(run, FAMILIES[family], seam)
+    check(run)
+
+
+@pytest.mark.parametrize("family", ["walk 1", "step"])
+def test_a_bound_launch_reads_its_tensors_anew(cpu_seam: CpuSeam, family: str) -> None:
+    run = build("LSTM", np.random.default_rng(11))
+    plan = FAMILIES[family](run.desc, KernelLibrary(cpu_seam, 0))
+    arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
+    temporary = cpu_seam.allocate(0, plan.temporary_size, 0)
+    dispatch = plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None)
+    for factor in (1.0, -0.5):
+        for name, placed in run.inputs.items():
+            arrays[name].set(placed.elements * np.float32(factor))
+        before = cpu_seam.counts.copy()
+        dispatch(0)
+        assert set(cpu_seam.counts - before) == {"gemm", "launch"}
+        changed = {name: placed.elements * np.float32(factor) for name, placed in run.inputs.items()}
+        expected = plain_recurrent.run(run.desc, changed)
+        for name, placed in run.outputs.items():
+            placed.elements[...] = cpu_seam.to_host(arrays[name], 0)
+        run.check(expected)
+
+
+def test_launches_of_each_family(cpu_seam: CpuSeam) -> None:
+    """Copies of W and R and the input product, then: one launch; or a product and a launch a step, the first step from zero without."""
+
+    def counted(family: str, cell: str, **options: Any) -> tuple[int, int]:
+        before = cpu_seam.counts.copy()
+        launch(build(cell, np.random.default_rng(12), t=5, optional=(), **options), FAMILIES[family], cpu_seam)
+        used = cpu_seam.counts - before
+        return used["launch"], used["gemm"]
+
+    assert counted("walk 2", "RNN") == (2 + 1, 1)
+    assert counted("step", "RNN") == (2 + 5, 1 + 4)
+    assert counted("step", "RNN", direction="BIDIRECTIONAL") == (2 + 5, 1 + 2 * 4)
+    assert counted("step", "GRU", linear_before_reset=True) == (2 + 5, 1 + 4)
+    assert counted("step", "GRU", linear_before_reset=False) == (2 + 5 + 4, 1 + 2 * 4)
+
+
+def test_very_long_sequences_are_not_captured() -> None:
+    def plan(steps: int) -> RecurrentPlan:
+        sizes = {"input_tensor": (1, steps, 1, 1), "weight_tensor": (1, 1, 1, 1), "recurrence_tensor": (1, 1, 1, 1)}
+        tensors = {name: TensorDesc(data_type="FLOAT32", sizes=values) for name, values in sizes.items()}
+        desc = RNNDesc(**tensors, activation_descs=[activations.ActivationTanhDesc()], direction="FORWARD").with_outputs()
+        return step(desc, KernelLibrary(_CompilesNothing(H100), 0))
+
+    assert plan(MOST_CAPTURED_STEPS).capturable
+    assert not plan(MOST_CAPTURED_STEPS + 1).capturable
+
+
+@pytest.mark.parametrize(("hidden", "gap"), [(3, 4), (4, 0), (9, 4), (10, 0)])
+def test_walk_packs_four_columns_of_each_row_side_by_side(cpu_seam: CpuSeam, hidden: int, gap: int) -> None:
+    """[D][ceil(H / 4)][G H][4], columns beyond the last zero; each direction in whole words of 16 bytes, with so many zeros behind it."""
+    run = build("RNN", np.random.default_rng(13), h=hidden, dtype=np.float16, direction="BIDIRECTIONAL", layouts=("permuted",), optional=())
+    plan = FAMILIES["walk 1"](run.desc, KernelLibrary(cpu_seam, 0))
+    persistent = poisoned(cpu_seam, plan.persistent_size)
+    plan.pack({name: run.inputs[name].pointer for name in plan.constants}, persistent.pointer)(0)
+    offset, (directions, size), _ = plan._packed.arrays["recurrence"]
+    found = np.frombuffer(cpu_seam.read(persistent.pointer + offset, directions * size, 0), np.float16).reshape(directions, -1)
+    padded = np.zeros((2, hidden, -(-hidden // 4) * 4), np.float16)
+    padded[..., :hidden] = run.arrays["recurrence_tensor"][0]
+    quads = padded.reshape(2, hidden, -1, 4).swapaxes(1, 2).reshape(2, -1)
+    assert found.shape[1] - quads.shape[1] == gap
+    np.testing.assert_array_equal(found, np.pad(quads, ((0, 0), (0, gap))))
+
+
+# the shape of a walk
+
+T4_SHARED, H100_SHARED = T4.shared_memory_per_block, H100.shared_memory_per_block
+
+
+@pytest.mark.parametrize(
+    ("cell", "dtype", "hidden", "batch", "limits", "expected"),
+    [
+        ("LSTM", "FLOAT32", 62, 1, T4, 1),
+        ("LSTM", "FLOAT32", 64, 1, T4, None),
+        ("LSTM", "FLOAT32", 119, 1, H100, 1),
+        ("LSTM", "FLOAT32", 121, 1, H100, None),
+        ("LSTM", "FLOAT16", 168, 1, H100, 1),
+        ("RNN", "FLOAT16", 340, 1, H100, None),
+        ("RNN", "FLOAT16", 336, 1, H100, 1),
+        ("RNN", "FLOAT16", 400, 1, replace(H100, shared_memory_per_block=1 << 20), None),
+        ("GRU", "FLOAT32", 64, 132, H100, 1),
+        ("GRU", "FLOAT32", 64, 133, H100, 2),
+        ("GRU", "FLOAT32", 64, 264, H100, 2),
+        ("GRU", "FLOAT32", 64, 265, H100, 4),
+        ("GRU", "FLOAT32", 64, 1056, H100, 8),
+        ("GRU", "FLOAT32", 64, 5000, H100, 8),
+        ("LSTM", "FLOAT32", 119, 1056, H100, 4),
+    ],
+)
+def test_walk_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
+    """`expected`: samples that a block of `walk` takes, None where it cannot take the desc."""
+    tensors = {name: TensorDesc(data_type=dtype, sizes=sizes) for name, sizes in sizes_of(cell, 20, batch, 3, hidden, 1).items()}
+    tensors = {name: tensors[name] for name in ("input_tensor", "weight_tensor", "recurrence_tensor", "output_single_tensor")}
+    desc = CELLS[cell](**tensors, activation_descs=USUAL[cell], direction="FORWARD")
+    library = KernelLibrary(_CompilesNothing(limits), 0)
+    if expected is None:
+        with pytest.raises(DeviceError, match=str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden)):
+            recurrent_plan(desc, library, family="walk")
+        return
+    plan = recurrent_plan(desc, library, family="walk")
+    text = plan.describe()
+    assert isinstance(plan, WalkPlan)
+    assert not plan.capturable
+    assert f"<{ {'FLOAT32': 'float', 'FLOAT16': 'machine::half'}[dtype] }, {expected}, " in text
+    assert f"{-(-batch // expected)} x 1 blocks" in text
+    assert walk_shared_bytes(desc, expected) <= limits.shared_memory_per_block
+
+
+@pytest.mark.parametrize(
+    ("steps", "batch", "inputs", "hidden", "said"),
+    [
+        (1 << 16, 1 << 15, 1, 1, "2147483648 = T \\* B rows"),
+        (1, 1, 1 << 31, 1, "2147483648 = I columns"),
+        (1, 1, 1, 1 << 29, "2147483648 = D \\* G \\* H columns"),
+        (1, 1, 1, 1 << 24, "16777216 = H and 16777216 = S entries: at most 16776960"),
+    ],
+)
+def test_sizes_beyond_32_bits_are_refused(steps: int, batch: int, inputs: int, hidden: int, said: str) -> None:
+    sizes = {
+        "input_tensor": (1, steps, batch, inputs),
+        "weight_tensor": (1, 1, 4 * hidden, inputs),
+        "recurrence_tensor": (1, 1, 4 * hidden, hidden),
+        "output_single_tensor": (1, 1, batch, hidden),
+    }
+    tensors = {name: TensorDesc(data_type="FLOAT16", sizes=values) for name, values in sizes.items()}
+    desc = CELLS["LSTM"](**tensors, activation_descs=USUAL["LSTM"], direction="FORWARD")
+    with pytest.raises(DeviceError, match=said):
+        recurrent_plan(desc, KernelLibrary(_CompilesNothing(H100), 0))
+
+
+class _CompilesNothing(CpuSeam):
+    """For plans that are looked at and not run."""
+
+    def compiler_version(self) -> str:
+        return "none"
+
+    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
+        return [(b"", entry) for entry in entries]
+
+    def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
+        return symbol
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "expected"),
+    [
+        ((1, 2, 3, 4), (24, 12, 4, 1), 4),
+        ((1, 2, 3, 4), (60, 30, 10, 1), 10),
+        ((1, 2, 3, 4), (0, 12, 4, 1), 4),
+        ((1, 2, 3, 4), (24, 13, 4, 1), None),  # rows of the second axis are not where those of the first lead
+        ((1, 2, 3, 4), (24, 4, 8, 1), None),  # axes swapped
+        ((1, 2, 3, 4), (24, 12, 1, 3), None),  # columns apart
+        ((1, 2, 3, 4), (24, 0, 4, 1), None),  # repeated
+        ((1, 2, 3, 4), (24, 0, 0, 1), None),
+        ((1, 2, 3, 4), (24, 6, 2, 1), None),  # rows overlap
+        ((1, 1, 3, 4), (0, 99, 5, 1), 5),
+        ((1, 3, 1, 4), (0, 7, 99, 1), 7),
+        ((1, 1, 1, 4), (0, 0, 0, 1), 4),
+        ((1, 2, 3, 1), (0, 6, 2, 0), 2),
+        ((1, 2, 3, 1), (0, 3, 1, 77), 1),
+        ((1, 1, 2, 2), (0, 0, 2**31, 1), None),  # more than cuBLAS counts
+    ],
+)
+def test_row_stride(sizes: tuple[int, ...], strides: tuple[int, ...], expected: int | None) -> None:
+    assert row_stride(TensorDesc(data_type="FLOAT32", sizes=sizes, strides=strides)) == expected
+
+
+@pytest.mark.parametrize("layout", ["packed", "padded", "permuted", "broadcast"])
+def test_input_is_read_in_any_layout(seam: Seam, layout: Layout) -> None:
+    run = build("RNN", np.random.default_rng(13), b=3, i=5)
+    values = np.array(run.arrays["input_tensor"])
+    placed: Placed = place(values, layout, np.random.default_rng(14))
+    run.inputs["input_tensor"] = placed
+    run.desc = run.desc.model_copy(update={"input_tensor": placed.desc})
+    launch(run, FAMILIES["step"], seam)
+    check(run)

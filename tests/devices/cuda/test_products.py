@@ -1,0 +1,186 @@
+"""Resident products and exchanges between blocks, each alone: x <- A x again and again, against the same in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.kernels import scalar_type, struct
+from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores, whole_pieces
+from dmlpy.validation.problems import DeviceError
+from tests.support.cuda.cpu_arithmetic import rounded_to_tf32
+from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.folders import TESTS
+from tests.support.tools import require
+
+Array = np.ndarray[Any, Any]
+
+FILE = str(TESTS / "kernels" / "products.cu")
+HALF: np.dtype[Any] = np.dtype(np.float16)
+FLOAT: np.dtype[Any] = np.dtype(np.float32)
+PARAMETERS = struct(
+    *((name, np.uint64) for name in ("matrix", "vectors", "arrangements", "operands", "flags")),
+    *((name, np.int32) for name in ("size", "rows", "samples", "times")),
+    ("most_polls", np.uint32),
+)
+
+
+def rounded(values: Array, product: Product) -> Array:
+    """As the product takes them: halves, TF32 or floats."""
+    if isinstance(product, Fma):
+        return values.astype(np.float32).astype(np.float64)
+    if product.data_type == HALF:
+        return values.astype(np.float16).astype(np.float64)
+    return rounded_to_tf32(values.astype(np.float32)).astype(np.float64)
+
+
+def iterate(
+    seam: CpuSeam,
+    product: Product,
+    size: int,
+    samples: int,
+    times: int,
+    blocks: int = 1,
+    protocol: Protocol = "flags",
+    *,
+    scaled: bool = False,
+    most_polls: int = 1 << 28,
+    missing: int = 0,
+) -> tuple[Array, Array]:
+    """What the kernel makes of random numbers in `blocks` blocks, of which `missing` are not launched, and what it should make.
+
+    Blocks hand each other values by `protocol`; one block is alone.
+    """
+    protocol = "alone" if blocks == 1 else protocol
+    rows = -(-size // blocks)
+    if protocol != "alone":  # halves are written in pairs, and a load of 16 bytes of data has no part that nobody writes
+        whole = 8 if protocol == "data" else 2
+        rows = -(-rows // whole) * whole
+    random = np.random.default_rng(size + samples)
+    matrix = random.uniform(-1, 1, (size, size)).astype(np.float32) * np.float32(2 / size**0.5)
+    vectors = random.uniform(-1, 1, (size, samples)).astype(np.float32)
+    expected = vectors.astype(np.float64)
+    for _ in range(times):
+        expected = rounded(matrix, product) @ rounded(expected, product)
+
+    alone = protocol == "alone"
+    operand = -(-samples // product.samples) * product.samples * product.row(size, protocol) * product.data_type.itemsize
+    turns = {"alone": 0, "flags": 2, "data": times + 1}[protocol]
+    before = 0xFF if protocol == "data" else 0
+    memory = {
+        "matrix": seam.to_device(0, matrix, 0),
+        "vectors": seam.to_device(0, vectors, 0),
+        "arrangements": seam.to_device(0, np.zeros(blocks * product.arranged_bytes(size), np.uint8), 0),
+        "operands": seam.to_device(0, np.full(max(1, turns * operand), before, np.uint8), 0),
+        "flags": seam.to_device(0, np.zeros(blocks, np.uint32), 0),
+    }
+    argument = np.zeros(1, PARAMETERS)
+    for name, array in memory.items():
+        argument[name] = array.pointer
+    argument["size"], argument["rows"], argument["samples"], argument["times"] = size, rows, samples, times
+    argument["most_polls"] = most_polls
+    shared_bytes = whole_pieces(product.shared_bytes(size), operand if alone else product.staged_bytes(size))
+    entry = f"iterate<{scalar_type(product.data_type)}, {product.type_name}, Protocol::{protocol}, {str(scaled).lower()}>"
+    function = seam.load(0, *seam.compile(sources.read(FILE), [entry], 90)[0], shared_bytes)
+    seam.launch(function, (blocks - missing, 1, 1), PRODUCT_THREADS, shared_bytes, argument, 0, cooperative=not alone)
+    seam.check_guards()
+    return memory["vectors"].get(), expected
+
+
+def check(product: Product, found: Array, expected: Array) -> None:
+    error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
+    assert error < (1e-6 if isinstance(product, Fma) else 1e-3), error
+
+
+def fma(row_lanes: int, row_slots: int, register_steps: int, samples: int, loads: int = 4) -> Fma:
+    return Fma(tiles=row_slots, register_steps=register_steps, samples=samples, loads=loads, row_lanes=row_lanes)
+
+
+PRODUCTS: list[tuple[Product, int, int, int]] = [
+    # size and samples leave remainders in tiles, steps and passes; blocks take unequal shares
+    (TensorCores(HALF, 1, 1, 0, 8, 4, 8), 13, 5, 1),
+    (TensorCores(HALF, 1, 1, 1, 8, 2, 8), 37, 8, 3),
+    (TensorCores(HALF, 1, 1, 1, 8, 4, 1), 400, 1, 25),
+    (TensorCores(HALF, 2, 1, 2, 8, 2, 2), 300, 2, 10),
+    (TensorCores(HALF, 1, 1, 7, 8, 4, 4), 1100, 3, 70),
+    (TensorCores(HALF, 3, 1, 0, 16, 2, 8), 37, 19, 1),
+    (TensorCores(HALF, 1, 2, 2, 24, 4, 24), 130, 30, 5),
+    (TensorCores(HALF, 2, 4, 1, 32, 2, 32), 100, 33, 1),
+    (TensorCores(HALF, 1, 4, 3, 32, 4, 32), 300, 40, 5),
+    (TensorCores(HALF, 1, 8, 3, 8, 2, 8), 100, 9, 1),
+    (TensorCores(HALF, 1, 8, 3, 16, 4, 16), 200, 18, 2),
+    (TensorCores(FLOAT, 1, 1, 1, 8, 2, 8), 37, 5, 3),
+    (TensorCores(FLOAT, 2, 2, 1, 16, 4, 8), 61, 20, 1),
+    (TensorCores(FLOAT, 1, 4, 0, 8, 2, 8), 97, 8, 2),
+    (TensorCores(FLOAT, 1, 2, 2, 16, 4, 16), 200, 30, 7),
+    (fma(32, 1, 0, 1), 13, 3, 1),
+    (fma(32, 1, 2, 2), 75, 5, 3),
+    (fma(8, 1, 1, 2), 75, 3, 10),
+    (fma(8, 4, 1, 8), 75, 19, 3),
+    (fma(8, 3, 0, 2), 75, 3, 4),
+    (fma(8, 6, 0, 1), 90, 2, 2),
+    (fma(16, 2, 0, 1), 75, 2, 3),
+    (fma(16, 1, 5, 4), 700, 5, 45),
+    (fma(32, 2, 1, 4), 61, 6, 1),
+    (fma(32, 3, 3, 1), 150, 1, 2),
+]
+PROTOCOLS: tuple[Protocol, ...] = ("flags", "data")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(("product", "size", "samples", "blocks"), PRODUCTS, ids=lambda value: getattr(value, "type_name", None))
+@pytest.mark.parametrize("times", [1, 3])
+def test_products(product: Product, size: int, samples: int, blocks: int, times: int, protocol: Protocol) -> None:
+    require("g++")
+    if blocks == 1 and protocol == "data":
+        pytest.skip("a block alone hands on nothing")
+    check(product, *iterate(CpuSeam(), product, size, samples, times, blocks, protocol))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_scaled_products(protocol: Protocol) -> None:
+    require("g++")
+    product = TensorCores(HALF, 1, 2, 1, 16, 2, 16)
+    check(product, *iterate(CpuSeam(), product, 70, 9, 3, 3, protocol, scaled=True))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_wait_without_end_fails_the_launch(protocol: Protocol) -> None:
+    require("g++")
+    with pytest.raises(DeviceError, match=r"trap at common/exchange\.cuh"):
+        iterate(CpuSeam(), TensorCores(HALF, 1, 1, 1, 8, 4, 8), 37, 8, 2, 3, protocol, most_polls=1000, missing=1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("product", [TensorCores(HALF, 1, 1, 1, 8, 2, 4), fma(16, 1, 1, 2)], ids=lambda product: product.type_name)
+def test_delays_change_nothing(product: Product, protocol: Protocol) -> None:
+    require("g++")
+    results = [iterate(CpuSeam(seed=seed, delay_us=30 * seed), product, 37, 3, 50, 3, protocol)[0] for seed in range(3)]
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
+RELAXED_POLL = ("machine::load_acquire(flags_ + block)", 0, "__atomic_load_n(flags_ + block, __ATOMIC_RELAXED)")
+"""In place of the acquire of a wait."""
+
+
+@pytest.mark.parametrize("fault", [None, RELAXED_POLL, ("store_release", 1, "store_relaxed")])
+def test_the_thread_sanitizer_finds_a_missing_release_or_acquire(fault: Any) -> None:
+    require("g++")
+    seam, product = CpuSeam(replace(H100, multiprocessors=2), sanitize="thread", fault=fault), TensorCores(HALF, 1, 1, 0, 8, 4, 4)
+    if fault is None:
+        check(product, *iterate(seam, product, 20, 3, 3, 2))
+    else:
+        with pytest.raises(DeviceError, match="data race"):
+            iterate(seam, product, 20, 3, 3, 2)
+
+
+def test_the_thread_sanitizer_is_silent_on_words_that_tell_by_themselves() -> None:
+    require("g++")
+    seam, product = CpuSeam(replace(H100, multiprocessors=2), sanitize="thread"), TensorCores(HALF, 1, 1, 0, 8, 2, 4)
+    check(product, *iterate(seam, product, 20, 3, 3, 2, "data"))

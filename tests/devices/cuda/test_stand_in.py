@@ -1,0 +1,66 @@
+"""Dry runs of tests that need a GPU, and what becomes of the rest when one of them kills the CUDA context."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+from tests.support.cuda import stand_in
+from tests.support.folders import ROOT
+from tests.support.tools import require
+
+
+def dry_run(name: str, *arguments: str) -> tuple[int, str]:
+    """Exit status and output of pytest over a stand-in."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rsxX", "--tb=short", "-o", "addopts=", *arguments]
+    environment = os.environ | {stand_in.VARIABLE: name, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+def chosen(*tests: str) -> list[str]:
+    return [f"tests/support/cuda/gpu_faults.py::test_{test}" for test in tests]
+
+
+def outcomes(printed: str) -> dict[str, int]:
+    """From pytest's last line."""
+    counted = re.findall(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)", printed.rstrip().splitlines()[-1])
+    return {kind.removesuffix("s"): int(count) for count, kind in counted}
+
+
+def test_over_the_cpu_tests_have_to_pass() -> None:
+    require("g++")
+    status, printed = dry_run("cpu", *chosen("computes", "is_wrong", "raises"))
+    assert (status, outcomes(printed)) == (1, {"passed": 1, "failed": 2}), printed
+
+
+def test_over_nothing_wrong_results_are_expected() -> None:
+    """And nothing else is: neither another failure nor, of tests that look at no results, anything but to pass."""
+    others = (
+        "tests/devices/test_owned_inputs.py::test_prepare_takes_them_over",
+        "tests/devices/cuda/test_gpu.py::test_a_dispatch_can_be_captured_by_its_caller",
+    )
+    status, printed = dry_run("null", *chosen("computes", "is_wrong", "raises"), *others, "-m", "gpu")
+    assert (status, outcomes(printed)) == (1, {"passed": 3, "failed": 1, "xfailed": 2, "skipped": 3}), printed
+    assert "ValueError: no result is needed to see this" in printed
+    assert "nothing computes here" in printed
+    assert "CuPy has no stand-in" in printed
+
+
+def test_a_stand_in_that_is_none_is_refused() -> None:
+    status, printed = dry_run("gpu", *chosen("computes"))
+    assert status != 0
+    assert "DMLPY_TEST_GPU is 'gpu', expected one of cpu, null" in printed
+
+
+CULPRIT = r"after this test the CUDA context answers nothing any more: CUDA_ERROR_LAUNCH_FAILED"
+ALL = ("computes", "kills_the_context", "computes_after_it", "is_right_and_leaves_a_dead_context", "computes_at_the_end")
+
+
+def test_after_a_trap_the_rest_is_told_as_not_run() -> None:
+    status, printed = dry_run("null", *chosen(*ALL))
+    assert (status, outcomes(printed)) == (1, {"failed": 1, "error": 1, "skipped": 3, "xfailed": 1}), printed
+    assert len(re.findall(CULPRIT, printed)) == 1
+    assert "not run: the CUDA context died in tests/support/cuda/gpu_faults.py::test_kills_the_context" in printed

@@ -1,0 +1,395 @@
+"""CUDA plans of the training forms, their kernels on the CPU and on a GPU: outputs and reserve against a plain float64 loop."""
+
+from __future__ import annotations
+
+import zlib
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.families import recurrent_plan
+from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, WalkPlan
+from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.step import StepPlan
+from dmlpy.devices.cuda.seam import Seam
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from dmlpy.validation.problems import DeviceError
+from tests.devices.cuda.test_plans import ALL_ROWS, FAMILIES, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, launch, named
+from tests.devices.numpy.test_recurrent import CELLS, EVERY_ACTIVATION, USUAL, Layout, Placed, Run, place
+from tests.devices.numpy.test_training import training_sizes
+from tests.support import plain_recurrent
+from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.plain_training import KEEPS_VALUE
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+TRAINING: dict[str, Any] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
+OPTIONAL = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", "peephole_tensor")
+ADDED = ("input_dropout_tensor", "state_dropout_tensor")
+OUTPUTS = ("output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor", "reserve_tensor")
+
+
+@pytest.fixture
+def seam(cuda_device: Any) -> Seam:
+    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
+    found: Seam = cuda_device.seam
+    return found
+
+
+# runs
+
+
+def build(
+    cell: str,
+    rng: np.random.Generator,
+    *,
+    t: int = 4,
+    b: int = 3,
+    i: int = 3,
+    h: int = 4,
+    p: int = 0,
+    dtype: Any = np.float32,
+    direction: str = "FORWARD",
+    lengths: list[int] | None = None,
+    mask: Any = None,
+    optional: tuple[str, ...] = OPTIONAL,
+    outputs: tuple[str, ...] = OUTPUTS,
+    functions: tuple[ActivationDesc, ...] | None = None,
+    layouts: tuple[Layout, ...] = ("packed",),
+    **flags: Any,
+) -> Run:
+    """Random tensors for a training form; with `p` a projection. Weights are small enough that no activation lets the states grow."""
+    d, g, s = 2 if direction == "BIDIRECTIONAL" else 1, len(CELLS[cell].gate_names), p or h
+    shapes = training_sizes(cell, t, b, i, h, s, d)
+    wanted = {"input_tensor", "weight_tensor", "recurrence_tensor", *optional, *(["projection_tensor"] if p else [])}
+    scale = {"input_tensor": 1.0, "weight_tensor": i**-0.5, "recurrence_tensor": 0.8 * s**-0.5, "projection_tensor": h**-0.5}
+    inputs: dict[str, Placed] = {}
+    for name, shape in shapes.items():
+        if name in wanted & TRAINING[cell].model_fields.keys():
+            dropped = "dropout" in name
+            values = rng.choice([0.0, 1.0, 1.25], shape) if dropped else rng.uniform(-1.0, 1.0, shape) * scale.get(name, 0.5)
+            inputs[name] = place(values.astype(dtype), rng.choice(np.array(layouts)), rng)
+    exact: tuple[Layout, ...] = tuple(layout for layout in layouts if layout != "broadcast")
+    if lengths is not None:
+        values = np.array(lengths, np.uint32).reshape(1, 1, 1, b)
+        inputs["sequence_lengths_tensor"] = place(values, rng.choice(np.array(exact)), rng)
+    if mask is not None:
+        values = np.array(mask, np.uint8).reshape(1, 1, t, b)
+        inputs["step_mask_tensor"] = place(values, rng.choice(np.array(exact)), rng)
+    kept = g + bool(flags.get("linear_before_reset"))
+    states = s + h * (cell == "LSTM")
+    sizes = shapes | {"reserve_tensor": (1, 1, 1, d * b * (t * kept * h + (t + 1) * states))}
+    placed = {}
+    for name in outputs:
+        if name in sizes:
+            in_reserve = name == "reserve_tensor"
+            values = np.full(sizes[name], np.nan, np.float32 if in_reserve else dtype)
+            placed[name] = place(values, "packed" if in_reserve else rng.choice(np.array(exact)), rng)
+    desc = TRAINING[cell](
+        **{name: tensor.desc for name, tensor in (inputs | placed).items()},
+        activation_descs=functions or USUAL[cell] * d,
+        direction=direction,
+        **flags,
+    )
+    return Run(desc, inputs, placed)
+
+
+def check(run: Run, what: str = "") -> None:
+    """Outputs, all states of the reserve, and what it keeps of the steps that are taken."""
+    arrays = {name: np.array(array) for name, array in run.arrays.items()}
+    walked = plain_recurrent.walk(run.desc, arrays)
+    reserve = run.outputs.pop("reserve_tensor", None)
+    run.check(walked.outputs, what)
+    if reserve is None:
+        return
+    assert isinstance(run.desc, RNNTrainingDesc | GRUTrainingDesc | LSTMTrainingDesc)
+    sizes, cell, dtype = run.desc.geometry, run.desc.cell, run.inputs["input_tensor"].elements.dtype
+    t, b, d, h = sizes.seq_length, sizes.batch_size, sizes.num_directions, sizes.hidden_size
+    values, places = reserve.elements.reshape(-1), Reserve.of(run.desc, 0)
+
+    def part(offset: int, *shape: int) -> Array:
+        return values[offset // 4 :][: prod(shape)].reshape(shape)
+
+    def compare(found: Array, expected: Array, name: str) -> None:
+        assert_close(found, expected, dtype, terms=run.terms, what=f"{what}{name}", tf32=run.tf32)
+
+    compare(part(places.hidden, d, t + 1, b, sizes.state_size), walked.hidden, "slots of h")
+    if cell.has_memory:
+        compare(part(places.memory, d, t + 1, b, h), walked.memory, "slots of c")
+    kept = part(places.kept, t, b, d, cell.kept, h).transpose(2, 0, 3, 1, 4)
+    assert kept.size + (t + 1) * d * b * (sizes.state_size + h * cell.has_memory) == values.size
+    found, wanted = [], []  # of all gates together: a single value near zero may be little but the rounding of FLOAT16 factors
+    for direction in range(d):
+        for place_of, name in enumerate((*run.desc.gate_names, "Rh h + Rbh")[: cell.kept]):
+            if cell.couple_input_forget and name == "f":
+                continue
+            arguments = walked.arguments[direction, :, place_of]
+            taken = ~np.isnan(arguments)
+            expected = arguments[taken]
+            if place_of < cell.gates and cell.clip is None:
+                function = run.desc.activations_of(direction)[1 if name in ("c", "h") else 0]
+                if function.type_name.removeprefix("DML_OPERATOR_ACTIVATION_") in KEEPS_VALUE:
+                    expected = np.array([plain_recurrent.activate(function, float(value)) for value in expected])
+            found.append(kept[direction, :, place_of][taken])
+            wanted.append(expected)
+    compare(np.concatenate(found), np.concatenate(wanted), "kept values")
+
+
+def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> Run:
+    """Sizes of 1 and odd ones, all directions, ragged lengths, masks with holes, dropout, projections, absent tensors, odd layouts."""
+    flags = dict(flags)
+    peephole = flags.pop("peephole", False)
+    b, t = int(rng.choice([1, 2, 3, 5, 9])), int(rng.choice([1, 2, 5]))
+    p = int(rng.choice([0, 1, 2, 5])) if cell == "LSTM" and family == "step" else 0
+    if p:
+        b = max(b, 3)  # the products of a single entry may cancel, and what is left is the rounding of their FLOAT16 factors
+    names = [name for name in OPTIONAL if name != "peephole_tensor" and rng.random() < 0.7] + ["peephole_tensor"] * bool(peephole)
+    names += [name for name in ADDED if rng.random() < 0.5 and (family == "step" or name == "input_dropout_tensor")]
+    if flags.get("use_clip_threshold"):
+        flags["clip_threshold"] = 0.3
+    return build(
+        cell,
+        rng,
+        t=t,
+        b=b,
+        i=int(rng.choice([1, 3, 4, 7])),
+        h=int(rng.choice([1, 3, 4, 9])),
+        p=p,
+        dtype=dtype,
+        direction=str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"])),
+        lengths=[int(length) for length in rng.integers(0, t + 1, b)] if rng.random() < 0.6 else None,
+        mask=rng.integers(0, 3, (t, b)) if rng.random() < 0.6 else None,
+        optional=tuple(names),
+        outputs=OUTPUTS if rng.random() < 0.8 else tuple(rng.permutation(OUTPUTS[:3])[:2]),
+        layouts=LAYOUTS if rng.random() < 0.7 else ("packed",),
+        **{flag: bool(value) if flag != "clip_threshold" else value for flag, value in flags.items()},
+    )
+
+
+def check_row(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    start = zlib.crc32(repr((cell, flags, family, str(dtype), "training")).encode())
+    for seed in range(start, start + 12):
+        run = random_run(np.random.default_rng(seed), cell, flags, family, dtype)
+        launch(run, FAMILIES[family], seam, prepared=bool(seed % 2))
+        check(run, f"seed {seed}: ")
+
+
+@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(PLAIN_ROWS + LSTM_ROWS))
+def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, family, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(ALL_ROWS))
+def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, family, dtype)
+
+
+@pytest.mark.parametrize("first", range(0, len(EVERY_ACTIVATION), 2), ids=lambda first: EVERY_ACTIVATION[first].type_name[24:].lower())
+def test_every_activation_keeps_its_value_or_its_argument(seam: Seam, first: int) -> None:
+    functions = tuple(EVERY_ACTIVATION[(first + direction) % len(EVERY_ACTIVATION)] for direction in range(2))
+    run = build("RNN", np.random.default_rng(20), functions=functions, direction="BIDIRECTIONAL", lengths=[4, 0, 2])
+    launch(run, FAMILIES["walk 2"], seam)
+    check(run)
+
+
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("cell", TRAINING)
+def test_without_a_mask_the_outputs_are_the_layers_own(seam: Seam, cell: str, family: str) -> None:
+    """Bit for bit."""
+    run = build(cell, np.random.default_rng(21), b=5, h=7, direction="BIDIRECTIONAL", lengths=[4, 1, 0, 3, 2])
+    launch(run, FAMILIES[family], seam)
+    of_layer = CELLS[cell]
+    members = {name: getattr(run.desc, name) for name in of_layer.model_fields}
+    outputs = {
+        name: place(np.full_like(placed.elements, np.nan), "packed", np.random.default_rng(1)) for name, placed in run.outputs.items()
+    }
+    del outputs["reserve_tensor"]
+    plain = Run(of_layer(**members), run.inputs, outputs)
+    launch(plain, FAMILIES[family], seam)
+    for name, placed in outputs.items():
+        np.testing.assert_array_equal(placed.elements, run.outputs[name].elements)
+
+
+# masks
+
+
+@pytest.mark.parametrize(
+    ("cell", "family", "projected"),
+    [*((cell, family, 0) for cell in TRAINING for family in ("walk 1", "walk 4", "step")), ("LSTM", "step", 2)],
+)
+def test_a_masked_step_repeats_the_output_and_carries_the_states(seam: Seam, cell: str, family: str, projected: int) -> None:
+    mask = np.array([[0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])  # [T, B]
+    run = build(cell, np.random.default_rng(22), p=projected, direction="BIDIRECTIONAL", lengths=[4, 4, 3], mask=mask)
+    launch(run, FAMILIES[family], seam)
+    sequence, single = run.outputs["output_sequence_tensor"].elements, run.outputs["output_single_tensor"].elements
+    forward, backward = sequence[:, 0], sequence[:, 1]
+    for zero in (forward[:2, 0], backward[3:, 0], sequence[:, :, 2]):  # no step was taken yet
+        np.testing.assert_array_equal(zero, 0.0)
+    for copied, original in [
+        (forward[3, 0], forward[2, 0]),
+        (backward[[0, 1], 0], backward[[2, 2], 0]),
+        (forward[2, 1], forward[1, 1]),
+        (backward[2, 1], backward[3, 1]),
+        (single[0, 0, :2], forward[3, :2]),
+        (single[0, 1, :2], backward[0, :2]),
+        (single[0, :, 2], run.arrays["hidden_init_tensor"][0, :, 2]),
+    ]:
+        np.testing.assert_array_equal(copied, original)
+    check(run)
+
+
+@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("cell", TRAINING)
+def test_input_of_steps_not_taken_is_never_seen(seam: Seam, cell: str, family: str) -> None:
+    mask = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 1]])
+    lengths = [4, 3, 2]
+    optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if family == "step" else []))
+    run = build(cell, np.random.default_rng(23), direction="BIDIRECTIONAL", lengths=lengths, mask=mask, optional=optional)
+    for sample, length in enumerate(lengths):
+        for time in range(4):
+            if time >= length or not mask[time, sample]:
+                run.inputs["input_tensor"].elements[0, time, sample] = np.nan
+    with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
+        launch(run, FAMILIES[family], seam)
+    check(run)
+
+
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(seam: Seam, family: str) -> None:
+    run = build("LSTM", np.random.default_rng(24), t=3, b=4, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
+    launch(run, FAMILIES[family], seam)
+    check(run)
+
+
+# what a plan promises
+
+
+@pytest.mark.parametrize(
+    ("cell", "added", "walks"),
+    [
+        ("LSTM", {}, True),
+        ("GRU", {"mask": np.ones((4, 3))}, True),
+        ("RNN", {"optional": ("input_dropout_tensor",)}, True),
+        ("RNN", {"optional": ("state_dropout_tensor",)}, False),
+        ("LSTM", {"p": 2}, False),
+    ],
+)
+def test_what_walk_leaves_to_step(cell: str, added: dict[str, Any], walks: bool) -> None:
+    require("g++")
+    run = build(cell, np.random.default_rng(25), **added)
+    library = KernelLibrary(CpuSeam(H100), 0)
+    plans: dict[str, type[RecurrentPlan]] = {"step": StepPlan} | ({"walk": WalkPlan} if walks else {})
+    for family, kind in plans.items():
+        plan = recurrent_plan(run.desc, library, family=family)
+        assert type(plan) is kind
+        assert plan.capturable is (kind is StepPlan)
+    if not walks:
+        assert type(recurrent_plan(run.desc, library)) is StepPlan
+        with pytest.raises(DeviceError, match="of its own in each step"):
+            recurrent_plan(run.desc, library, family="walk")
+
+
+def test_a_plan_tells_what_training_adds() -> None:
+    require("g++")
+    library = KernelLibrary(CpuSeam(H100), 0)
+    mask = np.ones((4, 3))
+    lstm = build("LSTM", np.random.default_rng(26), p=2, mask=mask, optional=ADDED)
+    text = recurrent_plan(lstm.desc, library).describe()
+    for line in (
+        "family step: the least estimate",
+        "walk: dropout of states takes products of its own in each step",
+        "by 4 gate rows, 4 times; input copied for each with its dropout",
+        "by 4 gate rows for each of 4 gates and each direction",
+        "step<float, Training, Lstm<",
+        "product by 2 rows of the projection, project<float>",
+        "reserve: 4 values of each unit and step, in the place of the input product, and the states around each step",
+        "step mask: read in each step",
+    ):
+        assert line in text
+    gru = build("GRU", np.random.default_rng(26), linear_before_reset=True)
+    text = recurrent_plan(gru.desc, library, family="walk").describe()
+    assert "family walk: as asked for" in text
+    assert "walk<float, 1, Training, Gru<true>" in text
+    assert "reserve: 4 values of each unit and step, and the states" in text
+    assert "mask" not in text
+
+
+def test_the_reserve_takes_the_input_product_where_it_can() -> None:
+    """The product is the larger part of the scratch: [T B, D G H] floats."""
+    require("g++")
+    library = KernelLibrary(CpuSeam(H100), 0)
+    for flags, saves in (({"linear_before_reset": False}, True), ({"linear_before_reset": True}, False)):
+        sizes: dict[str, Any] = {"t": 20, "b": 5, "h": 7, **flags}
+        with_reserve, without = (
+            recurrent_plan(build("GRU", np.random.default_rng(27), outputs=outputs, **sizes).desc, library, family="walk")
+            for outputs in (OUTPUTS, OUTPUTS[:2])
+        )
+        product = -(-20 * 5 * 3 * 7 * 4 // 256) * 256
+        assert without.temporary_size - with_reserve.temporary_size == product * saves
+
+
+def test_launches_of_each_family() -> None:
+    """As without training, and: a copy and a product for each gate with dropout; a product for each gate, or two for a projection."""
+    require("g++")
+    cpu_seam = CpuSeam(H100)
+
+    def counted(family: str, cell: str, **options: Any) -> tuple[int, int]:
+        before = cpu_seam.counts.copy()
+        launch(build(cell, np.random.default_rng(28), t=5, **{"optional": ()} | options), FAMILIES[family], cpu_seam)
+        used = cpu_seam.counts - before
+        return used["launch"], used["gemm"]
+
+    assert counted("walk 2", "LSTM") == (2 + 1, 1)
+    assert counted("walk 2", "LSTM", optional=("input_dropout_tensor",)) == (2 + 4 + 1, 4)
+    assert counted("step", "GRU", optional=("state_dropout_tensor",), linear_before_reset=True) == (2 + 5, 1 + 3 * 4)
+    assert counted("step", "GRU", optional=("state_dropout_tensor",)) == (2 + 5 + 5, 1 + 3 * 4)
+    assert counted("step", "GRU", optional=("state_dropout_tensor", "hidden_init_tensor")) == (2 + 1 + 5 + 5, 1 + 3 * 5)
+    assert counted("step", "LSTM", p=3) == (3 + 2 * 5, 1 + 4 + 5)
+    assert counted("step", "LSTM", p=3, direction="BIDIRECTIONAL") == (3 + 2 * 5, 1 + 2 * (4 + 5))
+
+
+@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("cell", TRAINING)
+def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str, family: str) -> None:
+    require("g++")
+    found = []
+    for seed, prepared in [(1, False), (2, False), (3, True)]:
+        mask = np.random.default_rng(29).integers(0, 2, (4, 5))
+        optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if family == "step" else []))
+        run = build(
+            cell, np.random.default_rng(29), b=5, h=7, direction="BIDIRECTIONAL", mask=mask, lengths=[4, 1, 0, 3, 2], optional=optional
+        )
+        launch(run, FAMILIES[family], CpuSeam(H100, seed=seed), prepared=prepared)
+        found.append([np.array(placed.elements) for placed in run.outputs.values()])
+    for others in found[1:]:
+        for first, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(first, other)
+
+
+@pytest.mark.parametrize("cell", TRAINING)
+def test_a_captured_dispatch_reads_its_tensors_anew(cell: str) -> None:
+    """A graph of all of a training pass: nothing in it allocates, and a replay computes what a launch does."""
+    require("g++")
+    cpu_seam = CpuSeam(H100)
+    mask = np.random.default_rng(30).integers(0, 2, (4, 3))
+    run = build(cell, np.random.default_rng(30), p=2 * (cell == "LSTM"), mask=mask, optional=(*OPTIONAL, *ADDED))
+    plan = recurrent_plan(run.desc, KernelLibrary(cpu_seam, 0))
+    arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
+    temporary = cpu_seam.allocate(0, plan.temporary_size, 0)
+    graph = cpu_seam.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
+    for factor in (1.0, -0.5):
+        run.inputs["input_tensor"].elements[...] *= np.float32(factor)
+        arrays["input_tensor"].set(run.inputs["input_tensor"].elements)
+        cpu_seam.launch_graph(graph, 0)
+        outputs = dict(run.outputs)
+        for name, placed in outputs.items():
+            placed.elements[...] = cpu_seam.to_host(arrays[name], 0)
+        check(Run(run.desc, run.inputs, outputs))
+    cpu_seam.check_guards()

@@ -1,0 +1,317 @@
+"""The Numba device's recurrent plans, at the NumPy device's tables: flags, directions, lengths, layouts; sizes, threads, refusals."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.arrays import array_at
+from dmlpy.operators.activation import ActivationReluDesc, ActivationSoftsignDesc
+from tests.devices.numpy.test_recurrent import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
+from tests.support import onnx_cases, plain_recurrent
+
+pytest.importorskip("numba", reason="Numba is not installed (the extra 'numba')")
+
+from numba import config
+
+from dmlpy.description.registry import OPERATORS
+from dmlpy.devices.numba import plan as plans
+from dmlpy.devices.numba.plan import RecurrentPlan
+from dmlpy.devices.numba.team import Team
+from dmlpy.devices.numba.vectors import Registers, host_registers, registers_of
+from dmlpy.devices.numba.walk import compiled_walk
+from dmlpy.inspection.samples import sample
+
+CELLS_AND_FLAGS: list[tuple[str, dict[str, Any]]] = [(cell, flags) for cell, table in FLAGS.items() for flags in table]
+EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
+
+
+@pytest.fixture(autouse=True)
+def _compiled_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walks are compiled without LLVM's optimisations, which take most of the time; `test_an_optimised_walk` has them."""
+
+    def quick_walk(*arguments: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(config, "OPT", 0)
+            return compiled_walk(*arguments)
+
+    monkeypatch.setattr(plans, "compiled_walk", quick_walk)
+
+
+def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "compiled_walk", cache(compiled_walk.__wrapped__))
+    for b, h in itertools.product((1, 3, 8), (5, 40)):
+        run = build("LSTM", np.random.default_rng(b), b=b, i=7, h=h)
+        run.launch(RecurrentPlan(run.desc))
+        run.check(plain_recurrent.run(run.desc, run.arrays))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
+def test_optimised_walks(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for functions in (None, (ActivationReluDesc(),))[: 1 + (cell == "RNN")]:
+        monkeypatch.setattr(plans, "compiled_walk", cache(compiled_walk.__wrapped__))
+        for registers, b, h in itertools.product({host_registers(), Registers(8, 16)}, range(1, 10), (5, 40)):
+            monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
+            run = build(cell, np.random.default_rng(b), b=b, i=7, h=h, functions=functions, **flags)
+            run.launch(RecurrentPlan(run.desc))
+            run.check(plain_recurrent.run(run.desc, run.arrays))
+
+
+@pytest.mark.parametrize(("cell", "flags"), CELLS_AND_FLAGS)
+def test_every_flag(cell: str, flags: dict[str, Any]) -> None:
+    for direction, ragged, batch in itertools.product(["FORWARD", "BACKWARD", "BIDIRECTIONAL"], [False, True], [1, 3]):
+        lengths = LENGTHS[batch] if ragged else None
+        for dtype, prepared in ((np.float32, True), (np.float16, False)):
+            run = build(cell, np.random.default_rng(11), b=batch, direction=direction, lengths=lengths, dtype=dtype, **flags)
+            run.launch(RecurrentPlan(run.desc), prepared=prepared)
+            run.check(plain_recurrent.run(run.desc, run.arrays), f"{direction}, {batch}, {ragged}, {dtype.__name__}: ")
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_random_descs(seed: int) -> None:
+    run = random_run(np.random.default_rng(seed))
+    run.desc = run.desc.model_copy(update={"activation_descs": USUAL[run.desc.cell_kind] * run.desc.geometry.num_directions})
+    kept = {name: placed.memory.copy() for name, placed in run.inputs.items()}
+    for prepared in (False, True):
+        for placed in run.outputs.values():
+            placed.elements[...] = np.nan
+        run.launch(RecurrentPlan(run.desc), prepared=prepared)
+        run.check(plain_recurrent.run(run.desc, run.arrays))
+    for name, placed in run.inputs.items():
+        np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
+
+
+@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
+def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_SHARE", 1)
+    for (t, b, i, h), direction, dtype in [
+        ((5, 1, 3, 48), "FORWARD", np.float32),
+        ((140, 1, 2, 33), "BACKWARD", np.float32),
+        ((21, 7, 5, 16), "FORWARD", np.float32),
+        ((21, 13, 9, 65), "BIDIRECTIONAL", np.float16),
+        ((3, 130, 1, 17), "BACKWARD", np.float32),
+    ]:
+        lengths = None if h % 16 == 0 else [int(length) for length in np.random.default_rng(h).integers(0, t + 1, b)]
+        run = build(cell, np.random.default_rng(3), t=t, b=b, i=i, h=h, direction=direction, lengths=lengths, dtype=dtype, **flags)
+        expected = plain_recurrent.run(run.desc, run.arrays)
+        found = []
+        for threads in (1, 2, 3):
+            monkeypatch.setattr(plans, "max_threads", lambda threads=threads: threads)
+            run.launch(RecurrentPlan(run.desc))
+            run.check(expected, f"{threads} threads: ")
+            found.append([placed.elements.copy() for placed in run.outputs.values()])
+        for others in found[1:]:  # how the work is shared changes no sum
+            for one, other in zip(found[0], others, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_other_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Narrower vectors than this machine may have, and fewer: other blocks, and other sums at a time. With the activation that is left.
+    monkeypatch.setattr(plans, "host_registers", lambda: Registers(8, 6))
+    for batch, hidden in ((1, 13), (9, 24)):
+        run = build("RNN", np.random.default_rng(5), b=batch, i=5, h=hidden, functions=(ActivationReluDesc(),))
+        for spoilt in (False, True):
+            if spoilt:
+                run.inputs["input_tensor"].elements[0, 1, 0] = np.nan
+            plan = RecurrentPlan(run.desc)
+            assert "blocks of 8 units" in plan.describe()
+            run.launch(plan)
+            run.check(plain_recurrent.run(run.desc, run.arrays))
+    assert np.isnan(run.outputs["output_sequence_tensor"].elements[1:, 0, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "machine", "expected"),
+    [
+        ({"avx512f": True, "avx": True}, "x86_64", Registers(16, 32)),
+        ({"avx512f": False, "avx": True}, "x86_64", Registers(8, 16)),
+        ({"sse2": True}, "amd64", Registers(4, 16)),
+        ({"neon": True}, "aarch64", Registers(4, 32)),
+    ],
+)
+def test_registers_of_processors(features: dict[str, bool], machine: str, expected: Registers) -> None:
+    assert registers_of(features, machine) == expected
+    for vectors in (1, 2, 3, 4):
+        columns = expected.columns(vectors)
+        assert columns >= 1
+        assert columns * vectors + vectors + 1 <= expected.count
+
+
+@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
+def test_onnx_runtime(entry: dict[str, Any]) -> None:
+    case = onnx_cases.load(entry)
+    rng = np.random.default_rng(1)
+    inputs = {name: place(array, "packed", rng) for name, array in case.inputs.items()}
+    outputs = {name: place(np.full(array.shape, np.nan, np.float32), "packed", rng) for name, array in case.outputs.items()}
+    desc = case.desc.model_copy(update={name: placed.desc for name, placed in (inputs | outputs).items()})
+    if all(activation in USUAL[desc.cell_kind] for activation in desc.activation_descs):
+        run = Run(desc, inputs, outputs)
+        run.launch(RecurrentPlan(desc))
+        run.check(case.outputs)
+
+
+@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
+def test_input_past_the_end_is_never_seen(cell: str, flags: dict[str, Any], direction: str) -> None:
+    lengths = [2, 4, 0, 1]
+    run = build(cell, np.random.default_rng(5), t=5, b=4, direction=direction, lengths=lengths, **flags)
+    expected = plain_recurrent.run(run.desc, run.arrays)
+    for number, length in enumerate(lengths):
+        run.inputs["input_tensor"].elements[0, length:, number] = np.nan
+    run.launch(RecurrentPlan(run.desc))
+    run.check(expected)
+
+
+def test_nan_passes_through() -> None:
+    for cell, flags in (("LSTM", {"use_clip_threshold": True, "clip_threshold": 0.1}), ("GRU", {}), ("RNN", {})):
+        run = build(cell, np.random.default_rng(6), **flags)
+        run.inputs["input_tensor"].elements[0, 1, 2] = np.nan
+        run.launch(RecurrentPlan(run.desc))
+        sequence = run.outputs["output_sequence_tensor"].elements
+        assert np.isnan(sequence[1:, 0, 2]).all()
+        assert np.isfinite(sequence[:, 0, :2]).all()
+        assert np.isfinite(sequence[0]).all()
+
+
+def test_a_bound_launch_reads_its_tensors_anew() -> None:
+    run = build("LSTM", np.random.default_rng(8), h=19, lengths=[2] * 3, layouts=("packed", "padded", "permuted"))
+    plan = RecurrentPlan(run.desc)
+    block, temporary = scratch(plan.temporary_size)
+    launch = plan.bind({name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}, temporary, None)
+    other = build("LSTM", np.random.default_rng(9), h=19, lengths=[4] * 3)
+    for _ in range(2):
+        launch(0)
+        run.check(plain_recurrent.run(run.desc, run.arrays))
+        for name, placed in run.inputs.items():
+            placed.elements[...] = other.inputs[name].elements
+    assert (block[-64:] == GUARD).all()
+
+
+def test_launches_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_SHARE", 1)
+    monkeypatch.setattr(plans, "max_threads", lambda: 2)
+    run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=40, direction="BIDIRECTIONAL")
+    check_threads_share(run, RecurrentPlan(run.desc), plain_recurrent.run(run.desc, run.arrays))
+
+
+def test_helpers_do_not_wait_for_a_thread_that_was_interrupted() -> None:
+    told: SimpleQueue[tuple[int, int]] = SimpleQueue()
+
+    def share(parameters: Any, thread: int, threads: int, flags: int, met: int) -> None:
+        if thread == 0:
+            raise KeyboardInterrupt
+        joined = array_at(flags, (2,), np.int64, (1,))
+        while joined[1] <= met:
+            pass
+        told.put((thread, int(joined[1] - met)))
+
+    team = Team()
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            team.run(share, None, 3, 7)
+        found = sorted(told.get(timeout=10) for _ in range(2))
+        assert [thread for thread, _ in found] == [1, 2]
+        assert all(number >= 7 for _, number in found)  # that is, to join at a step beyond the last one
+
+
+def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_SHARE", 1)
+    monkeypatch.setattr(plans, "max_threads", lambda: 3)
+    late: list[Any] = []
+    monkeypatch.setattr("dmlpy.devices.numba.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
+    monkeypatch.setattr("dmlpy.devices.numba.team._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
+    for cell, flags in EACH_WALK:
+        run = build(cell, np.random.default_rng(3), t=30, b=6, i=5, h=70, **flags)
+        expected = plain_recurrent.run(run.desc, run.arrays)
+        for delay in (0.0, 1e-4, 5e-4, 2e-3):
+            for placed in run.outputs.values():
+                placed.elements[...] = np.nan
+            with ThreadPoolExecutor(3) as pool:
+                launched = pool.submit(run.launch, RecurrentPlan(run.desc))
+                while len(late) < 2:
+                    pass
+                time.sleep(delay)
+                for share, *arguments in late:
+                    pool.submit(share, *arguments)
+                late.clear()
+                launched.result()
+            run.check(expected, f"{cell}, {delay} s late: ")
+
+
+def test_what_the_device_does_not_run_is_told() -> None:
+    run = build("GRU", np.random.default_rng(1), functions=(USUAL["GRU"][0], ActivationSoftsignDesc()))
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(run.desc, "numba")
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.path) == ("operator.not_built", "activation_descs[1]")
+    assert problem.remedy == "compile it for the device 'numpy'"
+    assert all(f"ACTIVATION_{name}" in problem.expected for name in ("SIGMOID", "TANH", "RELU"))
+    with pytest.raises(dml.DeviceError, match="one Numba device"):
+        dml.device("numba:1")
+
+
+def test_only_the_three_layers_run() -> None:
+    place = dml.device("numba")
+    assert {kind.short_name() for kind in OPERATORS.values() if place.runs(kind)} == {"RNN", "LSTM", "GRU"}
+    for kind in OPERATORS.values():
+        if not place.runs(kind):
+            with pytest.raises(dml.CompileError, match="expected an operator that runs on numba: ") as caught:
+                place.plan(sample(kind))
+            assert [problem.code for problem in caught.value.problems] == ["operator.not_built"]
+
+
+def test_it_is_never_chosen_silently() -> None:
+    assert dml.device(None).name != "numba"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not let a thread choose its processors")
+def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_SHARE", 1)
+    monkeypatch.setattr(plans, "max_threads", lambda: 2)
+    monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
+    started: list[Any] = []
+    monkeypatch.setattr("dmlpy.devices.numba.team._Helper._serve", lambda self: started.append(self._work.get()))
+    run = build("LSTM", np.random.default_rng(3), t=30, b=2, i=5, h=40)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        run.launch(RecurrentPlan(run.desc))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    run.check(plain_recurrent.run(run.desc, run.arrays))
+    assert not started
+
+
+def test_through_the_compiler() -> None:
+    rng = np.random.default_rng(2)
+    run = build("LSTM", rng, b=2, h=20)
+    operator = dml.compile(run.desc, "numba")
+    assert operator.plan.startswith("Numba, float32 arithmetic")
+    constants = {name: run.inputs[name].elements for name in ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor")}
+    inputs = {name: placed.elements for name, placed in run.inputs.items() if name not in constants}
+    found = operator.prepare(**constants)(**inputs)
+    expected = plain_recurrent.run(run.desc, run.arrays)
+    np.testing.assert_allclose(found.output_sequence_tensor, expected["output_sequence_tensor"], rtol=1e-5, atol=1e-6)
+    assert dml.device("numba") in dml.list_devices()
+    assert dml.device("numba").describe()["vector registers"] == f"{host_registers().count} of {host_registers().lanes} floats"
+
+
+def test_biases_that_are_no_number_are_told_by_no_warning() -> None:
+    """Also where NumPy adds them; the tests turn warnings into errors."""
+    run = build("GRU", np.random.default_rng(4), b=2, h=20)
+    biases = run.inputs["bias_tensor"].elements
+    biases[..., 0], biases[..., biases.shape[-1] // 2] = np.inf, -np.inf  # W's and R's of the first unit, which are added
+    run.launch(RecurrentPlan(run.desc))
+    assert np.isnan(run.outputs["output_sequence_tensor"].elements[..., 0]).all()
+    assert np.isfinite(run.outputs["output_sequence_tensor"].elements[0, ..., 1:]).all()

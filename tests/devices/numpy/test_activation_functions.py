@@ -1,0 +1,216 @@
+"""The NumPy device's activations against their definitions: accuracy, limits, and what they leave alone."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.numpy.activation.formulas import Activation
+from dmlpy.operators import activation as descs
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.reference.activation import activate
+from tests.support import plain_recurrent
+
+Array = np.ndarray[Any, np.dtype[Any]]
+INF, NAN = float("inf"), float("nan")
+M = float(np.finfo(np.float32).max)
+
+# desc, then its values at 0, -0, inf, -inf, nan, and the largest number of float32 with either sign.
+LIMITS: list[tuple[ActivationDesc, list[float]]] = [
+    (descs.ActivationIdentityDesc(), [0, 0, INF, -INF, NAN, M, -M]),
+    (descs.ActivationLinearDesc(alpha=0.5, beta=0.25), [0.25, 0.25, INF, -INF, NAN, M / 2, -M / 2]),
+    (descs.ActivationReluDesc(), [0, 0, INF, 0, NAN, M, 0]),
+    (descs.ActivationLeakyReluDesc(alpha=0.5), [0, 0, INF, -INF, NAN, M, -M / 2]),
+    (descs.ActivationLeakyReluDesc(alpha=0.0), [0, 0, INF, NAN, NAN, M, 0]),
+    (descs.ActivationThresholdedReluDesc(alpha=1.0), [0, 0, INF, 0, 0, M, 0]),
+    (descs.ActivationThresholdedReluDesc(alpha=-1.0), [0, 0, INF, 0, 0, M, 0]),
+    (descs.ActivationEluDesc(alpha=1.5), [0, 0, INF, -1.5, NAN, M, -1.5]),
+    (descs.ActivationCeluDesc(alpha=0.5), [0, 0, INF, -0.5, NAN, M, -0.5]),
+    (descs.ActivationCeluDesc(alpha=-0.5), [0, 0, INF, -INF, NAN, M, -INF]),
+    (descs.ActivationScaledEluDesc(alpha=2.0, gamma=0.5), [0, 0, INF, -1, NAN, M / 2, -1]),
+    (descs.ActivationSigmoidDesc(), [0.5, 0.5, 1, 0, NAN, 1, 0]),
+    (descs.ActivationHardSigmoidDesc(alpha=0.25, beta=0.5), [0.5, 0.5, 1, 0, NAN, 1, 0]),
+    (descs.ActivationTanhDesc(), [0, 0, 1, -1, NAN, 1, -1]),
+    (descs.ActivationScaledTanhDesc(alpha=1.5, beta=0.5), [0, 0, 1.5, -1.5, NAN, 1.5, -1.5]),
+    (descs.ActivationSoftsignDesc(), [0, 0, 1, -1, NAN, 1, -1]),
+    (descs.ActivationSoftplusDesc(steepness=2.0), [np.log(2) / 2, np.log(2) / 2, INF, 0, NAN, M, 0]),
+    (descs.ActivationParametricSoftplusDesc(alpha=2.0, beta=0.5), [np.log(4), np.log(4), INF, 0, NAN, M, 0]),
+    (descs.ActivationGeluDesc(), [0, 0, INF, 0, NAN, M, 0]),
+    (descs.ActivationShrinkDesc(bias=0.25, threshold=0.5), [0, 0, INF, -INF, 0, M, -M]),
+    (descs.ActivationShrinkDesc(bias=0.25, threshold=-0.5), [-0.25, -0.25, INF, -INF, 0, M, -M]),
+]
+ALL = [desc for desc, _ in LIMITS]
+KINDS = {type(desc) for desc in ALL}
+
+# The same of the functions that no operator fuses.
+LIMITS_ALONE: list[tuple[ActivationDesc, list[float]]] = [
+    (descs.ActivationSwishDesc(sigmoid_input_scale=1.0), [0, 0, INF, 0, NAN, M, 0]),
+    (descs.ActivationSwishDesc(sigmoid_input_scale=-0.5), [0, 0, 0, -INF, NAN, 0, -M]),
+    (descs.ActivationHardSwishDesc(alpha=0.25, beta=0.5), [0, 0, INF, 0, NAN, M, 0]),
+    (descs.ActivationHardSwishDesc(alpha=-0.25, beta=0.5), [0, 0, 0, -INF, NAN, 0, -M]),
+]
+ALONE = [desc for desc, _ in LIMITS_ALONE]
+CANCELLING = (descs.ActivationLinearDesc, descs.ActivationHardSigmoidDesc, descs.ActivationHardSwishDesc)
+
+
+def label(desc: ActivationDesc) -> str:
+    return type(desc).__name__.removeprefix("Activation").removesuffix("Desc")
+
+
+def evaluate(desc: ActivationDesc, x: Array) -> Array:
+    """The NumPy device's formula of every element, in a new array of x's own type."""
+    activation = Activation.of(desc, x.dtype)
+    flat = np.ascontiguousarray(x).reshape(-1)
+    out = np.empty_like(flat)
+    with np.errstate(all="ignore"):
+        activation.bind(flat, out, np.empty((activation.work, flat.size), x.dtype), np.empty(flat.size, np.bool_))()
+    return out.reshape(x.shape)
+
+
+def reference(desc: ActivationDesc, x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return activate(desc, x)
+
+
+COMPUTED = pytest.mark.parametrize("computed", [evaluate, reference], ids=["device", "reference"])
+
+
+def definition(desc: ActivationDesc, x: float) -> float:
+    """One value of an activation of one argument. NaN stays NaN, except where a comparison with it decides that the value is 0."""
+    if math.isnan(x) and not isinstance(desc, descs.ActivationThresholdedReluDesc | descs.ActivationShrinkDesc):
+        return x
+    if isinstance(desc, descs.ActivationSwishDesc):
+        exponent = -desc.sigmoid_input_scale * x
+        gate = 1.0 / (1.0 + math.exp(exponent)) if exponent < 709.0 else 0.0
+    elif isinstance(desc, descs.ActivationHardSwishDesc):
+        gate = max(0.0, min(desc.alpha * x + desc.beta, 1.0))
+    else:
+        return plain_recurrent.activate(desc, x)
+    return 0.0 if gate == 0.0 else gate * x
+
+
+@COMPUTED
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("desc", "values"), LIMITS + LIMITS_ALONE, ids=[label(desc) for desc in ALL + ALONE])
+def test_limits(computed: Any, desc: ActivationDesc, values: list[float], dtype: Any) -> None:
+    at = np.array([0.0, -0.0, INF, -INF, NAN, M, -M], dtype)
+    found = computed(desc, at)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, np.array(values, dtype), rtol=2e-7)
+
+
+@COMPUTED
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("desc", [desc for desc in ALL + ALONE if label(desc) != "Gelu"], ids=label)
+def test_values_match_the_definition(computed: Any, desc: ActivationDesc, dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    near, wide = rng.normal(0.0, 1.0, 2000), rng.uniform(-43.0, 43.0, 2000)
+    tiny = rng.normal(0.0, 1.0, 200) * 10.0 ** rng.uniform(-30.0, -3.0, 200)
+    x = np.concatenate([near, wide, tiny]).astype(dtype)
+    expected = np.array([definition(desc, float(value)) for value in x])
+    allowed = 1e-14 if dtype == np.float64 else 1e-6
+    absolute = allowed if isinstance(desc, CANCELLING) else float(np.finfo(dtype).tiny)
+    np.testing.assert_allclose(computed(desc, x), expected, rtol=allowed, atol=absolute)
+
+
+@cache
+def exact_gelu(x: float) -> tuple[float, float]:
+    """0.5 x (1 + erf(x / sqrt(2))) and its derivative, from the Taylor series of erf with digits enough for its cancellation."""
+    with localcontext() as context:
+        context.prec = 800
+        value = Decimal(x)
+        square = value * value / 2
+        term = total = value
+        n = 0
+        while abs(term) > Decimal(10) ** -700:
+            n += 1
+            term *= -square / n
+            total += term / (2 * n + 1)
+        pi = _pi()
+        distribution = (1 + total * (2 / pi).sqrt()) / 2
+        density = (-square).exp() / (2 * pi).sqrt()
+        return float(value * distribution), float(distribution + value * density)
+
+
+@cache
+def _pi() -> Decimal:
+    """By Machin's formula."""
+    with localcontext() as context:
+        context.prec = 810
+
+        def arctan_of_inverse(n: int) -> Decimal:
+            power = total = Decimal(1) / n
+            k = 1
+            while abs(power) > Decimal(10) ** -808:
+                power /= -n * n
+                total += power / (2 * k + 1)
+                k += 1
+            return total
+
+        return 4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239))
+
+
+def gelu_points(dtype: Any) -> Array:
+    """Arguments in each of the three ranges of the approximation, at their borders (0.46875 and 4, times sqrt(2)), and far out."""
+    x = np.array([1e-30, 1e-3, 0.1, 0.5, 0.66291, 0.66292, 1.0, 2.0, 3.3, 5.0, 5.6568, 5.6569, 7.7, 12.5, 20.1, 30.0, 36.9], dtype)
+    x = np.concatenate([x, -x])
+    return x[x > -12.9] if dtype == np.float32 else x  # beyond, the result is no normal number of float32
+
+
+@COMPUTED
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gelu_keeps_its_digits(computed: Any, dtype: Any) -> None:
+    x = gelu_points(dtype)
+    expected = np.array([exact_gelu(float(value))[0] for value in x])
+    np.testing.assert_allclose(computed(descs.ActivationGeluDesc(), x), expected, rtol=2e-15 if dtype == np.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_in_place_is_the_same_and_inputs_are_left_alone(desc: ActivationDesc, dtype: Any) -> None:
+    rng = np.random.default_rng(5)
+    x = np.concatenate([rng.normal(0.0, 3.0, 61), [INF, -INF, NAN, 0.0]]).astype(dtype)
+    kept, out = x.copy(), np.full_like(x, NAN)
+    activation = Activation.of(desc, np.dtype(dtype))
+    # More scratch than needed, as in a plan whose activations share it, and full of NaN.
+    work, mask = np.full((activation.work + 2, x.size + 5), NAN, dtype), np.ones(x.size + 5, np.bool_)
+    with np.errstate(all="ignore"):
+        activation.bind(x, out, work, mask)()
+        np.testing.assert_array_equal(x, kept)
+        activation.bind(x, x, work, mask)()
+    np.testing.assert_array_equal(x, out)
+    np.testing.assert_array_equal(evaluate(desc, kept[:, None].repeat(2, 1).T), np.stack([out, out]))
+
+
+@pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_may_have_any_strides(desc: ActivationDesc, dtype: Any) -> None:
+    # As the gradient computes values again, in place too. `numpy.negative` in place is wrong for some of these strides.
+    activation, x = Activation.of(desc, np.dtype(dtype)), np.random.default_rng(6).normal(0.0, 3.0, 37).astype(dtype)
+    expected = evaluate(desc, x)
+    for stride in range(2, 18):
+        memory = np.full((2, x.size, stride), NAN, dtype)
+        work, mask = np.full((activation.work, x.size), NAN, dtype), np.ones(x.size, np.bool_)
+        source, out = memory[0, :, 0], memory[1, :, -1]
+        source[...] = x
+        with np.errstate(all="ignore"):
+            for target in (out, source):
+                activation.formula(source, target, work, mask, *activation.constants)
+                np.testing.assert_allclose(target, expected, rtol=1e-6, atol=1e-6, err_msg=f"{stride} elements apart")
+        assert np.isnan(memory).sum() == memory.size - 2 * x.size
+
+
+def test_every_fusable_activation_is_here() -> None:
+    fusable = {kind for kind in vars(descs).values() if isinstance(kind, type) and issubclass(kind, ActivationDesc) and kind.fusable}
+    concrete = {kind for kind in fusable if kind not in (ActivationDesc, descs.ElementWiseActivationDesc)}
+    assert concrete == KINDS
+
+
+def test_an_activation_of_rows_is_refused() -> None:
+    with pytest.raises(TypeError, match="ActivationSoftmaxDesc has no element-wise formula"):
+        Activation.of(descs.ActivationSoftmaxDesc(), np.dtype(np.float32))

@@ -1,0 +1,563 @@
+"""The NumPy device's recurrent plans: against ONNX Runtime, published vectors and a plain float64 loop; memory, layouts, threads."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from dmlpy.description.tensors import TensorDesc, packed_strides
+from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan, reference
+from dmlpy.operators import activation as activations
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
+from tests.support import onnx_cases, plain_recurrent
+from tests.support.folders import STORED_CASES
+from tests.support.plain_recurrent import AnyRecurrentDesc
+from tests.support.tolerance import assert_close
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Layout = Literal["packed", "padded", "permuted", "broadcast"]
+
+CELLS: dict[str, type[AnyRecurrentDesc]] = {"RNN": RNNDesc, "LSTM": LSTMDesc, "GRU": GRUDesc}
+TANH, SIGMOID = activations.ActivationTanhDesc(), activations.ActivationSigmoidDesc()
+USUAL: dict[str, tuple[ActivationDesc, ...]] = {"RNN": (TANH,), "LSTM": (SIGMOID, TANH, TANH), "GRU": (SIGMOID, TANH)}
+EVERY_ACTIVATION: tuple[ActivationDesc, ...] = (
+    activations.ActivationIdentityDesc(),
+    activations.ActivationLinearDesc(alpha=0.7, beta=0.1),
+    activations.ActivationReluDesc(),
+    activations.ActivationLeakyReluDesc(alpha=0.2),
+    activations.ActivationThresholdedReluDesc(alpha=0.3),
+    activations.ActivationEluDesc(alpha=0.8),
+    activations.ActivationCeluDesc(alpha=0.6),
+    activations.ActivationScaledEluDesc(alpha=1.2, gamma=0.7),
+    activations.ActivationSigmoidDesc(),
+    activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
+    activations.ActivationTanhDesc(),
+    activations.ActivationScaledTanhDesc(alpha=0.9, beta=0.7),
+    activations.ActivationSoftsignDesc(),
+    activations.ActivationSoftplusDesc(steepness=1.5),
+    activations.ActivationParametricSoftplusDesc(alpha=0.5, beta=0.8),
+    activations.ActivationGeluDesc(),
+    activations.ActivationShrinkDesc(bias=0.1, threshold=0.2),
+)
+GUARD = 0xA5
+
+
+@dataclass
+class Placed:
+    """A tensor in memory of its own: the desc, the bytes around and between its elements, and the elements."""
+
+    desc: TensorDesc
+    memory: Array
+    elements: Array
+
+    @property
+    def pointer(self) -> int:
+        return int(self.elements.ctypes.data)
+
+    def gaps(self) -> Array:
+        """The bytes that belong to no element."""
+        own = np.zeros(self.memory.size, np.bool_)
+        offset = self.pointer - self.memory.ctypes.data
+        strides = (*self.elements.strides, 1)
+        np.lib.stride_tricks.as_strided(own[offset:], (*self.elements.shape, self.elements.itemsize), strides)[...] = True
+        return self.memory[~own]
+
+
+def place(values: Array, layout: Layout, rng: np.random.Generator) -> Placed:
+    """The values in guarded memory. `broadcast` repeats the first entry of an axis, by a stride of zero."""
+    sizes, item = values.shape, values.dtype.itemsize
+    order = list(range(len(sizes)))
+    strides: list[int] = list(packed_strides(sizes))
+    if layout in ("padded", "permuted"):
+        if layout == "permuted":
+            rng.shuffle(order)
+        reach = 1
+        for axis in reversed(order):
+            strides[axis] = reach + int(rng.integers(0, 3)) * (layout == "padded" or axis != order[-1])
+            reach = strides[axis] * sizes[axis]
+    elif layout == "broadcast":
+        axis = int(rng.choice([axis for axis, size in enumerate(sizes) if size > 1] or [0]))
+        values = np.broadcast_to(np.take(values, [0], axis), sizes)
+        strides = list(packed_strides([1 if place == axis else size for place, size in enumerate(sizes)]))
+        strides[axis] = 0
+    desc = TensorDesc(data_type=str(values.dtype).upper(), sizes=sizes, strides=None if layout == "packed" else strides)
+    memory = np.full(desc.span * item + 128, GUARD, np.uint8)
+    start = -memory.ctypes.data % 64 + item  # aligned to the element and to nothing more
+    elements = np.lib.stride_tricks.as_strided(
+        memory[start : start + desc.span * item].view(values.dtype), sizes, [s * item for s in strides]
+    )
+    elements[...] = values
+    return Placed(desc, memory, elements)
+
+
+def sizes_of(cell: str, t: int, b: int, i: int, h: int, d: int) -> dict[str, tuple[int, ...]]:
+    g = len(CELLS[cell].gate_names)
+    sizes: dict[str, tuple[int, ...]] = {
+        "input_tensor": (1, t, b, i),
+        "weight_tensor": (1, d, g * h, i),
+        "recurrence_tensor": (1, d, g * h, h),
+        "bias_tensor": (1, 1, d, 2 * g * h),
+        "hidden_init_tensor": (1, d, b, h),
+        "sequence_lengths_tensor": (1, 1, 1, b),
+        "output_sequence_tensor": (t, d, b, h),
+        "output_single_tensor": (1, d, b, h),
+    }
+    if cell == "LSTM":
+        sizes |= {"cell_mem_init_tensor": (1, d, b, h), "peephole_tensor": (1, 1, d, 3 * h), "output_cell_single_tensor": (1, d, b, h)}
+    return sizes
+
+
+OPTIONAL = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", "peephole_tensor")
+
+
+@dataclass
+class Run:
+    """A desc whose tensors lie in memory, and what running it must give; `tf32`: with factors of matrix products in TF32."""
+
+    desc: AnyRecurrentDesc
+    inputs: dict[str, Placed]
+    outputs: dict[str, Placed]
+    tf32: bool = False
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        return {name: placed.elements for name, placed in self.inputs.items()}
+
+    @property
+    def terms(self) -> int:
+        return self.desc.geometry.input_size + self.desc.geometry.hidden_size
+
+    def launch(self, plan: RecurrentPlan, *, prepared: bool = False) -> None:
+        """One dispatch with scratch full of NaN, exactly as large as the plan asks for."""
+        pointers = {name: placed.pointer for name, placed in (self.inputs | self.outputs).items()}
+        if not prepared:
+            block, temporary = scratch(plan.temporary_size)
+            plan.bind(pointers, temporary, None)(0)
+            assert (block[-64:] == GUARD).all()
+            return
+        packed, persistent = scratch(plan.persistent_size)
+        plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent)(0)
+        block, temporary = scratch(plan.prepared_temporary_size)
+        plan.bind(pointers, temporary, persistent)(0)
+        assert (block[-64:] == GUARD).all()
+        assert (packed[-64:] == GUARD).all()
+
+    def check(self, expected: Mapping[str, Array], what: str = "") -> None:
+        for name, placed in self.outputs.items():
+            what_of = f"{what}{name}"
+            assert_close(placed.elements, expected[name], placed.elements.dtype, terms=self.terms, what=what_of, tf32=self.tf32)
+            assert (placed.gaps() == GUARD).all(), f"{what_of}: written between or beside its elements"
+
+
+def scratch(size: int) -> tuple[Array, int]:
+    """Memory full of NaN with 64 guard bytes behind it, and its address."""
+    block = np.full(size + 128, 0xFF, np.uint8)
+    start = -block.ctypes.data % 64
+    block[start + size :] = GUARD
+    return block[: start + size + 64], int(block.ctypes.data) + start
+
+
+def build(
+    cell: str,
+    rng: np.random.Generator,
+    *,
+    t: int = 4,
+    b: int = 3,
+    i: int = 3,
+    h: int = 4,
+    dtype: Any = np.float32,
+    direction: str = "FORWARD",
+    lengths: list[int] | None = None,
+    optional: tuple[str, ...] = OPTIONAL,
+    outputs: tuple[str, ...] = ("output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"),
+    functions: tuple[ActivationDesc, ...] | None = None,
+    layouts: tuple[Layout, ...] = ("packed",),
+    **flags: Any,
+) -> Run:
+    """Random tensors for a cell. Weights are small enough that no activation lets the states grow without bound."""
+    directions = 2 if direction == "BIDIRECTIONAL" else 1
+    sizes = sizes_of(cell, t, b, i, h, directions)
+    scale = {"input_tensor": 1.0, "weight_tensor": 1.0 / i**0.5, "recurrence_tensor": 0.8 / h**0.5}
+    inputs: dict[str, Placed] = {}
+    for name, shape in sizes.items():
+        absent = (name in OPTIONAL and name not in optional) or (name == "sequence_lengths_tensor" and lengths is None)
+        if absent or name.startswith("output"):
+            continue
+        if name == "sequence_lengths_tensor":
+            values = np.array(lengths, np.uint32).reshape(shape)
+        else:
+            values = (rng.uniform(-1.0, 1.0, shape) * scale.get(name, 0.5)).astype(dtype)
+        layout: Layout = rng.choice(np.array(layouts))
+        inputs[name] = place(values, "packed" if name == "sequence_lengths_tensor" and layout == "broadcast" else layout, rng)
+    placed_outputs: dict[str, Placed] = {}
+    for name in outputs:
+        if name in sizes:
+            layout = rng.choice(np.array(layouts))
+            placed_outputs[name] = place(np.full(sizes[name], np.nan, dtype), "padded" if layout == "broadcast" else layout, rng)
+    desc = CELLS[cell](
+        **{name: placed.desc for name, placed in (inputs | placed_outputs).items()},
+        activation_descs=functions or USUAL[cell] * directions,
+        direction=direction,
+        **flags,
+    )
+    return Run(desc, inputs, placed_outputs)
+
+
+# against results that are not ours
+
+
+@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_onnx_runtime(entry: dict[str, Any], dtype: Any) -> None:
+    case = onnx_cases.load(entry)
+    rng = np.random.default_rng(1)
+    arrays = {name: array if array.dtype == np.uint32 else array.astype(dtype) for name, array in case.inputs.items()}
+    inputs = {name: place(array, "packed", rng) for name, array in arrays.items()}
+    outputs = {name: place(np.full(array.shape, np.nan, dtype), "packed", rng) for name, array in case.outputs.items()}
+    desc = case.desc.model_copy(update={name: placed.desc for name, placed in (inputs | outputs).items()})
+    run = Run(desc, inputs, outputs)
+    run.launch(RecurrentPlan(desc))
+    if dtype == np.float32:
+        run.check(case.outputs)
+    # In FLOAT16 the inputs are rounded first: float64 on the rounded inputs is what the result is held to.
+    run.check(plain_recurrent.run(desc, arrays))
+
+
+def test_onnx_cases_are_all_there() -> None:
+    indexed = {entry["case"] for entry in onnx_cases.entries()}
+    assert indexed == {path.stem for cell in onnx_cases.DESCS for path in STORED_CASES.glob(f"onnx_{cell}_*.npz")}
+    assert len(indexed) == 36
+
+
+W1 = [0.1, 0.2, 0.3, 0.4, 1, 2, 3, 4, 10, 11, 12, 13]
+
+
+def test_published_lstm_of_two_samples() -> None:
+    rng = np.random.default_rng(1)
+    run = build("LSTM", rng, t=2, b=2, i=1, h=3, optional=())
+    run.inputs["input_tensor"].elements[...] = np.reshape([1, 2, 10, 11], (1, 2, 2, 1))
+    run.inputs["weight_tensor"].elements[...] = np.reshape(W1, (1, 1, 12, 1))
+    run.inputs["recurrence_tensor"].elements[...] = 0.1
+    run.launch(RecurrentPlan(run.desc))
+    h = [
+        [[0.28828835, 0.36581863, 0.45679406], [0.34526032, 0.47220859, 0.55850911]],
+        [[0.84196719, 0.89402526, 0.91073048], [0.85882828, 0.90703777, 0.92382453]],
+    ]
+    c = [[1.27731147, 1.44181041, 1.53179041], [1.3249796, 1.51063104, 1.61451544]]
+    sequence = np.array(h)[:, None]
+    run.check(
+        {
+            "output_sequence_tensor": sequence,
+            "output_single_tensor": sequence[None, 1],
+            "output_cell_single_tensor": np.array(c)[None, None],
+        }
+    )
+
+
+X2 = [[-0.455351, -0.276391], [-0.185934, -0.269585]]
+W2 = [
+    *([-0.494659, 0.0453352], [-0.487793, 0.417264], [-0.0175329, 0.489074], [-0.446013, 0.414029]),
+    *([-0.0091708, -0.255364], [-0.106952, -0.266717], [-0.0888852, -0.428709], [-0.283349, 0.208792]),
+]
+R2 = [
+    *([0.146626, -0.0620289], [-0.0815302, 0.100482], [-0.219535, -0.306635], [-0.28515, -0.314112]),
+    *([-0.228172, 0.405972], [0.31576, 0.281487], [-0.394864, 0.42111], [-0.386624, -0.390225]),
+]
+B2 = [0.381619, 0.0323954, -0.14449, 0.420804, -0.258721, 0.45056, -0.250755, 0.0967895] + [0.0] * 8
+P2 = [0.2345, 0.5235, 0.4378, 0.3475, 0.8927, 0.3456]
+PUBLISHED: list[tuple[str, dict[str, Any], list[float]]] = [
+    ("plain", {}, [-0.02510625, 0.05612617, -0.03277518, 0.05935364]),
+    ("clip", {"use_clip_threshold": True, "clip_threshold": 0.1}, [-0.02280854, 0.02744377, -0.03516197, 0.03875681]),
+    ("coupled", {"couple_input_forget": True}, [-0.02510626, 0.05612619, -0.0314321, 0.05087372]),
+    ("backward", {"direction": "BACKWARD"}, [-0.03189282, 0.07626793, -0.03068724, 0.02803503]),
+    ("no bias", {"optional": ("peephole_tensor",)}, [0.04154162, 0.01969122, 0.05298181, 0.0030589]),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "expected"), PUBLISHED, ids=[name for name, _, _ in PUBLISHED])
+def test_published_lstm_with_peepholes(name: str, options: dict[str, Any], expected: list[float]) -> None:
+    options = {"optional": ("bias_tensor", "peephole_tensor"), "outputs": ("output_sequence_tensor",)} | options
+    run = build("LSTM", np.random.default_rng(1), t=2, b=1, i=2, h=2, **options)
+    constants = {"input_tensor": X2, "weight_tensor": W2, "recurrence_tensor": R2, "bias_tensor": B2, "peephole_tensor": P2}
+    for field, placed in run.inputs.items():
+        placed.elements[...] = np.reshape(constants[field], placed.elements.shape)
+    run.launch(RecurrentPlan(run.desc))
+    run.check({"output_sequence_tensor": np.reshape(expected, (2, 1, 1, 2))})
+    wanted = np.reshape(expected, (2, 1, 1, 2))
+    np.testing.assert_allclose(plain_recurrent.run(run.desc, run.arrays)["output_sequence_tensor"], wanted, atol=2e-7)
+
+
+# against the plain loop
+
+LENGTHS = {1: [2], 3: [0, 4, 2]}
+LSTM_FLAGS = [
+    {"optional": optional, "use_clip_threshold": clips, "clip_threshold": 0.15, "couple_input_forget": coupled}
+    for optional, clips, coupled in itertools.product([OPTIONAL, OPTIONAL[:3], ()], [False, True], [False, True])
+]
+GRU_FLAGS = [{"optional": optional, "linear_before_reset": last} for optional, last in itertools.product([OPTIONAL, ()], [False, True])]
+FLAGS = {"RNN": [{"optional": OPTIONAL}, {"optional": ()}], "LSTM": LSTM_FLAGS, "GRU": GRU_FLAGS}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD", "BIDIRECTIONAL"])
+@pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table])
+def test_every_flag(cell: str, flags: dict[str, Any], direction: str, ragged: bool, batch: int) -> None:
+    for dtype, prepared in ((np.float32, True), (np.float16, False)):
+        lengths = LENGTHS[batch] if ragged else None
+        run = build(cell, np.random.default_rng(11), b=batch, direction=direction, lengths=lengths, dtype=dtype, **flags)
+        run.launch(RecurrentPlan(run.desc), prepared=prepared)
+        expected = plain_recurrent.run(run.desc, run.arrays)
+        run.check(expected)
+        exact = reference(run.desc, run.arrays)
+        for name, values in exact.items():
+            assert_close(values, expected[name], np.float64, what=f"the reference's {name}")
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("function", EVERY_ACTIVATION, ids=lambda desc: type(desc).__name__)
+def test_every_activation_in_every_role(function: ActivationDesc, dtype: Any, batch: int) -> None:
+    rng = np.random.default_rng(23)
+    for cell, usual in USUAL.items():
+        for role in range(len(usual)):
+            # The backward direction has the usual functions, so the two sets differ.
+            functions = (*usual[:role], function, *usual[role + 1 :], *usual)
+            run = build(cell, rng, b=batch, dtype=dtype, direction="BIDIRECTIONAL", functions=functions)
+            run.launch(RecurrentPlan(run.desc))
+            run.check(plain_recurrent.run(run.desc, run.arrays), f"{cell}, role {role}: ")
+
+
+def random_run(rng: np.random.Generator) -> Run:
+    cell = str(rng.choice(list(CELLS)))
+    t, b = int(rng.choice([1, 2, 3, 6, 9])), int(rng.choice([1, 1, 2, 3, 8]))
+    direction = str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"]))
+    outputs = [name for name in sizes_of(cell, 1, 1, 1, 1, 1) if name.startswith("output")]
+    # The gates' own function is a bounded one, else their products would let the states explode.
+    bounded = [desc for desc in EVERY_ACTIVATION if type(desc).__name__.endswith(("SigmoidDesc", "TanhDesc", "SoftsignDesc"))]
+    functions: list[ActivationDesc] = []
+    for _ in range(2 if direction == "BIDIRECTIONAL" else 1):
+        for role in range(len(USUAL[cell])):
+            candidates = bounded if role == 0 and cell != "RNN" else EVERY_ACTIVATION
+            functions.append(candidates[rng.integers(len(candidates))])
+    flags: dict[str, Any] = {}
+    if cell == "LSTM":
+        flags = {"use_clip_threshold": bool(rng.integers(2)), "clip_threshold": 0.2, "couple_input_forget": bool(rng.integers(2))}
+    elif cell == "GRU":
+        flags = {"linear_before_reset": bool(rng.integers(2))}
+    return build(
+        cell,
+        rng,
+        t=t,
+        b=b,
+        i=int(rng.integers(1, 8)),
+        h=int(rng.choice([1, 2, 5, 9])),
+        dtype=rng.choice(np.array([np.float32, np.float16])),
+        direction=direction,
+        lengths=None if rng.integers(2) else [int(length) for length in rng.integers(0, t + 3, b)],
+        optional=tuple(name for name in OPTIONAL if rng.integers(2)),
+        outputs=tuple(rng.permutation(outputs)[: rng.integers(1, len(outputs) + 1)]),
+        functions=tuple(functions),
+        layouts=("packed", "padded", "permuted", "broadcast"),
+        **flags,
+    )
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_descs(seed: int) -> None:
+    run = random_run(np.random.default_rng(seed))
+    kept = {name: placed.memory.copy() for name, placed in run.inputs.items()}
+    for prepared in (False, True):
+        for placed in run.outputs.values():
+            placed.elements[...] = np.nan
+        run.launch(RecurrentPlan(run.desc), prepared=prepared)
+        run.check(plain_recurrent.run(run.desc, run.arrays))
+    for name, placed in run.inputs.items():
+        np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
+
+
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("batch", [1, 5])
+def test_chunks_of_the_input_product(cell: str, direction: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer._CHUNK_BYTES", len(CELLS[cell].gate_names) * 6 * batch * 4 * 3)
+    for lengths in (None, [1, 8, 4, 0, 5][:batch], [2, 2, 2, 1, 2][:batch]):
+        run = build(cell, np.random.default_rng(2), t=8, b=batch, i=5, h=6, direction=direction, lengths=lengths)
+        plan = RecurrentPlan(run.desc)
+        assert "3 of 8 steps at a time" in plan.describe()
+        run.launch(plan)
+        run.check(plain_recurrent.run(run.desc, run.arrays))
+
+
+# what happens past a sequence's end
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
+def test_a_sequence_of_length_zero_carries_its_state_through(cell: str, direction: str) -> None:
+    for lengths in ([0, 0, 0], [0, 3, 0]):
+        run = build(cell, np.random.default_rng(4), t=3, direction=direction, lengths=lengths)
+        run.launch(RecurrentPlan(run.desc))
+        for sample in (0, 2):
+            assert (run.outputs["output_sequence_tensor"].elements[:, :, sample] == 0).all()
+            for output, initial in (("output_single_tensor", "hidden_init_tensor"), ("output_cell_single_tensor", "cell_mem_init_tensor")):
+                if output in run.outputs:
+                    np.testing.assert_array_equal(run.outputs[output].elements[0, :, sample], run.inputs[initial].elements[0, :, sample])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD", "BIDIRECTIONAL"])
+@pytest.mark.parametrize("junk", [np.nan, np.inf])
+def test_input_past_the_end_is_never_seen(cell: str, direction: str, junk: float) -> None:
+    lengths = [2, 4, 0, 1]
+    run = build(cell, np.random.default_rng(5), t=5, b=4, direction=direction, lengths=lengths)
+    expected = plain_recurrent.run(run.desc, run.arrays)
+    for sample, length in enumerate(lengths):
+        run.inputs["input_tensor"].elements[0, length:, sample] = junk
+    run.launch(RecurrentPlan(run.desc))
+    run.check(expected)
+
+
+def test_nan_passes_through_the_clip() -> None:
+    flags = {"use_clip_threshold": True, "clip_threshold": 0.1}
+    for optional in (OPTIONAL, ()):
+        run = build("LSTM", np.random.default_rng(6), optional=optional, **flags)
+        run.inputs["input_tensor"].elements[0, 1, 2] = np.nan
+        run.launch(RecurrentPlan(run.desc))
+        sequence = run.outputs["output_sequence_tensor"].elements
+        assert np.isnan(sequence[1:, 0, 2]).all()
+        assert np.isfinite(sequence[:, 0, :2]).all()
+        assert np.isfinite(sequence[0]).all()
+
+
+# plans and memory
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_bound_launch_reads_its_tensors_anew(cell: str, batch: int) -> None:
+    run = build(cell, np.random.default_rng(8), b=batch, lengths=[2] * batch, layouts=("packed", "padded", "permuted"))
+    plan = RecurrentPlan(run.desc)
+    block, temporary = scratch(plan.temporary_size)
+    launch = plan.bind({name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}, temporary, None)
+    other = build(cell, np.random.default_rng(9), b=batch, lengths=[4] * batch)
+    for _ in range(2):
+        launch(0)
+        run.check(plain_recurrent.run(run.desc, run.arrays))
+        for name, placed in run.inputs.items():
+            placed.elements[...] = other.inputs[name].elements
+    assert (block[-64:] == GUARD).all()
+
+
+@pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("cell", "flags"),
+    [("RNN", {}), ("LSTM", {}), ("LSTM", {"optional": OPTIONAL[:1]}), ("GRU", {"linear_before_reset": True}), ("GRU", {})],
+)
+@pytest.mark.parametrize("batch", [1, 128])
+def test_a_launch_allocates_nothing_big(
+    cell: str, flags: dict[str, Any], dtype: Any, ragged: bool, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two threads' states are 64 KiB each here, or the recurrence at least 256 KiB: no temporary of such sizes would go unseen. NumPy itself
+    # takes up to 32 KiB on each thread, whatever the sizes, to iterate over some broadcasts.
+    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer.available_threads", lambda: 2)
+    run = build(
+        cell,
+        np.random.default_rng(8),
+        t=6,
+        b=batch,
+        i=64,
+        h=256,
+        dtype=dtype,
+        lengths=[4, 2] * (batch // 2) or [4] if ragged else None,
+        **flags,
+    )
+    plan = RecurrentPlan(run.desc)
+    (packed, persistent), (block, temporary) = scratch(plan.persistent_size), scratch(plan.prepared_temporary_size)
+    pointers = {name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}
+    plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent)(0)
+    launch = plan.bind(pointers, temporary, persistent)
+    launch(0)
+    tracemalloc.start()
+    try:
+        launch(0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (40_000 if batch == 1 else 96_000), f"{peak} bytes"
+    assert (packed[-64:] == GUARD).all()
+    assert (block[-64:] == GUARD).all()
+
+
+@pytest.mark.parametrize(
+    ("strides", "data_type", "in_place"),
+    [
+        (None, "FLOAT32", True),
+        ((99, 15, 5, 1), "FLOAT32", True),  # the last steps of a longer batch
+        ((99, 21, 7, 1), "FLOAT32", True),  # some columns of a wider input
+        ((99, 5, 20, 1), "FLOAT32", False),  # batch before time
+        ((99, 3, 1, 12), "FLOAT32", False),
+        ((99, 15, 0, 1), "FLOAT32", False),
+        ((99, 0, 0, 1), "FLOAT32", False),
+        ((99, 15, 5, 2), "FLOAT32", False),
+        ((99, 9, 3, 1), "FLOAT32", False),  # rows that overlap
+        (None, "FLOAT16", False),
+    ],
+)
+def test_input_is_copied_only_where_blas_needs_it(
+    strides: tuple[int, ...] | None, data_type: str, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.products.small_products_are_direct", lambda: False)
+    dtype = np.dtype(data_type.lower())
+    run = build("RNN", np.random.default_rng(1), t=4, b=3, i=5, dtype=dtype)
+    desc = run.desc.model_copy(update={"input_tensor": TensorDesc(data_type=data_type, sizes=(1, 4, 3, 5), strides=strides)})
+    assert ("read in place" in RecurrentPlan(desc).describe()) is in_place
+
+
+def test_sizes_of_a_plan_add_up() -> None:
+    run = build("LSTM", np.random.default_rng(1), b=2, i=3, h=4)
+    plan = RecurrentPlan(run.desc)
+    assert plan.constants == ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor")
+    # [16, 3] + [16, 4] + [16] + [3, 4] in float32, each rounded up to 64 bytes
+    assert plan.persistent_size == 192 + 256 + 64 + 64
+    assert plan.temporary_size == plan.persistent_size + plan.prepared_temporary_size
+
+
+def test_long_sequences_do_not_grow_the_scratch() -> None:
+    short, long = (build("GRU", np.random.default_rng(1), t=t, b=16, h=64, i=8) for t in (100, 1000))
+    assert RecurrentPlan(long.desc).temporary_size == RecurrentPlan(short.desc).temporary_size
+
+
+def check_threads_share(run: Run, plan: Any, expected: dict[str, np.ndarray[Any, Any]]) -> None:
+    """Launches a plan many times at once, on the run's inputs and outputs of each launch's own."""
+
+    def one(seed: int) -> Run:
+        outputs = {name: place(np.full_like(p.elements, np.nan), "packed", np.random.default_rng(seed)) for name, p in run.outputs.items()}
+        mine = Run(run.desc, run.inputs, outputs)
+        mine.launch(plan, prepared=bool(seed % 2))
+        return mine
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in pool.map(one, range(16)):
+            done.check(expected)
+
+
+def test_threads_share_a_plan() -> None:
+    run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=16, direction="BIDIRECTIONAL")
+    check_threads_share(run, RecurrentPlan(run.desc), reference(run.desc, run.arrays))
+
+
+def test_the_reference_is_not_rounded() -> None:
+    run = build("GRU", np.random.default_rng(8), dtype=np.float16)
+    for values in reference(run.desc, run.arrays).values():
+        assert values.dtype == np.float64
+        assert (values != values.astype(np.float32)).any()

@@ -1,0 +1,523 @@
+"""The training forms on the NumPy device: step masks, dropout, projections and the reserve, against a plain float64 loop."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import dmlpy as dml
+from dmlpy.devices.numpy.activation.derivatives import keeps_value
+from dmlpy.devices.numpy.recurrent.cells import packed_gates
+from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan, reference
+from dmlpy.devices.numpy.recurrent.reserve import Reserve
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from tests.devices.numpy.test_recurrent import (
+    EVERY_ACTIVATION,
+    FLAGS,
+    GUARD,
+    OPTIONAL,
+    USUAL,
+    Layout,
+    Placed,
+    Run,
+    place,
+    scratch,
+    sizes_of,
+)
+from tests.support import plain_recurrent
+from tests.support.tolerance import assert_close
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+TRAINING: dict[str, Any] = {"RNN": RNNTrainingDesc, "LSTM": LSTMTrainingDesc, "GRU": GRUTrainingDesc}
+GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
+RESERVE, MASK, X_DROPOUT, H_DROPOUT = "reserve_tensor", "step_mask_tensor", "input_dropout_tensor", "state_dropout_tensor"
+OUTPUTS = ("output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor")
+DIRECTIONS = ("FORWARD", "BACKWARD", "BIDIRECTIONAL")
+
+
+def training_sizes(cell: str, t: int, b: int, i: int, h: int, s: int, d: int) -> dict[str, tuple[int, ...]]:
+    """The sizes of every tensor of a training form but the reserve; h has `s` entries."""
+    g = GATES[cell]
+    return sizes_of(cell, t, b, i, h, d) | {
+        "recurrence_tensor": (1, d, g * h, s),
+        "hidden_init_tensor": (1, d, b, s),
+        "output_sequence_tensor": (t, d, b, s),
+        "output_single_tensor": (1, d, b, s),
+        "projection_tensor": (1, d, s, h),
+        MASK: (1, 1, t, b),
+        X_DROPOUT: (d, g, b, i),
+        H_DROPOUT: (d, g, b, s),
+    }
+
+
+def build(
+    cell: str,
+    rng: np.random.Generator,
+    *,
+    t: int = 4,
+    b: int = 3,
+    i: int = 3,
+    h: int = 4,
+    p: int | None = None,
+    dtype: Any = np.float32,
+    direction: str = "FORWARD",
+    lengths: list[int] | None = None,
+    mask: Any = None,
+    dropout: tuple[str, ...] = (),
+    optional: tuple[str, ...] = OPTIONAL,
+    outputs: tuple[str, ...] = (*OUTPUTS, RESERVE),
+    functions: tuple[ActivationDesc, ...] | None = None,
+    layouts: tuple[Layout, ...] = ("packed",),
+    **flags: Any,
+) -> Run:
+    """Random tensors for a training form.
+
+    Args:
+        p: the projection's size, or None.
+        mask: [T, B], or None.
+        dropout: which of the two dropout tensors there are.
+        optional: which of `OPTIONAL` there are.
+        outputs: which outputs there are; NaN-filled.
+    """
+    d, s = 2 if direction == "BIDIRECTIONAL" else 1, p or h
+    sizes = training_sizes(cell, t, b, i, h, s, d)
+    present = {"input_tensor", "weight_tensor", "recurrence_tensor", *optional, *dropout}
+    values: dict[str, Array] = {}
+    if lengths is not None:
+        values["sequence_lengths_tensor"] = np.array(lengths, np.uint32).reshape(1, 1, 1, b)
+    if mask is not None:
+        values[MASK] = np.array(mask, np.uint8).reshape(1, 1, t, b)
+    if p is not None:
+        present.add("projection_tensor")
+    scale = {"input_tensor": 1.0, "weight_tensor": 1.0 / i**0.5, "recurrence_tensor": 0.8 / s**0.5, "projection_tensor": 1.0 / h**0.5}
+    for name in sorted(present & set(sizes)):
+        if name in (X_DROPOUT, H_DROPOUT):
+            values[name] = (rng.integers(0, 4, sizes[name]) > 0).astype(dtype) * np.asarray(4.0 / 3.0, dtype)
+        else:
+            values[name] = (rng.uniform(-1.0, 1.0, sizes[name]) * scale.get(name, 0.5)).astype(dtype)
+    inputs: dict[str, Placed] = {}
+    for name, array in values.items():
+        layout: Layout = rng.choice(np.array(layouts))
+        inputs[name] = place(array, "packed" if name == "sequence_lengths_tensor" and layout == "broadcast" else layout, rng)
+    results: dict[str, Placed] = {}
+    for name in outputs:
+        if name in sizes:
+            layout = rng.choice(np.array(layouts))
+            results[name] = place(np.full(sizes[name], np.nan, dtype), "padded" if layout == "broadcast" else layout, rng)
+    fields: dict[str, Any] = {name: placed.desc for name, placed in (inputs | results).items()}
+    desc = TRAINING[cell](**fields, activation_descs=functions or USUAL[cell] * d, direction=direction, **flags)
+    if RESERVE in outputs:
+        desc = desc.with_outputs(RESERVE)
+        results[RESERVE] = place(np.full(desc.reserve_tensor.sizes, np.nan, np.float32), "packed", rng)
+    return Run(desc, inputs, results)
+
+
+def poison(run: Run) -> None:
+    for placed in run.outputs.values():
+        placed.elements[...] = np.nan
+
+
+def check(run: Run, walked: plain_recurrent.Walked, kind: Any = None) -> None:
+    """All outputs against the plain loop, the reserve part by part, each to the tolerance of its own type or of `kind`."""
+    for name, placed in run.outputs.items():
+        assert (placed.gaps() == GUARD).all(), f"{name}: written between or beside its elements"
+        if name == RESERVE:
+            check_reserve(run.desc, placed.elements, walked, run.terms, kind)
+        else:
+            assert_close(placed.elements, walked.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
+
+
+def check_reserve(desc: Any, array: Array, walked: plain_recurrent.Walked, terms: int, kind: Any = None) -> None:
+    """Every slot of the states, and of each step that a sample takes what its gates keep."""
+    reserve, kind = Reserve.of(desc, array), kind or array.dtype
+    assert_close(reserve.hidden.swapaxes(2, 3), walked.hidden, kind, terms=terms, what="h in the reserve")
+    assert (reserve.memory is not None) == isinstance(desc, LSTMTrainingDesc)
+    if reserve.memory is not None:
+        assert_close(reserve.memory.swapaxes(2, 3), walked.memory, kind, terms=terms, what="c in the reserve")
+    gates = packed_gates(desc.cell)
+    for d, arguments in enumerate(walked.arguments):
+        f, *others = desc.activations_of(d)
+        for index, gate in enumerate([*gates, 3] if desc.cell.resets_last else gates):
+            taken = ~np.isnan(arguments[:, gate])
+            expected = arguments[:, gate][taken]
+            activation = others[0] if others and gate == len(desc.gate_names) - 1 else f
+            if gate < len(desc.gate_names) and desc.cell.clip is None and keeps_value(activation):
+                expected = np.array([plain_recurrent.activate(activation, float(x)) for x in expected])
+            kept = reserve.kept[d, :, index].swapaxes(1, 2)[taken]
+            assert_close(kept, expected, kind, terms=terms, what=f"gate {gate} in the reserve")
+
+
+def check_reference(run: Run, walked: plain_recurrent.Walked) -> None:
+    """What the plan computes in float64 against the plain loop."""
+    exact = reference(run.desc, run.arrays)
+    assert exact.keys() == run.outputs.keys()
+    for name, values in exact.items():
+        assert values.dtype == np.float64
+        if name == RESERVE:
+            check_reserve(run.desc, values, walked, run.terms)
+        else:
+            assert_close(values, walked.outputs[name], np.float64, what=f"the reference's {name}")
+
+
+# against the plain loop
+
+LENGTHS = {1: [3], 3: [0, 4, 2]}
+HOLES = {1: [[1], [0], [7], [0]], 3: [[0, 1, 1], [1, 0, 1], [1, 255, 0], [0, 1, 1]]}
+VARIANTS: list[dict[str, Any]] = [
+    {"prepared": True},
+    {"dtype": np.float16, "dropout": (X_DROPOUT, H_DROPOUT), "p": 3},
+    {"dropout": (H_DROPOUT,), "outputs": OUTPUTS},
+    {"prepared": True, "dropout": (X_DROPOUT,), "p": 5},
+]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("masked", [False, True], ids=["all steps", "masked"])
+@pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table])
+def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: bool, masked: bool, batch: int) -> None:
+    for variant in VARIANTS:
+        options = {"direction": direction, "lengths": LENGTHS[batch] if ragged else None, "mask": HOLES[batch] if masked else None}
+        options |= flags | variant
+        prepared = options.pop("prepared", False)
+        if cell != "LSTM":
+            options.pop("p", None)
+        run = build(cell, np.random.default_rng(11), b=batch, **options)
+        run.launch(RecurrentPlan(run.desc), prepared=prepared)
+        walked = plain_recurrent.walk(run.desc, run.arrays)
+        check(run, walked)
+        check_reference(run, walked)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("function", EVERY_ACTIVATION, ids=lambda desc: type(desc).__name__)
+def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> None:
+    rng = np.random.default_rng(23)
+    tables: list[tuple[str, dict[str, Any]]] = [
+        ("RNN", {}),
+        ("LSTM", {}),
+        ("LSTM", {"optional": ("bias_tensor",)}),
+        ("LSTM", {"couple_input_forget": True}),
+        ("LSTM", {"use_clip_threshold": True, "clip_threshold": 0.2}),
+        ("GRU", {}),
+        ("GRU", {"linear_before_reset": True}),
+        ("GRU", {"linear_before_reset": True, "optional": ()}),
+    ]
+    for cell, flags in tables:
+        for role in range(len(USUAL[cell])):
+            # The backward direction has the usual functions, so the two sets differ, in what they keep too.
+            functions = (*USUAL[cell][:role], function, *USUAL[cell][role + 1 :], *USUAL[cell])
+            run = build(cell, rng, b=batch, direction="BIDIRECTIONAL", functions=functions, **flags)
+            run.launch(RecurrentPlan(run.desc))
+            check(run, plain_recurrent.walk(run.desc, run.arrays))
+
+
+MASKS = {
+    "leading": [[0, 0, 0], [0, 0, 0], [0, 1, 1], [1, 1, 0], [1, 1, 1]],
+    "trailing": [[1, 1, 1], [1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]],
+    "holes": [[1, 0, 1], [0, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]],
+    "all": [[0, 0, 0]] * 5,
+    "one sample": [[0, 1, 1]] * 5,
+    "none": [[1, 2, 255]] * 5,
+}
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 3, 2], [0, 3, 9], [0, 0, 0]], ids=str)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("cell", TRAINING)
+def test_masks(cell: str, mask: str, direction: str, lengths: list[int] | None) -> None:
+    for outputs in ((*OUTPUTS, RESERVE), OUTPUTS[:1], (RESERVE,)):
+        run = build(cell, np.random.default_rng(4), t=5, direction=direction, lengths=lengths, mask=MASKS[mask], outputs=outputs)
+        run.launch(RecurrentPlan(run.desc))
+        check(run, plain_recurrent.walk(run.desc, run.arrays))
+
+
+@pytest.mark.parametrize("cell", TRAINING)
+def test_a_masked_step_repeats_the_output_before_it(cell: str) -> None:
+    run = build(cell, np.random.default_rng(4), t=6, b=1, direction="BIDIRECTIONAL", lengths=[5], mask=[0, 1, 0, 0, 1, 1])
+    run.launch(RecurrentPlan(run.desc))
+    forward, backward = np.moveaxis(run.outputs["output_sequence_tensor"].elements[:, :, 0], 1, 0)
+    assert (forward[0] == 0).all()  # and not the initial state
+    np.testing.assert_array_equal(forward[2:4], np.stack([forward[1]] * 2))
+    np.testing.assert_array_equal(backward[2:4], np.stack([backward[4]] * 2))
+    np.testing.assert_array_equal(backward[0], backward[1])
+    assert (run.outputs["output_sequence_tensor"].elements[5] == 0).all()
+    single = run.outputs["output_single_tensor"].elements[0, :, 0]
+    np.testing.assert_array_equal(single, [forward[4], backward[0]])
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", TRAINING)
+def test_chunks_of_the_input_product(cell: str, direction: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer._CHUNK_BYTES", GATES[cell] * 6 * batch * 4 * 3)
+    mask = np.random.default_rng(5).integers(0, 2, (8, batch))
+    mask[2:6] = 0  # a chunk that nobody takes, whichever way it is walked
+    for dropout in ((), (X_DROPOUT,)):
+        run = build(cell, np.random.default_rng(2), t=8, b=batch, i=5, h=6, direction=direction, mask=mask, dropout=dropout)
+        plan = RecurrentPlan(run.desc)
+        assert "3 of 8 steps at a time" in plan.describe()
+        run.launch(plan)
+        check(run, plain_recurrent.walk(run.desc, run.arrays))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    """Any valid training form of small sizes; weights keep the states bounded."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    cell = draw(st.sampled_from(list(TRAINING)))
+    direction = draw(st.sampled_from(DIRECTIONS))
+    t, b, h = draw(st.integers(1, 7)), draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    bounded = [desc for desc in EVERY_ACTIVATION if type(desc).__name__.endswith(("SigmoidDesc", "TanhDesc", "SoftsignDesc"))]
+    roles = range(len(USUAL[cell]))
+    of_role = [st.sampled_from(bounded if role == 0 and cell != "RNN" else EVERY_ACTIVATION) for role in roles]
+    functions = [draw(activation) for _ in range(2 if direction == "BIDIRECTIONAL" else 1) for activation in of_role]
+    flags: dict[str, Any] = {}
+    if cell == "LSTM":
+        flags = {"use_clip_threshold": draw(st.booleans()), "clip_threshold": 0.2, "couple_input_forget": draw(st.booleans())}
+        flags["p"] = draw(st.none() | st.integers(1, 6))
+    elif cell == "GRU":
+        flags = {"linear_before_reset": draw(st.booleans())}
+    outputs = draw(st.lists(st.sampled_from([*OUTPUTS, RESERVE]), min_size=1, unique=True))
+    if cell != "LSTM" and outputs == ["output_cell_single_tensor"]:
+        outputs = [RESERVE]
+    return build(
+        cell,
+        rng,
+        t=t,
+        b=b,
+        i=draw(st.integers(1, 6)),
+        h=h,
+        dtype=draw(st.sampled_from([np.float32, np.float16])),
+        direction=direction,
+        lengths=draw(st.none() | st.lists(st.integers(0, t + 2), min_size=b, max_size=b)),
+        mask=draw(st.none() | st.lists(st.sampled_from([0, 1, 1, 200]), min_size=t * b, max_size=t * b)),
+        dropout=tuple(draw(st.sets(st.sampled_from([X_DROPOUT, H_DROPOUT])))),
+        optional=tuple(draw(st.sets(st.sampled_from(OPTIONAL)))),
+        outputs=tuple(outputs),
+        functions=tuple(functions),
+        layouts=("packed", "padded", "permuted", "broadcast"),
+        **flags,
+    )
+
+
+@settings(max_examples=250, deadline=None)
+@given(runs())
+def test_any_combination(run: Run) -> None:
+    kept = {name: placed.memory.copy() for name, placed in run.inputs.items()}
+    walked = plain_recurrent.walk(run.desc, run.arrays)
+    # Among any numbers are some that nearly cancel, which leaves float32 too few digits, and float16 none at all. float64 has plenty.
+    assume(all(not values.any() or np.abs(values).max() > 0.01 for values in walked.outputs.values()))
+    for prepared in (False, True):
+        poison(run)
+        run.launch(RecurrentPlan(run.desc), prepared=prepared)
+        check(run, walked, np.float16)
+    check_reference(run, walked)
+    for name, placed in run.inputs.items():
+        np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
+
+
+# beside the operator itself
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
+@pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table])
+def test_without_extras_it_is_the_operator_itself(cell: str, flags: dict[str, Any], ragged: bool, batch: int) -> None:
+    # Nor do a reserve and a mask of ones change a bit.
+    lengths = [3, 6, 0, 5][:batch] if ragged else None
+    results: list[dict[str, Array]] = []
+    for outputs, mask in ((OUTPUTS, None), ((*OUTPUTS, RESERVE), None), (OUTPUTS, np.ones((6, batch)))):
+        options: dict[str, Any] = flags | {"outputs": outputs, "mask": mask, "lengths": lengths}
+        run = build(cell, np.random.default_rng(7), t=6, b=batch, i=7, h=9, direction="BIDIRECTIONAL", **options)
+        run.launch(RecurrentPlan(run.desc))
+        results.append({name: run.outputs[name].elements.copy() for name in run.outputs if name != RESERVE})
+    base = {"RNN": dml.RNNDesc, "LSTM": dml.LSTMDesc, "GRU": dml.GRUDesc}[cell]
+    plain = base(**{name: getattr(run.desc, name) for name in base.model_fields})
+    inputs = {name: placed for name, placed in run.inputs.items() if name != MASK}
+    poison(run)
+    Run(plain, inputs, run.outputs).launch(RecurrentPlan(plain))
+    for result in results:
+        for name, values in result.items():
+            np.testing.assert_array_equal(values, run.outputs[name].elements, err_msg=name)
+
+
+@pytest.mark.parametrize("junk", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", TRAINING)
+def test_input_of_a_masked_step_is_never_seen(cell: str, direction: str, junk: float) -> None:
+    mask = np.array(MASKS["holes"])
+    for dropout in ((), (X_DROPOUT, H_DROPOUT)):
+        run = build(cell, np.random.default_rng(5), t=5, direction=direction, mask=mask, lengths=[5, 4, 2], dropout=dropout)
+        walked = plain_recurrent.walk(run.desc, run.arrays)
+        x = run.inputs["input_tensor"].elements[0]
+        x[mask == 0] = junk
+        x[4:, 1], x[2:, 2] = junk, junk
+        run.launch(RecurrentPlan(run.desc))
+        check(run, walked)
+
+
+@pytest.mark.parametrize("flags", [{}, {"use_clip_threshold": True, "clip_threshold": 0.1}])
+@pytest.mark.parametrize("cell", TRAINING)
+def test_nan_stays_with_its_sample(cell: str, flags: dict[str, Any]) -> None:
+    run = build(cell, np.random.default_rng(6), mask=HOLES[3], dropout=(X_DROPOUT, H_DROPOUT), **(flags if cell == "LSTM" else {}))
+    run.inputs["input_tensor"].elements[0, 2, 1] = np.nan
+    run.launch(RecurrentPlan(run.desc))
+    sequence = run.outputs["output_sequence_tensor"].elements[:, 0]
+    assert np.isnan(sequence[2:, 1]).all()
+    assert np.isfinite(sequence[:2, 1]).all()
+    assert np.isfinite(sequence[:, [0, 2]]).all()
+
+
+def test_dropout_of_the_state_leaves_the_update_gates_h_alone() -> None:
+    # All recurrent products vanish, yet h is still interpolated with its own former value.
+    run = build("GRU", np.random.default_rng(6), t=1, dropout=(H_DROPOUT,), outputs=("output_single_tensor",))
+    run.inputs[H_DROPOUT].elements[...] = 0.0
+    run.inputs["weight_tensor"].elements[...] = 0.0
+    run.inputs["bias_tensor"].elements[...] = 0.0
+    run.launch(RecurrentPlan(run.desc))
+    np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.inputs["hidden_init_tensor"].elements / 2)
+
+
+# plans and memory
+
+EXTRAS: dict[str, Any] = {"dropout": (X_DROPOUT, H_DROPOUT), "optional": OPTIONAL}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("cell", TRAINING)
+def test_a_bound_launch_reads_its_tensors_anew(cell: str, batch: int) -> None:
+    first, second = HOLES[batch], [[1] * batch, [1] * batch, [0] * batch, [1] * batch]
+    options = EXTRAS | ({"p": 5} if cell == "LSTM" else {})
+    run = build(cell, np.random.default_rng(8), b=batch, lengths=[2] * batch, mask=first, layouts=("packed", "padded"), **options)
+    other = build(cell, np.random.default_rng(9), b=batch, lengths=[4] * batch, mask=second, **options)
+    plan = RecurrentPlan(run.desc)
+    block, temporary = scratch(plan.temporary_size)
+    launch = plan.bind({name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}, temporary, None)
+    for _ in range(2):
+        poison(run)
+        launch(0)
+        check(run, plain_recurrent.walk(run.desc, run.arrays))
+        results = {name: placed.elements.copy() for name, placed in run.outputs.items()}
+        poison(run)
+        launch(0)
+        for name, placed in run.outputs.items():
+            if name != RESERVE:  # of which a part may stay unwritten
+                np.testing.assert_array_equal(placed.elements, results[name], err_msg=f"{name} differs from launch to launch")
+        for name, placed in run.inputs.items():
+            placed.elements[...] = other.inputs[name].elements
+    assert (block[-64:] == GUARD).all()
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", TRAINING)
+def test_the_same_inputs_give_the_same_bits(cell: str, direction: str) -> None:
+    results = []
+    for _ in range(2):
+        run = build(cell, np.random.default_rng(3), t=9, b=5, i=33, h=65, direction=direction, **EXTRAS)
+        run.launch(RecurrentPlan(run.desc))
+        results.append(run.outputs[RESERVE].elements)
+    parts = [Reserve.of(run.desc, result) for result in results]
+    np.testing.assert_array_equal(parts[0].kept, parts[1].kept)
+    np.testing.assert_array_equal(*results)
+    assert np.isfinite(results[0]).all()
+
+
+def one_after_the_other(work: Callable[[Any, int], None], items: Iterable[Any], threads: int) -> None:
+    """`share` without threads."""
+    for thread, item in enumerate(items):
+        work(item, thread)
+
+
+@pytest.mark.parametrize("selective", [False, True], ids=["full", "selective"])
+@pytest.mark.parametrize("dropout", [(), (X_DROPOUT, H_DROPOUT)], ids=["no dropout", "dropout"])
+@pytest.mark.parametrize(
+    ("cell", "flags"),
+    [("RNN", {}), ("LSTM", {}), ("LSTM", {"p": 192}), ("GRU", {"linear_before_reset": True}), ("GRU", {})],
+)
+@pytest.mark.parametrize("batch", [1, 128])
+def test_a_launch_allocates_nothing_big(
+    cell: str, flags: dict[str, Any], dropout: tuple[str, ...], selective: bool, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As for the operators themselves: each of two threads' states is 48 KiB or more here, or the recurrence 192 KiB.
+    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer.available_threads", lambda: 2)
+    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer.share", one_after_the_other)  # NumPy's buffers of both would add up
+    options: dict[str, Any] = {"lengths": [4, 2] * (batch // 2) or [4], "mask": np.arange(6 * batch) % 3} if selective else {}
+    run = build(cell, np.random.default_rng(8), t=6, b=batch, i=64, h=256, dropout=dropout, **options, **flags)
+    plan = RecurrentPlan(run.desc)
+    (packed, persistent), (block, temporary) = scratch(plan.persistent_size), scratch(plan.prepared_temporary_size)
+    pointers = {name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}
+    plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent)(0)
+    launch = plan.bind(pointers, temporary, persistent)
+    launch(0)
+    tracemalloc.start()
+    try:
+        launch(0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (40_000 if batch == 1 else 96_000), f"{peak} bytes"
+    assert (packed[-64:] == GUARD).all()
+    assert (block[-64:] == GUARD).all()
+
+
+def test_what_is_constant() -> None:
+    run = build("LSTM", np.random.default_rng(1), b=2, i=3, h=4, p=2, mask=np.ones((4, 2)), **EXTRAS)
+    plan = RecurrentPlan(run.desc)
+    assert plan.constants == ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor", "projection_tensor")
+    # [16, 3] + [16, 2] + [2, 4] + [16] + [3, 4] in float32, each rounded up to 64 bytes
+    assert plan.persistent_size == 192 + 128 + 64 + 64 + 64
+
+
+def test_describe() -> None:
+    run = build("LSTM", np.random.default_rng(1), p=2, mask=np.ones((4, 3)), **EXTRAS)
+    line = RecurrentPlan(run.desc).describe().splitlines()[-1]
+    assert line == (
+        "training: a mask of steps; dropout of x, a product for each gate; dropout of h, a product for each gate; "
+        "h projected from 4 to 2; a reserve, written step by step"
+    )
+    assert "training" not in RecurrentPlan(build("LSTM", np.random.default_rng(1), outputs=OUTPUTS).desc).describe()
+
+
+def test_through_the_front_door() -> None:
+    run = build("GRU", np.random.default_rng(1), mask=HOLES[3], **EXTRAS)
+    results = dml.compile(run.desc, device="numpy")(**run.arrays)
+    walked = plain_recurrent.walk(run.desc, run.arrays)
+    for name in OUTPUTS[:2]:
+        assert_close(getattr(results, name), walked.outputs[name], np.float32, terms=run.terms, what=name)
+    check_reserve(run.desc, results.reserve_tensor.array, walked, run.terms)
+
+
+def test_a_projection_is_packed_with_the_other_constants() -> None:
+    run = build("LSTM", np.random.default_rng(1), p=2, mask=HOLES[3], **EXTRAS)
+    operator, arrays = dml.compile(run.desc, device="numpy"), dict(run.arrays)
+    whole = operator(**arrays)
+    constants = {name: arrays.pop(name) for name in run.desc.constant_inputs()}
+    assert "projection_tensor" in constants
+    prepared = operator.prepare(**constants)
+    for array in constants.values():
+        array[...] = np.nan  # no longer read
+    results = prepared(**arrays)
+    for name in OUTPUTS:
+        np.testing.assert_array_equal(getattr(results, name), getattr(whole, name), err_msg=name)
+
+
+@pytest.mark.parametrize(("dtype", "projected"), list(itertools.product([np.float32, np.float16], [None, 3])))
+def test_the_loss_is_linear_in_the_upstream_gradients(dtype: Any, projected: int | None) -> None:
+    run = build("LSTM", np.random.default_rng(1), p=projected, dtype=dtype, mask=HOLES[3])
+    outputs = plain_recurrent.run(run.desc, run.arrays)
+    upstream = {name: np.zeros_like(values) for name, values in outputs.items()}
+    upstream["output_sequence_tensor"][1, 0, 2, 1], upstream["output_cell_single_tensor"][0, 0, 1, 2] = 2.0, -3.0
+    expected = 2.0 * outputs["output_sequence_tensor"][1, 0, 2, 1] - 3.0 * outputs["output_cell_single_tensor"][0, 0, 1, 2]
+    assert plain_recurrent.loss(run.desc, run.arrays, upstream) == pytest.approx(expected, rel=1e-12)

@@ -1,0 +1,356 @@
+"""Calling, preparing and binding compiled operators: results, and every way in which arrays and memory can be wrong."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices import DEVICE_KINDS
+from dmlpy.devices.numpy.recurrent.layer import reference
+from tests.support.devices import DeviceOfNothing
+from tests.support.tolerance import assert_close
+
+T, B, I, H = 7, 3, 4, 5  # noqa: E741  (the field's letters)
+Array = np.ndarray[Any, Any]
+
+
+def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
+    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
+
+
+def rnn(**members: Any) -> dml.RNNDesc:
+    """A valid RNN with ragged lengths and both outputs."""
+    base: dict[str, Any] = {
+        "input_tensor": tensor(1, T, B, I),
+        "weight_tensor": tensor(1, 1, H, I),
+        "recurrence_tensor": tensor(1, 1, H, H),
+        "sequence_lengths_tensor": tensor(1, 1, 1, B, data_type="UINT32"),
+        "activation_descs": [dml.ActivationTanhDesc()],
+        "direction": "FORWARD",
+    }
+    return dml.RNNDesc(**base | members).with_outputs()
+
+
+def inputs(desc: dml.RecurrentDesc, seed: int = 0) -> dict[str, Array]:
+    """Random inputs for a desc: lengths from 0 to T."""
+    random = np.random.default_rng(seed)
+    arrays: dict[str, Array] = {}
+    for field in desc.inputs():
+        item = getattr(desc, field.name)
+        if item is not None and field.marker.at_most:
+            arrays[field.name] = random.integers(0, T + 1, item.sizes).astype(np.uint32)
+        elif item is not None:
+            arrays[field.name] = random.standard_normal(item.sizes).astype(item.data_type.numpy)
+    return arrays
+
+
+def on(device: dml.Device, arrays: dict[str, Array]) -> dict[str, Any]:
+    return {name: device.from_host(array) for name, array in arrays.items()}
+
+
+def poisoned(device: dml.Device, desc: dml.TensorDesc) -> Any:
+    return device.from_host(np.full(desc.sizes, np.nan, desc.data_type.numpy))
+
+
+def codes(error: pytest.ExceptionInfo[dml.DmlError]) -> dict[str, str]:
+    """The problems' codes by field."""
+    return {problem.path: problem.code for problem in error.value.problems}
+
+
+def check_outputs(device: dml.Device, desc: dml.RecurrentDesc, arrays: dict[str, Array], results: dict[str, Any]) -> None:
+    for name, wanted in reference(desc, arrays).items():
+        assert_close(device.to_host(results[name]), wanted, np.float32, terms=H)
+
+
+def test_call_allocates_the_outputs(any_device: dml.Device) -> None:
+    desc, op = rnn(), dml.compile(rnn(), any_device)
+    arrays = inputs(desc)
+    results = op(**on(any_device, arrays))
+    check_outputs(any_device, desc, arrays, results.as_dict())
+    sequence, single = results
+    assert sequence is results.output_sequence_tensor is results.OutputSequenceTensor
+    assert single is results.output_single_tensor
+    assert len(results) == 2
+    with pytest.raises(AttributeError, match="the desc describes output_sequence_tensor"):
+        results.output_cell_single_tensor  # noqa: B018
+
+
+def test_call_fills_passed_outputs_and_takes_c_names(any_device: dml.Device) -> None:
+    desc, op = rnn(), dml.compile(rnn(), any_device)
+    arrays = inputs(desc)
+    output = poisoned(any_device, desc.output_sequence_tensor)  # type: ignore[arg-type]
+    given = on(any_device, arrays)
+    results = op(InputTensor=given.pop("input_tensor"), OutputSequenceTensor=output, **given)
+    assert results.output_sequence_tensor is output
+    check_outputs(any_device, desc, arrays, results.as_dict())
+
+
+def test_prepared_operator_gives_the_same_bits(any_device: dml.Device) -> None:
+    desc, op = rnn(), dml.compile(rnn(), any_device)
+    arrays = inputs(desc)
+    given = on(any_device, arrays)
+    plain = op(**given)
+    prepared = op.prepare(weight_tensor=given.pop("weight_tensor"), RecurrenceTensor=given.pop("recurrence_tensor"))
+    for _ in range(2):
+        again = prepared(**given)
+        for name, array in again.as_dict().items():
+            np.testing.assert_array_equal(any_device.to_host(array), any_device.to_host(plain.as_dict()[name]))
+    assert prepared.binding_properties.persistent_resource_size == op.binding_properties.persistent_resource_size > 0
+    assert prepared.binding_properties.temporary_resource_size < op.binding_properties.temporary_resource_size
+
+
+def test_constants_are_read_by_prepare_only(any_device: dml.Device) -> None:
+    desc, op = rnn(), dml.compile(rnn(), any_device)
+    arrays = inputs(desc)
+    given = on(any_device, arrays)
+    constants = {name: np.array(arrays[name]) for name in ("weight_tensor", "recurrence_tensor")}
+    prepared = op.prepare(copy=True, **constants)
+    for array in constants.values():
+        array[...] = np.nan
+    results = prepared(**{name: array for name, array in given.items() if name not in constants})
+    check_outputs(any_device, desc, arrays, results.as_dict())
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_dispatch_runs_again_on_changed_input(any_device: dml.Device, prepared: bool) -> None:
+    desc = rnn()
+    op = dml.compile(desc, any_device)
+    arrays = inputs(desc)
+    given = on(any_device, arrays)
+    outputs = {field.name: poisoned(any_device, getattr(desc, field.name)) for field in desc.outputs()}
+    if prepared:
+        ready = op.prepare(weight_tensor=given.pop("weight_tensor"), recurrence_tensor=given.pop("recurrence_tensor"))
+        dispatch = ready.bind(given, outputs)
+    else:
+        dispatch = op.bind({**given, "bias_tensor": None}, outputs)
+    dispatch()
+    check_outputs(any_device, desc, arrays, outputs)
+    dispatch(stream=any_device.current_stream())
+    check_outputs(any_device, desc, arrays, outputs)
+
+
+def test_bind_to_raw_memory_and_own_scratch(any_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, any_device)
+    arrays = inputs(desc)
+    given = on(any_device, arrays)
+    outputs = {field.name: poisoned(any_device, getattr(desc, field.name)) for field in desc.outputs()}
+    properties = op.binding_properties
+    assert properties.required_descriptor_count == len(desc.tensor_fields())
+
+    def memory(size: int) -> tuple[Any, dml.Buffer]:
+        array = any_device.from_host(np.full(size + 16, 0xFF, np.uint8))
+        pointer = any_device.view(array).pointer
+        return array, dml.Buffer(pointer + -pointer % 16, size)
+
+    def raw(name: str, array: Any) -> dml.Buffer:
+        return dml.Buffer(any_device.view(array).pointer, getattr(desc, name).reached_bytes)
+
+    keep_persistent, persistent = memory(properties.persistent_resource_size)
+    op.prepare(
+        weight_tensor=raw("weight_tensor", weight := given.pop("weight_tensor")),
+        recurrence_tensor=given.pop("recurrence_tensor"),
+        persistent=persistent,
+    )
+    del weight  # its memory has been read
+    keep_temporary, temporary = memory(properties.temporary_resource_size)
+    dispatch = op.bind(
+        {name: raw(name, array) for name, array in given.items()},
+        {name: raw(name, array) for name, array in outputs.items()},
+        temporary=temporary,
+        persistent=persistent,
+    )
+    dispatch()
+    check_outputs(any_device, desc, arrays, outputs)
+    for keep in (keep_persistent, keep_temporary):
+        assert (any_device.to_host(keep)[-1:] == 0xFF).all()
+
+
+class Stream:
+    """Any object with `.ptr` is a stream."""
+
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
+
+
+def test_streams(any_device: dml.Device) -> None:
+    op = dml.compile(rnn(), any_device)
+    given = on(any_device, inputs(rnn()))
+    op(stream=Stream(any_device.current_stream()), **given)
+    with pytest.raises(dml.DeviceError, match=r"stream is 'main', expected None, an integer or an object with \.ptr"):
+        op(stream="main", **given)
+
+
+def test_lengths_are_checked_at_each_dispatch_on_the_host() -> None:
+    desc = rnn()
+    arrays = inputs(desc)
+    outputs = {field.name: np.full(getattr(desc, field.name).sizes, np.nan, np.float32) for field in desc.outputs()}
+    dispatch = dml.compile(desc, "numpy").bind(arrays, outputs)
+    dispatch()
+    for output in outputs.values():
+        output[...] = np.nan
+    arrays["sequence_lengths_tensor"][..., 1] = T + 3
+    with pytest.raises(dml.BindError, match=rf"sequence_lengths_tensor\[1\] is {T + 3}, expected 0 to {T}"):
+        dispatch()
+    assert all(np.isnan(output).all() for output in outputs.values())
+
+
+def test_host_arrays_need_copy(cuda_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, cuda_device)
+    arrays = inputs(desc)
+    with pytest.raises(dml.BindError) as error:
+        op(**arrays)
+    assert set(codes(error).values()) == {"array.device"}
+    assert "copy=True" in str(error.value)
+
+
+def test_copy_brings_values_and_takes_them_back(cuda_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, cuda_device)
+    arrays = inputs(desc)
+    strided = arrays | {"input_tensor": np.asfortranarray(arrays["input_tensor"])}
+    output = np.full(desc.output_sequence_tensor.sizes, np.nan, np.float32)  # type: ignore[union-attr]
+    results = op(**strided, output_sequence_tensor=output, copy=True)
+    assert results.output_sequence_tensor is output
+    check_outputs(cuda_device, desc, arrays, {"output_sequence_tensor": output, "output_single_tensor": results.output_single_tensor})
+
+
+def test_copy_checks_lengths_on_the_host(cuda_device: dml.Device) -> None:
+    desc = rnn()
+    arrays = inputs(desc) | {"sequence_lengths_tensor": np.full((1, 1, 1, B), T + 1, np.uint32)}
+    with pytest.raises(dml.BindError, match="sequence_lengths_tensor"):
+        dml.compile(desc, cuda_device)(**arrays, copy=True)
+
+
+def test_device_lengths_are_clamped_or_validated(cuda_device: dml.Device) -> None:
+    desc = rnn()
+    op = dml.compile(desc, cuda_device)
+    arrays = inputs(desc)
+    arrays["sequence_lengths_tensor"][...] = [2, T + 9, T]
+    given = on(cuda_device, arrays)
+    with pytest.raises(dml.BindError, match=rf"sequence_lengths_tensor\[1\] is {T + 9}"):
+        op(**given, validate=True)
+    results = op(**given)
+    clamped = arrays | {"sequence_lengths_tensor": np.minimum(arrays["sequence_lengths_tensor"], T)}
+    check_outputs(cuda_device, desc, clamped, results.as_dict())
+
+
+def test_gpu_array_for_the_numpy_device_is_refused(cuda_device: dml.Device) -> None:
+    with pytest.raises(dml.BindError) as error:
+        dml.compile(rnn(), "numpy")(**on(cuda_device, inputs(rnn())))
+    assert set(codes(error).values()) == {"array.device"}
+
+
+def test_dlpack_and_buffer_protocol_arrays() -> None:
+    class OnlyDlpack:
+        def __init__(self, array: Array) -> None:
+            self.array = array
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.array.__dlpack_device__()
+
+    desc = rnn()
+    arrays = inputs(desc)
+    output = np.full(desc.output_sequence_tensor.sizes, np.nan, np.float32)  # type: ignore[union-attr]
+    wrapped = {name: OnlyDlpack(array) for name, array in arrays.items()}
+    dml.compile(desc, "numpy")(**wrapped, output_sequence_tensor=OnlyDlpack(output))
+    assert_close(output, reference(desc, arrays)["output_sequence_tensor"], np.float32, terms=H)
+    assert dml.TensorDesc.of(OnlyDlpack(arrays["input_tensor"])) == desc.input_tensor
+
+
+def test_compile_is_cached_and_refuses_with_all_problems() -> None:
+    assert dml.compile(rnn(), "numpy") is dml.compile(rnn(), "NumPy")
+    assert dml.compile(rnn(), "numpy") is not dml.compile(rnn(), "numpy", feature_level="5.0")
+    bad = rnn().replace(weight_tensor=tensor(1, 1, H, I + 1), activation_descs=[])
+    with pytest.raises(dml.CompileError) as error:
+        dml.compile(bad, "numpy")
+    # Two tensors disagree on input_size: the tie goes to the earlier field, so the later one is blamed.
+    assert [problem.path for problem in error.value.problems] == ["weight_tensor.sizes[3]", "activation_descs"]
+    assert error.value.desc is bad
+    assert "✗" in error.value._repr_html_()
+
+
+def test_operators_without_a_plan_say_so() -> None:
+    desc = dml.ActivationTanhDesc(input_tensor=tensor(2, 3), output_tensor=tensor(2, 3))
+    assert dml.check(desc) == []
+    with pytest.raises(dml.CompileError, match="runs on numpy") as error:
+        dml.compile(desc, DeviceOfNothing())
+    assert error.value.hresult == dml.HResult.E_NOTIMPL
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "cuda:x", "cuda:²", "cuda:" + 5000 * "9", "numpy:1", "tpu", "nunpy"])
+def test_unknown_devices(name: str) -> None:
+    with pytest.raises(dml.DeviceError) as error:
+        dml.device(name)
+    assert name[:40] in str(error.value)
+    assert ("GPU" in str(error.value)) == (name == "cuda:99")
+
+
+def test_memory_that_will_not_fit_is_refused_with_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = 2048
+    device = dml.device("numpy")
+    one = tensor(1, 1, many, many, strides=[0, 0, 0, 0])
+    desc = rnn(input_tensor=tensor(1, T, B, many), weight_tensor=one, recurrence_tensor=one, sequence_lengths_tensor=None)
+    given = {name: np.broadcast_to(np.float32(0.001), item.sizes) for name, item in desc.tensors().items() if name == "weight_tensor"}
+    given |= {"recurrence_tensor": given["weight_tensor"], "input_tensor": np.ones((1, T, B, many), np.float32)}
+    outputs = {field.name: np.full(getattr(desc, field.name).sizes, np.nan, np.float32) for field in desc.outputs()}
+    op = dml.compile(desc, device)
+    monkeypatch.setattr(type(device), "available_memory", lambda self: 20_000_000)
+    for attempt in (
+        lambda: op(**given, **outputs),
+        lambda: op.bind(given, outputs),
+        lambda: op.prepare(weight_tensor=given["weight_tensor"], recurrence_tensor=given["recurrence_tensor"]),
+    ):
+        with pytest.raises(dml.DeviceError, match=r"DML_RNN_OPERATOR_DESC.* needs \d+\.\d MB; 20\.0 MB are available on numpy") as error:
+            attempt()
+        assert error.value.hresult == dml.HResult.E_OUTOFMEMORY
+    assert all(np.isnan(output).all() for output in outputs.values())
+    monkeypatch.undo()
+    op(**given, **outputs)
+    assert not any(np.isnan(output).any() for output in outputs.values())
+
+
+def test_a_compiled_operator_is_immutable() -> None:
+    op = dml.compile(rnn(), "numpy")
+    for name in ("desc", "device", "feature_level"):
+        with pytest.raises(AttributeError):
+            setattr(op, name, None)
+    assert op is dml.compile(rnn(), "numpy")
+    assert op.desc == rnn()
+
+
+def test_threads_share_an_operator() -> None:
+    desc = rnn()
+    op = dml.compile(desc, "numpy")
+    failures: list[str] = []
+
+    def work(seed: int) -> None:
+        arrays = inputs(desc, seed)
+        wanted = reference(desc, arrays)
+        for _ in range(20):
+            for name, array in op(**arrays).as_dict().items():
+                if not np.allclose(array, wanted[name], atol=1e-5):
+                    failures.append(f"{name} of seed {seed}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_missing_gpu_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: "the driver is too old")
+    with pytest.raises(dml.DeviceError, match=r"device 'cuda:1' does not exist on this machine: the driver is too old"):
+        dml.device("cuda:1")
+    assert dml.device() is dml.device("numpy")
+    assert {device.name for device in dml.list_devices()} <= {"numpy", "numba"}

@@ -1,0 +1,360 @@
+"""Graphs run: node by node, on every device, with the results of the nodes run by hand."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.numpy.recurrent.layer import reference
+from tests.support.tolerance import assert_close
+
+RNG = np.random.default_rng(7)
+
+
+def tensor(*sizes: int, **members: Any) -> dml.TensorDesc:
+    return dml.TensorDesc(**{"data_type": "FLOAT32", "sizes": sizes} | members)
+
+
+def values(*sizes: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(sizes, dtype=np.float32)
+
+
+def run(op: Any, device: dml.Device, **arrays: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs, on the host, of inputs from the host."""
+    outputs = op(**{name: device.from_host(array) for name, array in arrays.items()})
+    return {name: np.asarray(device.to_host(value)) for name, value in outputs.as_dict().items()}
+
+
+def branches() -> dml.Graph:
+    """x is read twice, once as another shape; one value is an output and read on; nodes stand in another order than they run in."""
+    g = dml.GraphBuilder("branches")
+    x = g.input("x", tensor(2, 3, 4))
+    elu = g.add(dml.ActivationEluDesc, "elu", input_tensor=x, alpha=0.5)
+    flat = g.add(dml.ActivationTanhDesc, "tanh", input_tensor=x.viewed(tensor(6, 4)))
+    g.output("flat", flat)
+    g.output("rows", g.add(dml.ActivationSoftmax1Desc, "softmax", input_tensor=flat.viewed(tensor(2, 12)), axes=[1]))
+    slope = g.constant("slope", np.full((2, 3, 4), 0.25, np.float32))
+    g.output("y", g.add(dml.ActivationParameterizedReluDesc, "prelu", input_tensor=elu, slope_tensor=slope))
+    graph = g.build()
+    last = len(graph.nodes) - 1
+    turned = {"to_node_index", "from_node_index"}
+    edges = {
+        member: [
+            edge.replace(**{name: last - getattr(edge, name) for name in turned & type(edge).model_fields.keys()})
+            for edge in getattr(graph, member)
+        ]
+        for member in ("input_edges", "output_edges", "intermediate_edges")
+    }
+    return graph.replace(nodes=graph.nodes[::-1], **edges)
+
+
+def expected(x: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    x = x.astype(np.float64)
+    elu = np.where(x >= 0, x, 0.5 * np.expm1(np.minimum(x, 0)))
+    flat = np.tanh(x).reshape(6, 4)
+    rows = np.exp(flat.reshape(2, 12))
+    return {"flat": flat, "rows": rows / rows.sum(1, keepdims=True), "y": np.where(elu >= 0, elu, 0.25 * elu)}
+
+
+def test_a_graph_runs_in_the_order_of_its_edges(any_device: dml.Device) -> None:
+    op = dml.compile(branches(), any_device)
+    assert list(op.inputs) == ["x"]
+    assert {name: desc.sizes for name, desc in op.outputs.items()} == {"flat": (6, 4), "rows": (2, 12), "y": (2, 3, 4)}
+    x = values(2, 3, 4)
+    found = run(op, any_device, x=x)
+    assert list(found) == ["flat", "rows", "y"]
+    for name, wanted in expected(x).items():
+        assert_close(found[name], wanted, np.float32)
+
+
+def test_a_recurrent_network_with_an_owned_statistic(any_device: dml.Device) -> None:
+    g = dml.GraphBuilder()
+    x, w, r = g.input("x", tensor(1, 5, 2, 3)), g.input("w", tensor(1, 1, 16, 3)), g.input("r", tensor(1, 1, 16, 4))
+    members = {
+        "activation_descs": [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
+        "direction": "FORWARD",
+    }
+    members |= {"clip_threshold": 1.0, "use_clip_threshold": False, "couple_input_forget": False}
+    outputs = ["output_single_tensor"]
+    h = g.add(dml.LSTMDesc, "lstm", outputs=outputs, input_tensor=x, weight_tensor=w, recurrence_tensor=r, **members)
+    owned = tensor(1, 1, 1, 4, flags="OWNED_BY_DML")
+    statistics = {f"{name}_tensor": g.input(name, owned) for name in ("mean", "variance", "scale", "bias")}
+    g.output("y", g.add(dml.BatchNormalizationDesc, "norm", input_tensor=h, **statistics, spatial=True, epsilon=1e-5))
+    graph = g.build()
+    arrays = {name: values(*desc.sizes) for name, desc in dml.compile(graph, any_device).inputs.items()}
+    arrays["variance"] = np.abs(arrays["variance"]) + 1
+    found = run(dml.compile(graph, any_device), any_device, **arrays)["y"]
+    lstm = graph.nodes[0].operator  # type: ignore[union-attr]
+    given = {"input_tensor": arrays["x"], "weight_tensor": arrays["w"], "recurrence_tensor": arrays["r"]}
+    hidden = run(dml.compile(lstm, "numpy"), dml.device("numpy"), **given)["output_single_tensor"].astype(np.float64)
+    scaled = arrays["scale"] * (hidden - arrays["mean"]) / np.sqrt(arrays["variance"].astype(np.float64) + 1e-5)
+    assert_close(found, scaled + arrays["bias"], np.float32)
+
+
+def test_nodes_share_their_scratch(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    g, layers = dml.GraphBuilder(), {}
+    x = g.input("x", tensor(1, 3, 2, 4))
+    for name, units in (("narrow", 3), ("wide", 5)):
+        given = {"input_tensor": x, "weight_tensor": g.input(f"w {name}", tensor(1, 1, units, 4))}
+        given["recurrence_tensor"] = g.input(f"r {name}", tensor(1, 1, units, units))
+        members: dict[str, Any] = {"activation_descs": [dml.ActivationTanhDesc()], "direction": "FORWARD"}
+        g.output(name, g.add(dml.RNNDesc, name, outputs=["output_single_tensor"], **given, **members))
+        sizes = {place: value.tensor for place, value in given.items()}
+        layers[name] = dml.RNNDesc(**sizes, **members).with_outputs("output_single_tensor")
+    allocated: dict[str, int] = {}
+    allocate = type(any_device).allocate
+
+    def noted(device: dml.Device, size: int, stream: int, purpose: str) -> Any:
+        assert purpose not in allocated
+        allocated[purpose] = size
+        return allocate(device, size, stream, purpose)
+
+    monkeypatch.setattr(type(any_device), "allocate", noted)
+    arrays = {name: values(*desc.sizes) for name, desc in dml.compile(g.build(), any_device).inputs.items()}
+    found = run(dml.compile(g.build(), any_device), any_device, **arrays)
+    needed = [dml.compile(layer, any_device).binding_properties.temporary_resource_size for layer in layers.values()]
+    assert allocated == {"scratch of a graph": max(needed)}
+    for name, layer in layers.items():
+        wanted = {"input_tensor": arrays["x"], "weight_tensor": arrays[f"w {name}"], "recurrence_tensor": arrays[f"r {name}"]}
+        assert_close(found[name], reference(layer, wanted)["output_single_tensor"], np.float32, terms=9)
+
+
+def test_a_dispatch_is_repeated_and_writes_only_its_outputs(any_device: dml.Device) -> None:
+    op = dml.compile(branches(), any_device)
+    x = any_device.from_host(values(2, 3, 4))
+    outputs = {name: any_device.from_host(np.full(desc.sizes, np.nan, np.float32)) for name, desc in op.outputs.items()}
+    dispatch = op.bind({"x": x}, outputs)
+    for _ in range(2):
+        dispatch()
+        for name, wanted in expected(np.asarray(any_device.to_host(x))).items():
+            assert_close(np.asarray(any_device.to_host(outputs[name])), wanted, np.float32)
+
+
+def test_inputs_and_outputs_without_names_have_numbers() -> None:
+    relu = dml.ActivationReluDesc(input_tensor=tensor(3), output_tensor=tensor(3))
+    edges = {"input_edges": [dml.InputEdge(graph_input_index=1, to_node_index=0, to_node_input_index=0)]}
+    edges |= {"output_edges": [dml.OutputEdge(from_node_index=0, from_node_output_index=0, graph_output_index=0)]}
+    graph = dml.Graph(input_count=2, output_count=1, nodes=[dml.OperatorNode(operator=relu)], **edges)
+    op = dml.compile(graph, "numpy")
+    assert (list(op.inputs), list(op.outputs)) == (["input_1"], ["output_0"]), "an input that feeds nothing is not bound"
+    assert op(input_1=np.array([-1, 0, 2], np.float32)).output_0.tolist() == [0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "problems"),
+    [
+        ({"x": None}, [("bind.missing", "x")]),
+        ({"X": np.zeros(3)}, [("bind.unknown", "X")]),
+        ({"x": np.zeros((2, 3, 4))}, [("array.type", "x")]),
+        ({"x": np.zeros((2, 4, 3), np.float32)}, [("array.shape", "x")]),
+        ({"y": np.zeros((2, 3), np.float32)}, [("array.shape", "y")]),
+        ({"x": dml.Buffer(4096, 5)}, [("buffer.size", "x")]),
+    ],
+    ids=str,
+)
+def test_memory_that_does_not_fit(change: dict[str, Any], problems: list[tuple[str, str]]) -> None:
+    with pytest.raises(dml.BindError, match=r"^branches: ") as caught:
+        dml.compile(branches(), "numpy")(**{"x": values(2, 3, 4)} | change)
+    assert [(problem.code, problem.path) for problem in caught.value.problems] == problems
+
+
+def test_outputs_share_memory_with_nothing() -> None:
+    x, memory = values(2, 3, 4), np.zeros(24, np.float32)
+    op = dml.compile(branches(), "numpy")
+    with pytest.raises(dml.BindError) as caught:
+        op(x=x, y=x, flat=memory.reshape(6, 4), rows=memory.reshape(2, 12))
+    assert {(problem.code, problem.path) for problem in caught.value.problems} == {("hazard.in_place", "y"), ("hazard.outputs", "rows")}
+
+
+def test_a_graph_with_problems_is_refused_with_all_of_them() -> None:
+    graph = branches()
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(graph.replace(intermediate_edges=[]), "numpy")
+    assert caught.value.hresult.name == "E_INVALIDARG"
+    assert list(caught.value.problems) == graph.replace(intermediate_edges=[]).check()
+    with pytest.raises(dml.CompileError, match=r"level\.operator"):
+        dml.compile(graph, "numpy", feature_level="5_0")
+
+
+def test_what_is_not_run_is_told_by_its_place() -> None:
+    g = dml.GraphBuilder()
+    x = g.add(dml.ActivationReluDesc, "relu", input_tensor=g.input("x", tensor(4)))
+    g.output("first", x)
+    g.output("second", x)
+    g.output("third", g.constant("constant", np.zeros(4, np.float32)))
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(g.build(), "numpy")
+    assert [problem.path for problem in caught.value.problems] == ["output 'second'", "output 'third'"]
+    assert {problem.code for problem in caught.value.problems} == {"graph.copy"}
+    assert caught.value.hresult.name == "E_NOTIMPL"
+
+
+def test_an_operator_that_the_device_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = dml.device("numpy")
+    monkeypatch.setattr(type(device), "plan", lambda self, desc, flags: None)
+    g = dml.GraphBuilder()
+    g.output("y", g.add(dml.ActivationEluDesc, "elu", input_tensor=g.input("x", tensor(17, 19)), alpha=0.123))
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(g.build(), device)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.path) == ("operator.not_built", "nodes[0]")
+
+
+def test_only_descs_and_graphs_are_compiled() -> None:
+    with pytest.raises(dml.DescError, match="or a Graph"):
+        dml.compile("graph")  # type: ignore[call-overload]
+
+
+def lengths_after_relu(*, computed: bool, constant: Any = None) -> dml.Graph:
+    """y = relu(x), and an RNN that runs after it: its sequence lengths are an input, a constant, or what a node makes of an input."""
+    g = dml.GraphBuilder("ragged")
+    x, n = tensor(1, 3, 2, 4), tensor(1, 1, 1, 2, data_type="UINT32")
+    y = g.add(dml.ActivationReluDesc, "relu", input_tensor=g.input("x", x))
+    g.output("y", y)
+    lengths = g.input("lengths", n) if constant is None else g.constant("lengths", np.array(constant, np.uint32).reshape(1, 1, 1, 2))
+    if computed:
+        lengths = g.add(dml.ElementWiseIdentityDesc, "copy", input_tensor=lengths)
+    rnn = g.add(
+        dml.RNNDesc,
+        "rnn",
+        input_tensor=y,
+        weight_tensor=g.input("w", tensor(1, 1, 5, 4)),
+        recurrence_tensor=g.input("r", tensor(1, 1, 5, 5)),
+        sequence_lengths_tensor=lengths,
+        activation_descs=[dml.ActivationTanhDesc()],
+        direction="FORWARD",
+        outputs=["output_sequence_tensor"],
+    )
+    g.output("h", rnn)
+    return g.build()
+
+
+def bound_ragged(graph: dml.Graph, *lengths: int) -> tuple[Any, dict[str, np.ndarray[Any, Any]], dict[str, np.ndarray[Any, Any]]]:
+    op = dml.compile(graph, "numpy")
+    inputs = {name: values(*desc.sizes) for name, desc in op.inputs.items() if name != "lengths"}
+    if "lengths" in op.inputs:
+        inputs["lengths"] = np.array(lengths, np.uint32).reshape(1, 1, 1, 2)
+    outputs = {name: np.full(desc.sizes, np.nan, np.float32) for name, desc in op.outputs.items()}
+    return op.bind(inputs, outputs), inputs, outputs
+
+
+@pytest.mark.parametrize("constant", [None, (2, 4)])
+def test_values_that_are_given_are_refused_before_any_node_runs(constant: Any) -> None:
+    dispatch, inputs, outputs = bound_ragged(lengths_after_relu(computed=False, constant=constant), 2, 4)
+    with pytest.raises(dml.BindError, match=r"lengths.*\[1\] is 4, expected 0 to 3") as caught:
+        dispatch()
+    assert [problem.code for problem in caught.value.problems] == ["value.range"]
+    assert all(np.isnan(array).all() for array in outputs.values()), "a node has run"
+    if constant is None:
+        inputs["lengths"][...] = 3
+        dispatch()
+        assert not any(np.isnan(array).any() for array in outputs.values())
+
+
+def test_lengths_that_a_node_computes_count_as_the_nearest_in_range() -> None:
+    """By then other nodes have written, so they are clamped, as in device memory."""
+    dispatch, inputs, outputs = bound_ragged(lengths_after_relu(computed=True), 2, 2**32 - 1)
+    dispatch()
+    wild = {name: array.copy() for name, array in outputs.items()}
+    inputs["lengths"][...] = np.array([2, 3])
+    dispatch()
+    for name, array in outputs.items():
+        np.testing.assert_array_equal(wild[name], array)
+
+
+def dirty(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> None:
+    """Memory that the device gives out has been somebody else's."""
+    allocate = type(device)._allocate
+
+    def used(device: dml.Device, size: int, stream: int) -> Any:
+        memory = allocate(device, size, stream)
+        if device.memory_kind == "cpu":
+            ctypes.memset(memory.pointer, 0x40, size)
+        else:
+            device.seam.memset(memory.pointer, 0x40, size, stream)  # type: ignore[attr-defined]
+        return memory
+
+    monkeypatch.setattr(type(device), "_allocate", used)
+
+
+def between(first: dml.TensorDesc, second: dml.TensorDesc) -> dml.Graph:
+    """RELU writes the first desc, and TANH reads the same memory as the second one."""
+    g = dml.GraphBuilder("between")
+    relu = g.add(dml.ActivationReluDesc, "relu", input_tensor=g.input("x", first.replace(strides=None)), output_tensor=first)
+    g.output("y", g.add(dml.ActivationTanhDesc, "tanh", input_tensor=relu.viewed(second), output_tensor=second.replace(strides=None)))
+    return g.build()
+
+
+GAPS = {
+    "between elements": (tensor(1, 1, 8, 4, strides=[64, 64, 8, 2]), tensor(1, 1, 1, 64, total_tensor_size_in_bytes=252)),
+    "between rows": (tensor(4, 4, strides=[6, 1]), tensor(22)),
+    "behind the last element": (tensor(5, total_tensor_size_in_bytes=64), tensor(16)),
+    "of a shorter type": (tensor(3, data_type="FLOAT16"), tensor(4, data_type="FLOAT16")),
+}
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_what_no_node_has_written_is_read_as_zero(name: str, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = GAPS[name]
+    size = writer.size_in_bytes
+    reader = reader.replace(sizes=(size // (reader.data_type.bits // 8),), total_tensor_size_in_bytes=size)
+    dirty(monkeypatch, any_device)
+    op = dml.compile(between(writer, reader), any_device)
+    x = np.abs(values(*writer.sizes)).astype(writer.data_type.numpy)
+    flat = np.zeros(reader.sizes, x.dtype)
+    np.lib.stride_tricks.as_strided(flat, writer.sizes, writer.numpy_strides())[...] = x
+    for _ in range(2):
+        assert_close(run(op, any_device, x=x)["y"], np.tanh(flat.astype(np.float64)), x.dtype)
+
+
+def test_only_what_is_read_past_its_elements_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = tensor(4, 4, strides=[8, 2])
+    cleared: list[int] = []
+    device = dml.device("numpy")
+    monkeypatch.setattr(type(device), "clear", lambda self, pointer, size, stream: cleared.append(size))
+    for strides in ([8, 2], [2, 8], [0, 2], [4, 4]):
+        reader = tensor(4, 4, strides=strides, total_tensor_size_in_bytes=124)
+        run(dml.compile(between(writer, reader), device), device, x=values(4, 4))
+    assert cleared == []
+    run(dml.compile(between(writer, tensor(31)), device), device, x=values(4, 4))
+    assert cleared == [31 * 4]
+
+
+def test_what_lies_between_the_entries_of_an_output_is_read_by_no_node(any_device: dml.Device) -> None:
+    writer, reader = GAPS["between rows"]
+    graph = between(writer, reader)
+    both = graph.replace(
+        output_count=2, output_names=["y", "z"],
+        output_edges=[*graph.output_edges, dml.OutputEdge(from_node_index=0, from_node_output_index=0, graph_output_index=1)],
+    )  # fmt: skip
+    with pytest.raises(dml.CompileError) as caught:
+        dml.compile(both, any_device)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.path) == ("graph.copy", "output 'z'")
+    assert "node 1 'tanh' (ACTIVATION_TANH) reads" in problem.found
+    same = between(writer, writer)
+    both = both.replace(nodes=same.nodes)
+    found = run(dml.compile(both, any_device), any_device, x=values(4, 4))
+    assert_close(found["y"], np.tanh(found["z"].astype(np.float64)), np.float32)
+
+
+def test_what_lies_between_the_entries_of_a_new_array_is_zero(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    desc = tensor(4, 4, strides=[8, 2])
+    dirty(monkeypatch, any_device)
+    if any_device.memory_kind == "cuda":
+        allocate = any_device.seam.allocate  # type: ignore[attr-defined]
+
+        def used(device: int, size: int, stream: int) -> Any:
+            memory = allocate(device, size, stream)
+            any_device.seam.memset(memory.pointer, 0x40, size, stream)  # type: ignore[attr-defined]
+            return memory
+
+        monkeypatch.setattr(any_device.seam, "allocate", used)  # type: ignore[attr-defined]
+    array = any_device.empty(desc, any_device.current_stream())
+    data = any_device.read(any_device.view(array).pointer, desc.reached_bytes, any_device.current_stream())
+    numbers = np.frombuffer(data, np.float32)
+    assert not numbers[1::2].any()

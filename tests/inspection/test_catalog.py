@@ -1,0 +1,191 @@
+"""`dmlpy ops` and `dmlpy levels`: what they say of operators and levels is what the classes, the facts and the tests themselves say."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.registry import OPERATORS
+from dmlpy.devices.operator import CompiledOperator
+from dmlpy.inspection import catalog
+from tests.devices import test_batch_normalization, test_block_cell, test_cudnn, test_onnx_activations
+from tests.devices.numpy import test_attention as test_numpy_attention
+from tests.devices.numpy import test_convolution as test_numpy_convolution
+from tests.devices.numpy import test_indexing as test_numpy_indexing
+from tests.devices.numpy import test_linear_quantization as test_numpy_linear_quantization
+from tests.devices.numpy import test_movement as test_numpy_movement
+from tests.devices.numpy import test_normalizations as test_numpy_normalizations
+from tests.devices.numpy import test_pooling as test_numpy_pooling
+from tests.devices.numpy import test_products as test_numpy_products
+from tests.devices.numpy import test_reduction as test_numpy_reduction
+from tests.devices.numpy import test_resampling as test_numpy_resampling
+from tests.keras import test_cases as test_keras_cases
+from tests.keras import test_layers as test_keras_layers
+from tests.keras import test_training as test_keras_training
+from tests.operators import test_page_examples
+from tests.support import facts_reader
+from tests.support.folders import ROOT, STORED_CASES
+
+INDEX = [entry["case"] for entry in json.loads((STORED_CASES / "index.json").read_text())]
+
+# The tests that compare with stored results: whose they are, by the beginning of the cases' names; the longest beginning counts.
+COMPARISONS: dict[str, tuple[str, Callable[[str, dml.Device], Any]]] = {
+    "onnx_activation_": (
+        "ONNX Runtime",
+        lambda case, on: test_onnx_activations.test_onnx_runtime(on, case.removeprefix("onnx_activation_")),
+    ),
+    "tf_gru_block_cell_grad_": ("TensorFlow", lambda case, on: test_block_cell.test_tensorflow_gradient(on, case)),
+    "tf_gru_block_cell_": ("TensorFlow", lambda case, on: test_block_cell.test_tensorflow_step(on, case)),
+    "tf_fused_batch_norm_": ("TensorFlow", lambda case, on: test_batch_normalization.test_tensorflow(on, case)),
+    "torch_": ("PyTorch", lambda case, on: test_cudnn.test_torch(on, case)),
+    "model_": ("PyTorch", lambda case, on: test_keras_training.test_loss_and_gradients_of_whole_models_are_pytorchs(case)),
+    "keras_mask_grad_": ("Keras", lambda case, on: test_keras_cases.test_keras(on, case)),
+    "keras_dropout_grad_": ("Keras", lambda case, on: test_keras_cases.test_keras(on, case)),
+    "keras_dropout_mask_grad_": ("Keras", lambda case, on: test_keras_cases.test_keras(on, case)),
+    "keras_": ("Keras", lambda case, on: test_keras_layers.test_keras_cases(case, on.name)),
+}
+# test_numpy_recurrent runs these without compiling them; live layers of Keras are imported, and computed as the other cases are.
+DESCRIBED = "onnx_rnn_", "onnx_lstm_", "onnx_gru_"
+IMPORTED = "keras_import_"
+
+
+WITH_ONNX = (
+    test_numpy_attention,
+    test_numpy_convolution,
+    test_numpy_indexing,
+    test_numpy_linear_quantization,
+    test_numpy_movement,
+    test_numpy_normalizations,
+    test_numpy_pooling,
+    test_numpy_products,
+    test_numpy_reduction,
+    test_numpy_resampling,
+)
+"""Where tests that say so in their names compare with ONNX's reference implementation."""
+
+
+@contextmanager
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """The short names of the operators that run meanwhile."""
+    seen: set[str] = set()
+
+    def noting(work: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(self: CompiledOperator, *arguments: Any, **options: Any) -> Any:
+            seen.add(self.desc.short_name())
+            return work(self, *arguments, **options)
+
+        return noted
+
+    with monkeypatch.context() as patch:
+        for way in ("_run", "_bind"):
+            patch.setattr(CompiledOperator, way, noting(getattr(CompiledOperator, way)))
+        yield seen
+
+
+def test_operators_are_verified_against_what_the_tests_compare_them_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    numpy = dml.device("numpy")
+    found: dict[str, set[str]] = {"ONNX Runtime": {case.split("_")[1].upper() for case in INDEX if case.startswith(DESCRIBED)}}
+    done: set[tuple[str, ...]] = set()
+    for case in INDEX:
+        if case.startswith((*DESCRIBED, IMPORTED)):
+            continue
+        start = max((start for start in COMPARISONS if case.startswith(start)), key=len)
+        # One case of each group is enough to see which operators are compared; the tests themselves run all.
+        group = (start, *(word for word in case.split("_") if word in ("simplernn", "lstm", "gru", "grad", "infer", "stateful")))
+        if group in done and start != "onnx_activation_":
+            continue
+        done.add(group)
+        source, compare = COMPARISONS[start]
+        with recorded(monkeypatch) as seen:
+            compare(case, numpy)
+        assert seen, case
+        found.setdefault(source, set()).update(seen)
+    for module in WITH_ONNX:
+        for name, test in vars(module).items():
+            if name.startswith("test_") and "onnx" in name and "onnx_runtime" not in name:
+                with recorded(monkeypatch) as seen:
+                    test()
+                assert seen, name
+                found.setdefault("ONNX's reference", set()).update(seen)
+    examples = {example.operator for example in test_page_examples.examples()}
+    found["DirectML's examples"] = {kind.short_name() for name, kind in OPERATORS.items() if name in examples and numpy.runs(kind)}
+    stored = tomllib.loads((ROOT / "dmlpy" / "inspection" / "verified.toml").read_text(encoding="utf-8"))
+    print(toml(found))  # what the file should be, if it is not
+    assert {source: sorted(names) for source, names in found.items()} == stored
+
+
+def toml(found: dict[str, set[str]]) -> str:
+    """The text of `verified.toml`, without its comment."""
+    groups = ("".join(f'    "{name}",\n' for name in sorted(names)) for names in found.values())
+    return "\n".join(f'"{source}" = [\n{group}]\n' for source, group in zip(found, groups, strict=True))
+
+
+def of_facts() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """New and grown operators by level, as the facts have them: rows that take what no row before them took for the same attributes."""
+    new: dict[str, set[str]] = {str(level): set() for level in FeatureLevel}
+    grown: dict[str, set[str]] = {str(level): set() for level in FeatureLevel}
+    types = facts_reader.enums()["enums"]["DML_OPERATOR_TYPE"]
+    introduced = types["introduced"] | {alias: types["introduced"][name] for alias, name in types["aliases"].items()}
+    for type_name, fact in facts_reader.operators().items():
+        name = type_name.removeprefix("DML_OPERATOR_")
+        new[introduced[type_name]].add(name)
+        taken: set[tuple[Any, ...]] = set()
+        for level in FeatureLevel:
+            now = {
+                (attribute, value, tensor, *pair)
+                for row in fact["support"]
+                if row["feature_level"] == str(level)
+                for attribute, values in (row["when"] or {None: [None]}).items()
+                for value in values
+                for tensor, takes in row["tensors"].items()
+                for pair in [
+                    *(("type", item) for item in takes["types"]),
+                    *(("dims", item) for item in range(takes["dims"][0], takes["dims"][1] + 1)),
+                ]
+            }
+            if now - taken and level > FeatureLevel.parse(introduced[type_name]):
+                grown[str(level)].add(name)
+            taken |= now
+    return new, grown
+
+
+def test_levels_are_those_of_the_facts() -> None:
+    new, grown = of_facts()
+    found = {str(item.level): item for item in catalog.levels()}
+    described = {kind.short_name() for kind in OPERATORS.values() if not kind.own}
+    wrong = []
+    for level, item in found.items():
+        members = {name for name, texts in item.grown.items() if all("Mode " in text for text in texts)}
+        wrong += [f"{level} brings {name}" for name in set(item.operators) ^ (new[level] & described)]
+        wrong += [f"{level} grows {name}" for name in (set(item.grown) - members) ^ (grown[level] & described)]
+    assert not wrong, "\n".join(sorted(wrong))
+    assert sum(len(item.operators) for item in found.values()) == len(described)
+
+
+def test_what_grew_is_told() -> None:
+    found = {str(item.level): item.grown for item in catalog.levels()}
+    assert found["4_0"]["GEMM"] == ("2 to 4 dimensions",)
+    assert found["3_0"]["CAST"] == (
+        "InputTensor also UINT32, INT32, UINT64, INT64",
+        "OutputTensor also UINT32, INT32, UINT64, INT64",
+    )
+    assert found["6_4"]["PADDING1"] == ("PaddingMode WRAP",)
+    assert all(texts for grown in found.values() for texts in grown.values())
+
+
+def test_operators_are_filtered() -> None:
+    everything = catalog.operators()
+    assert [entry.kind.type_name for entry in everything] == sorted(OPERATORS, key=lambda name: (OPERATORS[name].own, name))
+    assert sum(len(catalog.operators(family=family)) for family in catalog.families()) == len(everything)
+    for level in FeatureLevel:
+        kinds = {entry.kind for entry in catalog.operators(feature_level=level)}
+        assert kinds == {kind for kind in OPERATORS.values() if not kind.own and kind.introduced() <= level}
+    with pytest.raises(dml.DescError, match="did you mean recurrent"):
+        catalog.operators(family="recurent")

@@ -1,0 +1,163 @@
+"""`schemas/` is what the classes say now, and the schemas judge the JSON form as `from_dict` does."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped, unused-ignore]
+import pytest
+
+import dmlpy as dml
+from dmlpy.description.naming import c_member
+from dmlpy.description.registry import OPERATORS
+from dmlpy.inspection import schemas
+from tests.support import facts_reader as facts
+from tests.support import relation_descs
+from tests.support.folders import ROOT
+from tests.support.mutants import mutants
+from tests.support.own_descs import own_desc
+from tests.support.wrong_descs import STRUCTS
+
+FOLDER = ROOT / "schemas"
+
+
+def validator(operator: str) -> Any:
+    schema = json.loads((FOLDER / f"{OPERATORS[operator].c_name}.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def example(operator: str) -> dict[str, Any]:
+    """A valid desc of an operator as nested JSON, for the caller to change."""
+    if OPERATORS[operator].own:
+        return own_desc(operator).to_dict()
+    # The valid descs are read once for all tests.
+    return relation_descs.data(operator, copy.deepcopy(relation_descs.valid_descs(operator)[0].members))
+
+
+def test_files_are_fresh() -> None:
+    assert schemas.stale(FOLDER) == [], f"run: {schemas.COMMAND}"
+
+
+def test_writing_is_repeatable_and_staleness_is_seen(tmp_path: Path) -> None:
+    written = schemas.write(tmp_path / "schemas")
+    folder = tmp_path / "schemas"
+    assert sorted(path.name for path in folder.iterdir()) == [path.name for path in written]
+    assert len(written) == len(OPERATORS) + 2
+    before = {path: path.read_bytes() for path in written}
+    (folder / "DML_GONE_OPERATOR_DESC.json").write_text("{}")
+    (folder / "notes.txt").write_text("not generated, not touched")
+    (folder / "support.json").write_bytes(before[folder / "support.json"] + b" ")
+    (folder / "DML_RNN_OPERATOR_DESC.json").unlink()
+    assert schemas.stale(folder) == ["DML_GONE_OPERATOR_DESC.json", "DML_RNN_OPERATOR_DESC.json", "support.json"]
+    schemas.write(folder)
+    assert schemas.stale(folder) == []
+    assert {path: path.read_bytes() for path in written} == before
+    assert (folder / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_descs_validate_in_both_forms(operator: str) -> None:
+    check = validator(operator)
+    given = example(operator)
+    check.validate(given)
+    desc = dml.OperatorDesc.from_dict(given)
+    assert dml.check(desc) == []
+    for flat in (False, True):
+        check.validate(json.loads(desc.to_json(flat=flat)))
+    if "Type" not in given["Desc"]:
+        check.validate({"Type": OPERATORS[operator].short_name(), **given["Desc"]})
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_wrong_forms_are_refused(operator: str) -> None:
+    check = validator(operator)
+    given = example(operator)
+    kind = OPERATORS[operator]
+    tensor = c_member(kind.tensor_fields()[0].name)
+    wrong: list[dict[str, Any]] = [
+        {"Desc": given["Desc"]},
+        {"Type": "DML_OPERATOR_GEM", "Desc": given["Desc"]},
+        {**given, "Name": "too much"},
+        {"Type": operator, "Desc": {**given["Desc"], "Extent": 1}},
+        {"Type": operator, **given["Desc"], "Extent": 1},
+        {"Type": operator, "Desc": {**given["Desc"], tensor: {"DataType": "FLOAT32"}}},
+        {"Type": operator, "Desc": {**given["Desc"], tensor: {"DataType": "FLOAT31", "Sizes": [1]}}},
+        {"Type": operator, "Desc": {**given["Desc"], tensor: {"DataType": "FLOAT32", "Sizes": [1, 0]}}},
+        {"Type": operator, "Desc": {**given["Desc"], tensor: {"DataType": "FLOAT32", "Sizes": [1], "Stride": [1]}}},
+        {"Type": operator, "Desc": {**given["Desc"], tensor: 3}},
+    ]
+    optional = {field["name"] for field in facts.operators().get(operator, {"fields": []})["fields"] if field["optional"]}
+    if operator == "DML_OPERATOR_RANDOM_GENERATOR":
+        del wrong[4]  # beside its own Type the flat form has no place for the operator's
+    for attribute in map(c_member, kind.attribute_names()):
+        if attribute not in optional:
+            wrong.append({"Type": operator, "Desc": {key: value for key, value in given["Desc"].items() if key != attribute}})
+        wrong.append({"Type": operator, "Desc": {**given["Desc"], attribute: "much"}})
+    for data in wrong:
+        assert not check.is_valid(data), data
+
+
+@pytest.mark.parametrize("operator", STRUCTS)
+def test_schemas_and_from_dict_agree_on_wrong_descs(operator: str) -> None:
+    """Whatever `from_dict` refuses for its form the schema refuses too, but for what a schema cannot say: lengths told twice."""
+    check = validator(operator)
+    refused = []
+    for mutant in mutants(operator):
+        data = {"Type": operator, "Desc": mutant.members}
+        try:
+            dml.OperatorDesc.from_dict(data)
+        except dml.DescError as error:
+            if {problem.code for problem in error.problems} != {"count.length"}:
+                refused.append(data)
+    sample = refused[:: len(refused) // 60]  # validation is slow
+    assert len(sample) >= 60
+    for data in sample:
+        assert not check.is_valid(data), data
+
+
+@pytest.mark.parametrize("value", [1, 0.5, -3e38, "inf", "-inf", "nan"])
+def test_floats(value: Any) -> None:
+    check = validator("DML_OPERATOR_LSTM")
+    given = example("DML_OPERATOR_LSTM")
+    given["Desc"]["ClipThreshold"] = value
+    check.validate(given)
+    check.validate(dml.OperatorDesc.from_dict(given).to_dict())
+
+
+def test_annotations_tell_what_the_classes_tell() -> None:
+    # The classes are held to the facts elsewhere.
+    support = json.loads((FOLDER / "support.json").read_text(encoding="utf-8"))
+    for operator, kind in OPERATORS.items():
+        told = json.loads((FOLDER / f"{kind.c_name}.json").read_text(encoding="utf-8"))["x-dml"]
+        assert told["type"] == operator
+        assert told["introduced"] == (None if kind.own else str(kind.introduced()))
+        assert told["in_place"] == kind.in_place
+        assert told["owned_inputs"] == kind.accepts_owned
+        assert told["formula"]
+        assert set(told["rules"]) == set(kind.rules())
+        assert list(told["tensors"]) == [c_member(field.name) for field in kind.tensor_fields()]
+        assert [item["sizes"] for item in told["tensors"].values()] == [
+            list(map(str, field.marker.terms)) for field in kind.tensor_fields()
+        ]
+        assert told["support"] == support[operator]
+        rows = sorted(kind.support, key=lambda row: row.level)
+        for row, ours in zip(rows, support[operator], strict=True):
+            assert ours["feature_level"] == str(row.level)
+            assert ours.get("when", {}) == {c_member(name): list(map(str, values)) for name, values in row.when.items()}
+            for field in kind.tensor_fields():
+                item = ours["tensors"][c_member(field.name)]
+                assert tuple(item["dims"]) == row.dims_for(field.name)
+                assert sorted(item["types"]) == sorted(map(str, kind.types_in(row, field)))
+    assert "at least 1" in json.loads((FOLDER / "DML_CONVOLUTION_OPERATOR_DESC.json").read_text())["x-dml"]["attributes"]["Strides"]
+
+
+def test_every_member_is_described() -> None:
+    for operator in OPERATORS:
+        if OPERATORS[operator].family() == "activation":
+            continue  # a formula tells all about them
+        members = validator(operator).schema["$defs"][OPERATORS[operator].c_name]["properties"]
+        assert [name for name, form in members.items() if not form.get("description")] == []

@@ -1,0 +1,287 @@
+// CUDA C++ for kernels that run on a CPU: its keywords, its built-in variables and functions, and the namespace `machine`.
+//
+// This text takes the place of raw_kernels/common/machine.cuh, whose functions it has to define under the same names.
+// CUDA_ON_CPU_ENTRY(kernel), after the kernels, defines the C functions that tests/support/cuda/cpu_compiler.py calls.
+#pragma once
+
+#include "cuda_threads_on_cpu.h"
+
+#include "cuda_arithmetic_on_cpu.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __grid_constant__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __shared__ static thread_local
+
+#define threadIdx (cuda_on_cpu::thread_index())
+#define blockIdx (cuda_on_cpu::block_index())
+#define blockDim (cuda_on_cpu::block_size())
+#define gridDim (cuda_on_cpu::grid_size())
+
+inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { cuda_on_cpu::barrier(file, line); }
+
+inline void __syncwarp(unsigned mask = ~0u, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    cuda_on_cpu::synchronize_warp(mask, file, line);
+}
+
+[[noreturn]] inline void __trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    cuda_on_cpu::fail("__trap at %s:%d", file, line);
+}
+
+namespace cuda_on_cpu {
+
+template <class T>
+T take(unsigned mask, T value, unsigned source, const char* file, int line) {
+    static_assert(sizeof(T) <= sizeof(uint64_t));
+    uint64_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof value);
+    bits = exchange(mask, bits, source, file, line);
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+CUDA_ON_CPU_UNSEEN inline unsigned lane() { return here().index % warp_size; }
+
+}  // namespace cuda_on_cpu
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const unsigned segment = cuda_on_cpu::lane() & ~unsigned(width - 1);
+    return cuda_on_cpu::take(mask, value, segment | (unsigned(source) & unsigned(width - 1)), file, line);
+}
+
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    const unsigned lane = cuda_on_cpu::lane(), source = lane ^ unsigned(lanes);
+    return cuda_on_cpu::take(mask, value, source >= (lane | unsigned(width - 1)) + 1 ? lane : source, file, line);
+}
+
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, const char* file = __builtin_FILE(),
+                   int line = __builtin_LINE()) {
+    const unsigned lane = cuda_on_cpu::lane(), last = lane | unsigned(width - 1);
+    return cuda_on_cpu::take(mask, value, lane + delta > last ? lane : lane + delta, file, line);
+}
+
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, const char* file = __builtin_FILE(),
+                 int line = __builtin_LINE()) {
+    const unsigned lane = cuda_on_cpu::lane(), first = lane & ~unsigned(width - 1);
+    return cuda_on_cpu::take(mask, value, lane < first + delta ? lane : lane - delta, file, line);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return unsigned(cuda_on_cpu::exchange(mask, predicate != 0, cuda_on_cpu::vote, file, line));
+}
+
+inline int __any_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return __ballot_sync(mask, predicate, file, line) != 0;
+}
+
+inline int __all_sync(unsigned mask, int predicate, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return __ballot_sync(mask, predicate, file, line) == mask;
+}
+
+// CUDA's atomics order nothing but themselves.
+template <class T>
+T atomicAdd(T* address, T value) {
+    if constexpr (T(0.5) == T(0)) {
+        return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
+    } else {
+        T old, sum;
+        __atomic_load(address, &old, __ATOMIC_RELAXED);
+        do sum = old + value;
+        while (!__atomic_compare_exchange(address, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        return old;
+    }
+}
+
+template <class T>
+T atomicExch(T* address, T value) {
+    T old;
+    __atomic_exchange(address, &value, &old, __ATOMIC_RELAXED);
+    return old;
+}
+
+template <class T>
+T atomicCAS(T* address, T expected, T value) {
+    __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
+
+template <class T>
+T atomicMax(T* address, T value) {
+    T old;
+    __atomic_load(address, &old, __ATOMIC_RELAXED);
+    while (old < value && !__atomic_compare_exchange(address, &old, &value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return old;
+}
+
+template <class T>
+constexpr T min(T a, T b) {
+    return b < a ? b : a;
+}
+
+template <class T>
+constexpr T max(T a, T b) {
+    return a < b ? b : a;
+}
+
+// ---- the functions of raw_kernels/common/machine.cuh ------------------------------------------------------------------------
+
+namespace machine {
+
+struct half {
+    unsigned short bits;
+};
+
+inline float to_float(float value) { return value; }
+
+inline float to_float(half value) { return static_cast<float>(__builtin_bit_cast(_Float16, value.bits)); }
+
+template <class T>
+T from_float(float value);
+
+template <>
+inline float from_float<float>(float value) {
+    return value;
+}
+
+template <>
+inline half from_float<half>(float value) {
+    return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))};
+}
+
+inline float exp2_approx(float exponent) { return cuda_on_cpu::approximate(exp2f, exp2, exponent, 2); }
+
+inline float reciprocal_approx(float value) {
+    return cuda_on_cpu::approximate([](float x) { return 1.0f / x; }, [](double x) { return 1.0 / x; }, value, 1);
+}
+
+template <class T>
+T shuffle_xor(T value, int mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return __shfl_xor_sync(~0u, value, mask, 32, file, line);
+}
+
+__forceinline__ void store_release(unsigned* address, unsigned value) {
+    cuda_on_cpu::delay();
+    __atomic_store_n(address, value, __ATOMIC_RELEASE);
+}
+
+__forceinline__ unsigned load_acquire(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_ACQUIRE); }
+
+__forceinline__ void store_relaxed(unsigned* address, unsigned value) {
+    if (cuda_on_cpu::lane() == 0) cuda_on_cpu::delay();
+    __atomic_store_n(address, value, __ATOMIC_RELAXED);
+}
+
+__forceinline__ void load_relaxed(unsigned const* address, unsigned (&words)[4]) {
+#pragma GCC unroll 4
+    for (int word = 0; word < 4; ++word) words[word] = __atomic_load_n(address + word, __ATOMIC_RELAXED);
+}
+
+// Plain accesses: what they carry has to be ordered by releases and acquires, and the thread sanitizer sees to that.
+
+__forceinline__ void store_exchanged(unsigned* address, unsigned value) { *address = value; }
+
+/// Words that are accessed at once.
+struct alignas(16) Words {
+    unsigned values[4];
+};
+
+__forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
+    const Words loaded = *reinterpret_cast<Words const*>(address);
+    for (int word = 0; word < 4; ++word) words[word] = loaded.values[word];
+}
+
+inline void pause() {
+    cuda_on_cpu::trace_pause();
+    cuda_on_cpu::leave(cuda_on_cpu::State::paused);
+}
+
+[[noreturn]] inline void trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    cuda_on_cpu::fail("trap at %s:%d", file, line);
+}
+
+inline int opaque(int value) { return value; }
+
+inline unsigned to_bits(float value) { return __builtin_bit_cast(unsigned, value); }
+
+inline unsigned to_bits(half value) { return value.bits; }
+
+inline float float_of_bits(unsigned bits) { return __builtin_bit_cast(float, bits); }
+
+inline float round_to_tf32(float value) {
+    if (value != value) return float_of_bits(0x7FFFFFFF);
+    return isinf(value) ? value : float_of_bits((to_bits(value) + 0x1000) & ~0x1FFFu);
+}
+
+/// A lane's part of a matrix product.
+struct Fragments {
+    float sums[4];
+    unsigned a[4];
+    unsigned b[2];
+};
+
+/// Value number `place` of some words.
+template <class T>
+CUDA_ON_CPU_UNSEEN float value_of(unsigned const* words, int place) {
+    if constexpr (sizeof(T) == 2)
+        return to_float(half{static_cast<unsigned short>(words[place / 2] >> place % 2 * 16)});
+    else
+        return float_of_bits(words[place] & ~0x1FFFu);
+}
+
+typedef float Row __attribute__((vector_size(32)));  // of eight columns
+
+template <class T>
+CUDA_ON_CPU_UNSEEN void multiply_warp(Fragments* const* lanes) {
+    constexpr int in_word = 4 / sizeof(T), depth = 8 * in_word;
+    float left[16][depth];
+    Row right[depth], sums[16];
+    for (int lane = 0; lane < 32; ++lane)
+        for (int word = 0; word < 4; ++word) {
+            const int row = lane / 4 + word % 2 * 8;
+            for (int i = 0; i < in_word; ++i) {
+                const int k = (word / 2 * 4 + lane % 4) * in_word + i;
+                left[row][k] = value_of<T>(lanes[lane]->a, word * in_word + i);
+                if (word % 2 == 0) right[k][lane / 4] = value_of<T>(lanes[lane]->b, word / 2 * in_word + i);
+            }
+            sums[lane / 4 + word / 2 * 8][lane % 4 * 2 + word % 2] = lanes[lane]->sums[word];
+        }
+    if (cuda_on_cpu::arithmetic() == cuda_on_cpu::Arithmetic::exact) {
+        for (int row = 0; row < 16; ++row)
+            for (int k = 0; k < depth; ++k) sums[row] += left[row][k] * right[k];
+    } else {
+        for (int row = 0; row < 16; ++row)
+            for (int k = 0; k < depth; k += 4)
+                for (int column = 0; column < 8; ++column) {
+                    double products[4];
+                    for (int i = 0; i < 4; ++i) products[i] = double(left[row][k + i]) * right[k + i][column];
+                    sums[row][column] = cuda_on_cpu::truncating_sum(sums[row][column], products);
+                }
+    }
+    for (int lane = 0; lane < 32; ++lane)
+        for (int i = 0; i < 4; ++i) lanes[lane]->sums[i] = sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+}
+
+template <class T>
+__forceinline__ void multiply_add(float (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2], const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+    // The factors may lie in shared memory: it is this lane that reads them, not the one that multiplies for all.
+    Fragments own{{sums[0], sums[1], sums[2], sums[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+    cuda_on_cpu::together(&own, multiply_warp<T>, file, line);
+    for (int i = 0; i < 4; ++i) sums[i] = own.sums[i];
+}
+
+template <class T>
+T* dynamic_shared() {
+    return static_cast<T*>(cuda_on_cpu::dynamic_shared());
+}
+
+}  // namespace machine

@@ -1,0 +1,67 @@
+"""Compares a CuPy with what the seam and its stand-in take for CuPy.
+
+`python -m tests.support.cuda.cupy_likeness` does so for the first CuPy on the path.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import numpy as np
+
+from tests.support.cuda.fake_cupy import Machine, fake_cupy
+
+
+def compare(cupy: Any) -> int:
+    """How many names were compared. Raises AssertionError where something differs."""
+    count = sum(_compare_part(getattr(cupy.cuda, part), getattr(fake_cupy(Machine()).cuda, part)) for part in ("runtime", "nvrtc"))
+    for name, ours in vars(fake_cupy(Machine()).cuda.driver).items():
+        listed = re.match(rf"{name}\((.*?)\)", getattr(cupy.cuda.driver, name).__doc__)
+        assert listed is not None, name
+        assert list(inspect.signature(ours).parameters) == [text.split()[-1] for text in listed[1].split(",")], name
+        count += 1
+    _check_the_rest(cupy)
+    return count
+
+
+def _compare_part(real: Any, fake: Any) -> int:
+    """Names, values and parameters of a part with functions of its own."""
+    names = [name for name in dir(type(fake)) if not name.startswith("_")]
+    for name in names:
+        ours, theirs = getattr(fake, name), getattr(real, name)
+        if not callable(ours):
+            assert ours == theirs, name
+        elif inspect.isroutine(theirs):
+            listed = re.match(rf"{name}\((.*?)\)", theirs.__doc__)
+            assert listed is not None, name
+            parameters = [text.split("=")[0].split()[-1] for text in listed[1].split(",") if text.strip()]
+            assert list(inspect.signature(ours).parameters) == parameters, name
+    return len(names)
+
+
+def _check_the_rest(cupy: Any) -> None:
+    """What the seam uses beside."""
+    stream = cupy.cuda.Stream.__new__(cupy.cuda.Stream)
+    stream.ptr, stream.device_id, stream._foreign_stream_ref = 0x7000, 0, object()
+    stream.__del__()  # a stream from outside is not destroyed with its wrapper: that would fail here, where no driver is
+    stream.ptr = 0
+    memory = cupy.cuda.UnownedMemory(0x10000, 4096, None, 0)
+    made = cupy.ndarray((2, 3), np.dtype(np.float16), memptr=cupy.cuda.MemoryPointer(memory, 0), strides=(16, 2))
+    assert made.strides == (16, 2)
+    assert callable(cupy.asnumpy)
+    for name in ("Stream", "Event", "alloc", "get_current_stream", "get_elapsed_time"):
+        assert callable(getattr(cupy.cuda, name)), name
+    assert callable(cupy.cuda.Event.synchronize)
+    assert hasattr(cupy.cuda.Event, "done")
+    assert hasattr(cupy.cuda.Graph, "graphExec")
+    assert cupy.cuda.nvtx.available in (False, True)
+    cupy.cuda.nvtx.RangePush("name")
+    cupy.cuda.nvtx.RangePop()
+
+
+if __name__ == "__main__":
+    import cupy
+
+    print(cupy.__version__, compare(cupy))

@@ -1,0 +1,83 @@
+"""Instances of every kernel that a plan can name, such that each cell, flag, activation, element type and slice occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle, product
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
+from dmlpy.devices.cuda.kernels import Kernel
+from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
+from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, project_kernel, step_kernel, walk_kernel
+from dmlpy.devices.cuda.recurrent.walk import quads_kernel
+from tests.support.cuda.activation_kernel_instances import activation_instances
+from tests.support.cuda.block_cell_kernel_instances import block_cell_instances
+from tests.support.cuda.cudnn_kernel_instances import cudnn_instances
+from tests.support.cuda.gradient_kernel_instances import gradient_instances
+from tests.support.cuda.grid_gradient_kernel_instances import grid_gradient_instances
+from tests.support.cuda.grid_kernel_instances import grid_instances
+from tests.support.cuda.groups_kernel_instances import groups_instances
+from tests.support.cuda.normalization_kernel_instances import normalization_instances
+
+HALF: np.dtype[Any] = np.dtype(np.float16)
+FLOAT: np.dtype[Any] = np.dtype(np.float32)
+PASSES: tuple[Pass, ...] = ("Inference", "Training")
+LSTMS = tuple(f"Lstm<{', '.join(flags)}>" for flags in product(("false", "true"), repeat=3))
+CELLS = {"Rnn": 1, "Gru<false>": 2, "Gru<true>": 2} | dict.fromkeys(LSTMS, 3)
+"""Each cell with the number of its activation functions."""
+DEFAULTS = {1: "Activations<Tanh>", 2: "Activations<Sigmoid, Tanh>", 3: "Activations<Sigmoid, Tanh, Tanh>"}
+
+
+def instances() -> Iterator[Kernel]:
+    """All of them."""
+    yield from layer_instances()
+    yield from pack_instances()
+    yield from block_cell_instances()
+    yield from activation_instances()
+    yield from cudnn_instances()
+    yield from gradient_instances()
+    yield from grid_gradient_instances()
+    yield from grid_instances()
+    yield from groups_instances()
+    yield from normalization_instances()
+
+
+def pack_instances() -> Iterator[Kernel]:
+    """`copy`, `scale`, `pack_bias` and `quads`, from both element types."""
+    for data_type in (FLOAT, HALF):
+        yield copy_kernel(data_type, FLOAT)
+        yield scale_kernel(data_type)
+        yield pack_bias_kernel(data_type)
+        yield quads_kernel(data_type)
+    yield copy_kernel(HALF, HALF)
+
+
+def layer_instances() -> Iterator[Kernel]:
+    """Every pair of element type and slice with four cells, every cell, every activation in every place, directions that differ.
+
+    Each of the two passes has all of the first; of the others they have every second one.
+    """
+    shapes: list[tuple[np.dtype[Any], int]] = [(data_type, samples) for data_type in (FLOAT, HALF) for samples in SLICES]
+    for (data_type, samples), run, cell in product(shapes, PASSES, ("Rnn", "Gru<false>", "Gru<true>", LSTMS[5])):
+        yield walk_kernel(data_type, samples, run, cell, DEFAULTS[CELLS[cell]], DEFAULTS[CELLS[cell]])
+    turns = cycle(shapes)
+    for run, cell in product(PASSES, LSTMS):
+        yield walk_kernel(*next(turns), run, cell, DEFAULTS[3], DEFAULTS[3])
+    functors = [functor(activation) for activation in ATTRIBUTES]
+    passes = cycle(PASSES)
+    for number, forward in enumerate(functors):
+        backward = functors[number - 1]
+        yield walk_kernel(*next(turns), next(passes), "Rnn", f"Activations<{forward}>", f"Activations<{backward}>")
+    for number, g in enumerate(functors):
+        three = f"Activations<{functors[number - 1]}, {g}, {functors[number - 2]}>"
+        yield walk_kernel(*next(turns), next(passes), LSTMS[number % 8], three, three)
+    for data_type, run in product((FLOAT, HALF), PASSES):
+        for cell in ("Rnn", "Gru<false>", "Gru<true>", LSTMS[0], LSTMS[7]):
+            yield step_kernel("step", data_type, run, cell, DEFAULTS[CELLS[cell]], DEFAULTS[CELLS[cell]])
+        yield step_kernel("step", data_type, run, "Rnn", "Activations<Relu>", "Activations<Elu>")
+        yield step_kernel("reset", data_type, run, "Gru<false>", DEFAULTS[2], "Activations<HardSigmoid, Softsign>")
+    for data_type in (FLOAT, HALF):
+        yield project_kernel(data_type)

@@ -1,0 +1,12 @@
+"""Where the tree keeps what tests read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+DATA = TESTS / "data"
+STORED_CASES = DATA / "cases"
+MODELS = DATA / "models"
+EXAMPLES = ROOT / "examples"
