@@ -15,14 +15,15 @@ import dmlpy
 
 ROOT = Path(dmlpy.__file__).parent
 LAYERS = [
-    {"enums", "naming", "arrays", "sizes", "gates", "render", "positions"},
-    {"problems", "support"},
-    {"members"},
-    {"structs"},
-    {"tensors", "registry"},
-    {"markers", "values"},
-    {"descs"},
-    {"attachments"},
+    {"arrays", "description.enums", "description.gate_order", "description.naming", "description.sizes"},
+    {"inspection.json_positions", "inspection.render"},
+    {"description.support", "validation.problems"},
+    {"description.members"},
+    {"description.structs"},
+    {"description.registry", "description.tensors"},
+    {"description.markers", "description.value_structs"},
+    {"description.descs"},
+    {"description.attachments"},
     {"operators"},
     {"inspection.samples", "inspection.schemas", "validation.checking"},
     {"graphs", "inspection.explain", "validation.features"},

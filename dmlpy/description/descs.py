@@ -14,17 +14,17 @@ from functools import cache
 from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
-from dmlpy import members as of_members
-from dmlpy.enums import DataType, FeatureLevel
-from dmlpy.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
-from dmlpy.members import MemberInfo, TypesSince
-from dmlpy.naming import c_member, did_you_mean, listed, plural
-from dmlpy.problems import MAX_TOLD, DescError, Problem
-from dmlpy.registry import C_PREFIX, OPERATORS, OWN_PREFIX, family_of, operator_class, short_name
-from dmlpy.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
-from dmlpy.structs import Signed, Struct, brief, c_value, entries, half_of_bits, plain, read_by, read_json, unwrap
-from dmlpy.support import Since, TypeSet, row_at
-from dmlpy.tensors import TensorDesc
+from dmlpy.description import members as of_members
+from dmlpy.description.enums import DataType, FeatureLevel
+from dmlpy.description.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
+from dmlpy.description.members import MemberInfo, TypesSince
+from dmlpy.description.naming import c_member, did_you_mean, listed, plural
+from dmlpy.description.registry import C_PREFIX, OPERATORS, OWN_PREFIX, family_of, operator_class, short_name
+from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
+from dmlpy.description.structs import Signed, Struct, brief, c_value, entries, half_of_bits, plain, read_by, read_json, unwrap
+from dmlpy.description.support import Since, TypeSet, row_at
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.validation.problems import MAX_TOLD, DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.inspection.render import Table

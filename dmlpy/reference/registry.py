@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.attachments import Attachments
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.attachments import Attachments
+from dmlpy.description.descs import OperatorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Inputs = Mapping[str, Any]

@@ -14,11 +14,11 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.activation import elements
 from dmlpy.devices.numpy.activation.elements import ElementsPlan, reference
-from tests.cpu_seam import H100, CpuSeam
-from tests.test_activation_functions import definition, label
-from tests.test_numpy_recurrent import GUARD, Placed
-from tests.tolerance import assert_close
-from tests.tools import require
+from tests.devices.numpy.test_activation_functions import definition, label
+from tests.devices.numpy.test_recurrent import GUARD, Placed
+from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]

@@ -14,12 +14,24 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.plans import plan_of
-from tests.cpu_seam import CpuSeam
-from tests.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, case, check, described, epsilon_for, poisons, random_values, run
-from tests.onnx_cases import FOLDER
-from tests.plain_normalization import Array
-from tests.tolerance import assert_close
-from tests.tools import require
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.folders import STORED_CASES
+from tests.support.normalization_cases import (
+    FUSED,
+    IMAGE_SIZED,
+    INPUTS,
+    MODES,
+    case,
+    check,
+    described,
+    epsilon_for,
+    poisons,
+    random_values,
+    run,
+)
+from tests.support.plain_normalization import Array
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)

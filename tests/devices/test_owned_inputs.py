@@ -9,7 +9,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.numpy.plans import plan_of
-from dmlpy.devices.owned import with_owned_inputs
+from dmlpy.devices.owned_inputs import with_owned_inputs
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,9 @@ import numpy as np
 
 from dmlpy import arrays
 from dmlpy.arrays import ArrayView
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.common import TF32_CAPABILITY
@@ -17,9 +19,7 @@ from dmlpy.devices.cuda.recurrent.families import check_family
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.device import Device, Memory, shared, show_bytes
 from dmlpy.devices.plan import Launch, Plan
-from dmlpy.enums import ExecutionFlags
-from dmlpy.problems import DeviceError
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DeviceError
 
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of dlpack.h: memory that a kernel can use."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dmlpy.attachments import Attachments
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.attachments import Attachments
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.plan import Plan
 

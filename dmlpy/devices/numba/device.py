@@ -6,13 +6,12 @@ from importlib.metadata import version
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.device import shared
 from dmlpy.devices.numba.plans import plan
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.devices.plan import Plan
-from dmlpy.enums import ExecutionFlags, HResult
-from dmlpy.problems import CompileError, Problem
-from dmlpy.registry import OPERATORS
+from dmlpy.validation.problems import CompileError, Problem
 
 
 class NumbaDevice(NumpyDevice):

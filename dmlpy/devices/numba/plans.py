@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dmlpy.attachments import Attachments
+from dmlpy.description.attachments import Attachments
 from dmlpy.devices.plan import Plan
 
 plan: Attachments[Callable[[Any], Plan]] = Attachments("dmlpy.devices.numba")

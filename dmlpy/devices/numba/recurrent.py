@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dmlpy.description.enums import HResult
 from dmlpy.devices.numba.plans import plan
-from dmlpy.enums import HResult
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
-from dmlpy.problems import CompileError, Problem
+from dmlpy.validation.problems import CompileError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.devices.numba.plan import RecurrentPlan

@@ -19,8 +19,6 @@ from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.numpy.whole import whole_plan
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.threads import apart_from_forks
-from dmlpy.enums import ExecutionFlags, HResult
-from dmlpy.problems import DeviceError
 from dmlpy.reference.registry import definition
 from dmlpy.validation.problems import DeviceError
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dmlpy.attachments import Attachments
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.attachments import Attachments
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.devices.plan import Plan
 
 plan: Attachments[Callable[..., Plan]] = Attachments("dmlpy.devices.numpy")

@@ -29,8 +29,7 @@ from dmlpy.devices.cuda.recurrent.common import (
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
-from dmlpy.problems import DeviceError
-from dmlpy.tensors import TensorDesc
+from dmlpy.validation.problems import DeviceError
 
 _SIZES = (("batch_size", np.int64), ("cell_size", np.int64))
 _SIZES_WITH_INPUT = (("batch_size", np.int64), ("input_size", np.int64), ("cell_size", np.int64))

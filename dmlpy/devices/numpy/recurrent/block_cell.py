@@ -20,7 +20,6 @@ from dmlpy.devices.numpy.activation.formulas import logistic
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
-from dmlpy.tensors import packed_strides
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.description.enums import DataType
+from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan

@@ -26,6 +26,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.gradient_cells import Prepared, Rows, Span, Step, cell_gradient
 from dmlpy.devices.numpy.recurrent.gradient_products import BlockProducts, product_shapes

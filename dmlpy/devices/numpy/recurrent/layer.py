@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
+from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of, undivided

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pkgutil import walk_packages
 from typing import Any, Generic, TypeVar
 
-from dmlpy.descs import OperatorDesc
-from dmlpy.registry import family_of
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.registry import family_of
 
 T = TypeVar("T")
 AttachedT = TypeVar("AttachedT")

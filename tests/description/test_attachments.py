@@ -13,14 +13,14 @@ from types import ModuleType
 
 import pytest
 
-from dmlpy.attachments import Attachments
-from dmlpy.catalog import operators
-from dmlpy.descs import OperatorDesc
+from dmlpy.description.attachments import Attachments
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.registry import OPERATORS, family_of
 from dmlpy.devices.cuda.plans import plan as cuda_plan
 from dmlpy.devices.numba.plans import plan as numba_plan
 from dmlpy.devices.numpy.plans import plan as numpy_plan
+from dmlpy.inspection.catalog import operators
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.registry import OPERATORS, family_of
 
 
 class Base(OperatorDesc):
@@ -70,7 +70,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     text = "from {0}.plans import table\nfrom dmlpy.operators.{1} import {2}\ntable({2})(__name__)\n"
     files = {
         "__init__.py": "",
-        "plans.py": f"from dmlpy.attachments import Attachments\ntable = Attachments({name!r})\n",
+        "plans.py": f"from dmlpy.description.attachments import Attachments\ntable = Attachments({name!r})\n",
         "matrix.py": text.format(name, "matrix", "GEMMDesc"),
         "reduction/__init__.py": "",
         "reduction/plan.py": text.format(name, "reduction", "ReduceDesc"),
@@ -151,7 +151,7 @@ def test_devices_run_what_they_have_plans_or_functions_for() -> None:
 
 ASKS = """
 import json, sys
-from dmlpy.catalog import operators
+from dmlpy.inspection.catalog import operators
 assert len(operators(family="recurrent")) == sum(item.kind.family() == "recurrent" for item in operators())
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules} & {"numba", "llvmlite", "cupy"})))
 """
