@@ -1,0 +1,253 @@
+"""RNN, LSTM and GRU, and their training forms: one layer, step by step.
+
+Letters: T steps, B batch, I input size, H hidden units, S entries of h (H, with a projection its size), D directions, G gates. Arrays of
+one step are [B, ...]; the gates lie along G in DirectML's order: i of RNN; i, o, f, c of LSTM; z, r, h of GRU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.recurrent.gradient import ReserveDesc
+from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
+from dmlpy.reference.activation import activate
+from dmlpy.reference.registry import Array, Inputs, defines
+
+Activations = tuple[ActivationDesc, ...]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of one direction, and dropout's multipliers.
+
+    Attributes:
+        w: [G, H, I].
+        r: [G, H, S].
+        wb: bias of the input products, [G, H].
+        rb: bias of the recurrent products, [G, H].
+        peephole: of i, o, f, [3, H].
+        projection: [S, H], or None.
+        x_dropout: what multiplies x for each gate, [G, B, I].
+        h_dropout: what multiplies h for each gate, [G, B, S].
+    """
+
+    w: Array
+    r: Array
+    wb: Array
+    rb: Array
+    peephole: Array
+    projection: Array | None
+    x_dropout: Array
+    h_dropout: Array
+
+    @classmethod
+    def of(cls, desc: RecurrentDesc, inputs: Inputs, d: int) -> Parameters:
+        """The parameters of the direction with this index; absent tensors are zeros, and ones for dropout."""
+        sizes, dtype = desc.geometry, inputs["input_tensor"].dtype
+        directions, batch, hidden, gates = sizes.num_directions, sizes.batch_size, sizes.hidden_size, sizes.gates
+
+        def part(name: str, shape: tuple[int, ...], absent: float = 0.0) -> Array:
+            given = inputs.get(name)
+            whole = np.full((directions, *shape), absent, dtype) if given is None else given.reshape(directions, *shape)
+            own: Array = whole[d]
+            return own
+
+        biases = part("bias_tensor", (2, gates, hidden))
+        return cls(
+            w=part("weight_tensor", (gates, hidden, sizes.input_size)),
+            r=part("recurrence_tensor", (gates, hidden, sizes.state_size)),
+            wb=biases[0],
+            rb=biases[1],
+            peephole=part("peephole_tensor", (3, hidden)),
+            projection=part("projection_tensor", (sizes.state_size, hidden)) if desc.cell.projection else None,
+            x_dropout=part("input_dropout_tensor", (gates, batch, sizes.input_size), absent=1.0),
+            h_dropout=part("state_dropout_tensor", (gates, batch, sizes.state_size), absent=1.0),
+        )
+
+    def from_x(self, gate: int, x: Array) -> Array:
+        """x W^T + Wb of one gate, [B, H]."""
+        product: Array = (x * self.x_dropout[gate]) @ self.w[gate].T + self.wb[gate]
+        return product
+
+    def from_h(self, gate: int, h: Array) -> Array:
+        """h R^T + Rb of one gate, [B, H]."""
+        product: Array = (h * self.h_dropout[gate]) @ self.r[gate].T + self.rb[gate]
+        return product
+
+    def sums(self, gate: int, x: Array, h: Array) -> Array:
+        """x W^T + h R^T + Wb + Rb of one gate, [B, H]."""
+        return self.from_x(gate, x) + self.from_h(gate, h)
+
+
+Step = tuple[Array, Array, list[Array]]
+"""h [B, S] and c [B, H] after a step, and the arguments of the gates' activations, each [B, H], before any clipping."""
+
+
+def rnn_step(functions: Activations, p: Parameters, x: Array, h: Array, c: Array) -> Step:
+    """One step of RNN; c passes through."""
+    (f,) = functions
+    a = p.sums(0, x, h)
+    return activate(f, a), c, [a]
+
+
+def lstm_step(cell: RecurrentCell, functions: Activations, p: Parameters, x: Array, h: Array, c: Array) -> Step:
+    """One step of LSTM. The output gate o sees the new cell state, the other gates the old one."""
+    f, g, of_cell = functions
+    p_i, p_o, p_f = p.peephole
+    a_i = p.sums(0, x, h) + p_i * c
+    a_f = p.sums(2, x, h) + p_f * c
+    a_c = p.sums(3, x, h)
+    i = activate(f, clipped(cell, a_i))
+    forget = 1.0 - i if cell.couple_input_forget else activate(f, clipped(cell, a_f))
+    new_c = forget * c + i * activate(g, clipped(cell, a_c))
+    a_o = p.sums(1, x, h) + p_o * new_c
+    new_h = activate(f, clipped(cell, a_o)) * activate(of_cell, new_c)
+    if p.projection is not None:
+        new_h = new_h @ p.projection.T
+    return new_h, new_c, [a_i, a_o, a_f, a_c]
+
+
+def gru_step(cell: RecurrentCell, functions: Activations, p: Parameters, x: Array, h: Array, c: Array) -> Step:
+    """One step of GRU; c passes through. With linear_before_reset the last argument is h R^T + Rb of the gate h, which r multiplies."""
+    f, g = functions
+    a_z, a_r = p.sums(0, x, h), p.sums(1, x, h)
+    z, r = activate(f, a_z), activate(f, a_r)
+    if cell.linear_before_reset:
+        recurrent = p.from_h(2, h)
+        a_h = p.from_x(2, x) + r * recurrent
+        arguments = [a_z, a_r, a_h, recurrent]
+    else:
+        a_h = p.from_x(2, x) + p.from_h(2, r * h)
+        arguments = [a_z, a_r, a_h]
+    return (1.0 - z) * activate(g, a_h) + z * h, c, arguments
+
+
+def clipped(cell: RecurrentCell, sums: Array) -> Array:
+    """The gates' sums within the clip threshold, if one is used."""
+    return sums if cell.clip is None else np.clip(sums, -cell.clip, cell.clip)
+
+
+def step_of(desc: RecurrentDesc, d: int) -> Callable[[Parameters, Array, Array, Array], Step]:
+    """One step of the desc's cell, with the activations of the direction with this index."""
+    cell, functions = desc.cell, desc.activations_of(d)
+    if cell.kind == "LSTM":
+        return lambda p, x, h, c: lstm_step(cell, functions, p, x, h, c)
+    if cell.kind == "GRU":
+        return lambda p, x, h, c: gru_step(cell, functions, p, x, h, c)
+    return lambda p, x, h, c: rnn_step(functions, p, x, h, c)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Which steps count.
+
+    Attributes:
+        within: whether a step lies before the sequence's end, [T, B].
+        taken: whether it is not masked either, [T, B]: at other steps the state is carried.
+    """
+
+    within: Array
+    taken: Array
+
+    @classmethod
+    def of(cls, desc: RecurrentDesc, inputs: Inputs) -> Steps:
+        steps, batch = desc.geometry.seq_length, desc.geometry.batch_size
+        lengths, mask = inputs.get("sequence_lengths_tensor"), inputs.get("step_mask_tensor")
+        within = np.arange(steps)[:, None] < (np.full(batch, steps) if lengths is None else lengths.reshape(batch))
+        return cls(within, within if mask is None else within & (mask.reshape(steps, batch) != 0))
+
+
+def runs_backward(desc: RecurrentDesc, d: int) -> bool:
+    """Whether the direction with this index begins at the last step."""
+    return desc.direction is RecurrentDirection.BACKWARD or d == 1
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All that happens in a layer.
+
+    Attributes:
+        outputs: every output by field name, described or not, but for the reserve.
+        arguments: the arguments of the gates' activations, [D, T, K, B, H], as `Step` has them; NaN at steps that a sample does not take.
+        hidden: h before and after each step, [D, T + 1, B, S]: step t leads from slot t to slot t + 1, backward from t + 1 to t.
+        memory: c likewise, [D, T + 1, B, H].
+    """
+
+    outputs: dict[str, Array]
+    arguments: Array
+    hidden: Array
+    memory: Array
+
+
+def trace(desc: RecurrentDesc, inputs: Inputs) -> Trace:
+    """Runs the layer of a checked desc over all steps."""
+    sizes, x = desc.geometry, inputs["input_tensor"][0]
+    t, b, directions, h_size, s = sizes.seq_length, sizes.batch_size, sizes.num_directions, sizes.hidden_size, sizes.state_size
+    counted = Steps.of(desc, inputs)
+    sequence = np.zeros((t, directions, b, s), x.dtype)
+    arguments = np.full((directions, t, desc.cell.kept, b, h_size), np.nan, x.dtype)
+    hidden, memory = np.zeros((directions, t + 1, b, s), x.dtype), np.zeros((directions, t + 1, b, h_size), x.dtype)
+    for d in range(directions):
+        step, p, backward = step_of(desc, d), Parameters.of(desc, inputs, d), runs_backward(desc, d)
+        h, c = (initial(inputs, name, d, slots) for name, slots in (("hidden_init_tensor", hidden), ("cell_mem_init_tensor", memory)))
+        output = np.zeros_like(h)
+        for time in reversed(range(t)) if backward else range(t):
+            before, after = (time + 1, time) if backward else (time, time + 1)
+            hidden[d, before], memory[d, before] = h, c
+            new_h, new_c, found = step(p, x[time], h, c)
+            taken, within = counted.taken[time, :, None], counted.within[time, :, None]
+            arguments[d, time] = np.where(taken, found, np.nan)
+            h, c, output = np.where(taken, new_h, h), np.where(taken, new_c, c), np.where(taken, new_h, output)
+            sequence[time, d] = np.where(within, output, 0.0)
+            hidden[d, after], memory[d, after] = h, c
+    last = [0 if runs_backward(desc, d) else t for d in range(directions)]
+    outputs = {
+        "output_sequence_tensor": sequence,
+        "output_single_tensor": hidden[range(directions), last][None],
+        "output_cell_single_tensor": memory[range(directions), last][None],
+    }
+    return Trace(outputs, arguments, hidden, memory)
+
+
+def initial(inputs: Inputs, name: str, d: int, slots: Array) -> Array:
+    """A state before the first step of the direction with this index, zeros if it is absent; `slots` are those that it belongs to."""
+    given: Array | None = inputs.get(name)
+    return np.zeros_like(slots[d, 0]) if given is None else given[0, d]
+
+
+@defines(RecurrentDesc)
+def layer(desc: RecurrentDesc, inputs: Inputs) -> dict[str, Array]:
+    """RNN, LSTM, GRU and their training forms."""
+    found = trace(desc, inputs)
+    if not isinstance(desc, ReserveDesc) or desc.reserve_tensor is None:
+        return found.outputs
+    return {**found.outputs, "reserve_tensor": packed_reserve(desc, found).reshape(desc.reserve_tensor.sizes)}
+
+
+# the reserve: arguments (0 at steps that a sample does not take), then hidden, then memory where the cell has one
+
+
+def packed_reserve(desc: ReserveDesc, found: Trace) -> Array:
+    """What the gradient needs of a trace, [reserve_size]."""
+    kept = np.where(np.isnan(found.arguments), 0.0, found.arguments)
+    parts = [kept, found.hidden, found.memory] if desc.cell.has_memory else [kept, found.hidden]
+    return np.concatenate([part.reshape(-1) for part in parts])
+
+
+def unpacked_reserve(desc: ReserveDesc, reserve: Array) -> tuple[Array, Array, Array]:
+    """Arguments, hidden and memory of a reserve, as `Trace` has them; memory is zeros where the cell has none."""
+    sizes, cell, flat = desc.geometry, desc.cell, reserve.reshape(-1)
+    directions, steps, batch, hidden = sizes.num_directions, sizes.seq_length, sizes.batch_size, sizes.hidden_size
+    shapes = [(directions, steps, cell.kept, batch, hidden), (directions, steps + 1, batch, sizes.state_size)]
+    arguments_end = prod(shapes[0])
+    hidden_end = arguments_end + prod(shapes[1])
+    arguments, states = flat[:arguments_end].reshape(shapes[0]), flat[arguments_end:hidden_end].reshape(shapes[1])
+    memory_shape = (directions, steps + 1, batch, hidden)
+    memory = flat[hidden_end:].reshape(memory_shape) if cell.has_memory else np.zeros(memory_shape, flat.dtype)
+    return arguments, states, memory
