@@ -15,7 +15,7 @@ import dmlpy
 
 ROOT = Path(dmlpy.__file__).parent
 LAYERS = [
-    {"arrays", "description.enums", "description.gate_order", "description.naming", "description.sizes"},
+    {"arrays", "description.enums", "description.gate_order", "description.json_text", "description.naming", "description.sizes"},
     {"inspection.json_positions", "inspection.render"},
     {"description.support", "validation.problems"},
     {"description.members"},

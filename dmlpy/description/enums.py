@@ -16,6 +16,18 @@ from typing import Any, Self
 import numpy as np
 
 
+class SpellingError(ValueError):
+    """No member of an enumeration, or flag, is spelled so.
+
+    Attributes:
+        prefix: what the header puts before the names that the text lists.
+    """
+
+    def __init__(self, kind: type[_OfHeader], more: str = "") -> None:
+        super().__init__(f"expected one of {', '.join(kind.spellings())}{more}")
+        self.prefix = kind.prefix()
+
+
 class _OfHeader:
     """What the header's enumerations and its flags have in common: names with a prefix."""
 
@@ -32,6 +44,11 @@ class _OfHeader:
         """The enumeration's name in directml.h: its members' prefix, but for that of flags, which are named in the singular."""
         name = cls.prefix().removesuffix("_")
         return name + "S" if name.endswith("_FLAG") else name
+
+    @classmethod
+    def spellings(cls) -> list[str]:
+        """The short names that users may write, in the header's order."""
+        raise NotImplementedError
 
 
 class DmlEnum(_OfHeader, enum.IntEnum):
@@ -52,7 +69,7 @@ class DmlEnum(_OfHeader, enum.IntEnum):
         """The member that a member, a name (short or long, any case) or the header's number stands for.
 
         Raises:
-            ValueError: the text says which names exist.
+            SpellingError: the text says which names exist.
         """
         try:
             if isinstance(value, cls):
@@ -66,7 +83,7 @@ class DmlEnum(_OfHeader, enum.IntEnum):
                 return cls(int(value))
         except Exception:  # no such member, or a caller's object whose methods raise anything
             pass
-        raise ValueError(f"expected one of {', '.join(cls.spellings())}")
+        raise SpellingError(cls)
 
     def __str__(self) -> str:
         return self.name
@@ -93,7 +110,7 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
         """What flags, a name (short or long, any case), several joined by `|`, a number, or a sequence of all these stand for.
 
         Raises:
-            ValueError: the text says which names exist.
+            SpellingError: the text says which names exist.
         """
         try:
             if isinstance(value, cls):
@@ -107,7 +124,7 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
                 return cls._all(cls.parse(item) for item in value)
         except Exception:  # no such flags, or a caller's object whose methods raise anything
             pass
-        raise ValueError(f"expected one of {', '.join(cls.spellings())}, or several of them")
+        raise SpellingError(cls, ", or several of them")
 
     @classmethod
     def _all(cls, flags: Iterable[Self]) -> Self:

@@ -43,6 +43,13 @@ def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], 
     return f"did you mean {show(candidate)}?" if candidate else None
 
 
+def is_c_style(name: str, beside: Iterable[str] = ()) -> bool:
+    """Whether a mistyped name is meant in the spelling of directml.h: by the names that stand beside it, if most are of one spelling."""
+    others = [other[:1].isupper() for other in beside if other and other != name]
+    in_c = sum(others)
+    return name[:1].isupper() if 2 * in_c == len(others) else 2 * in_c > len(others)
+
+
 def listed(values: Sequence[object], most: int = 16) -> str:
     """A list for a message, cut off where it is long: `[1, 1, 1, ... 997 more]`."""
     shown = [str(value) for value in values[:most]]

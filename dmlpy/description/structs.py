@@ -31,8 +31,9 @@ from pydantic import (
 
 from dmlpy.description import members as of_members
 from dmlpy.description.enums import DmlEnum
+from dmlpy.description.json_text import without_comments
 from dmlpy.description.members import MemberInfo
-from dmlpy.description.naming import c_member, did_you_mean
+from dmlpy.description.naming import c_member, did_you_mean, is_c_style
 from dmlpy.validation.problems import MAX_TOLD, DescError, Problem, unnamed
 
 
@@ -354,6 +355,22 @@ class Struct(BaseModel, metaclass=StructType):
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
 
+    if not TYPE_CHECKING:  # for type checkers every name could be assigned to then
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            raise self._frozen(name, "assigned to", brief(value))
+
+        def __delattr__(self, name: str) -> None:
+            raise self._frozen(name, "deleted", "...")
+
+    def _frozen(self, name: str, done: str, value: str) -> DescError:
+        """The error of a change in place."""
+        remedy = f"make a changed copy: desc = desc.replace({name}={value})"
+        if self.member_named(name) is None:
+            names = [c_member(member) if name[:1].isupper() else member for member in type(self).model_fields]
+            remedy = did_you_mean(name, names) or "it has no such member"
+        return DescError(self.c_name, [Problem("struct.frozen", name, done, "no change: structs are frozen", remedy=remedy)])
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The members as JSON data in the C spelling."""
@@ -498,16 +515,17 @@ class Struct(BaseModel, metaclass=StructType):
             raise DescError(cls.c_name, [Problem("field.unknown", "", f"an object of {len(members)} members", f"at most {MAX_MEMBERS}")])
         values: dict[str, Any] = {}
         problems: list[Problem] = []
+        twice: dict[str, str] = {}
         for spelling, value in members.items():
             name = cls.member_named(spelling)
             if name in values:
-                problems.append(Problem("field.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
+                twice[spelling] = f"{name} or {c_member(name)}"
             elif name is not None:
                 values[name] = value
             elif spelling not in cls.c_counts and len(problems) > MAX_TOLD:
                 continue
             elif spelling not in cls.c_counts:
-                in_c = spelling[:1].isupper()
+                in_c = is_c_style(spelling, (other for other in members if cls.member_named(other)))
                 names = [c_member(name) if in_c else name for name in cls.model_fields]
                 expected = f"one of {', '.join(names)}"
                 remedy = cls.unused_remedy(spelling)
@@ -515,6 +533,11 @@ class Struct(BaseModel, metaclass=StructType):
                     remedy = did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
                 problem = Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy)
                 problems.append(problem if len(problems) < MAX_TOLD else unnamed(problem))
+        if twice:
+            first, *others = twice
+            found = f"given twice, as {'is' if len(others) == 1 else 'are'} {', '.join(others)}" if others else "given twice"
+            remedy = "both spellings are mixed: keep to one" if others else None
+            problems.insert(0, Problem("field.twice", first, found, f"{', '.join(twice.values())}, not both", remedy=remedy))
         for counted, spelling in cls.counted_members().items():
             given = members.get(spelling)
             array: Any = values.get(counted)
@@ -624,13 +647,24 @@ def _form_problems(error: ValidationError) -> list[Problem]:
             problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
         else:
             expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
-            problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=spelling_remedy(item["input"], expected)))
+            remedy = spelling_remedy(item["input"], expected, getattr(cause, "prefix", ""))
+            problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=remedy))
     return problems
 
 
-def spelling_remedy(given: Any, expected: str) -> str | None:
-    """The nearest of the names that `one of A, B, C` lists; None where no names are listed or none is close."""
-    return did_you_mean(given, expected.removeprefix("one of ").split(", ")) if expected.startswith("one of ") else None
+def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
+    """The nearest of the names that `one of A, B, C` lists; None where no names are listed or none is close.
+
+    Args:
+        given: what was found; only a text can be mistyped.
+        expected: what was expected.
+        prefix: what may stand before each of the names, as in directml.h.
+    """
+    if not expected.startswith("one of ") or not isinstance(given, str):
+        return None
+    in_c = prefix != "" and given.upper().startswith(prefix)
+    names = expected.removeprefix("one of ").split(", ")
+    return did_you_mean(given[len(prefix) :] if in_c else given, names, prefix.__add__ if in_c else str)
 
 
 def c_value(value: Any) -> Any:
@@ -647,13 +681,18 @@ def c_value(value: Any) -> Any:
 
 
 def read_json(text: str | bytes, subject: str) -> Any:
-    """The data of JSON text.
+    """The data of JSON text, which may have comments and trailing commas, as files may.
 
     Raises:
         DescError: the text is no JSON; `subject` says what it should have been.
     """
     try:
-        return json.loads(text)
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            return json.loads(without_comments(text))
     except (ValueError, RecursionError) as error:
         problem = Problem("json.syntax", "", "not JSON", "a JSON object", why=(str(error),))
         raise DescError(subject, [problem]) from None

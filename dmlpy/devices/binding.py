@@ -17,7 +17,7 @@ from dmlpy.arrays import ArrayView, Buffer, array_at
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.markers import In, TensorField
-from dmlpy.description.naming import c_member, did_you_mean
+from dmlpy.description.naming import c_member, did_you_mean, is_c_style
 from dmlpy.description.structs import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
 from dmlpy.devices.device import Device
@@ -90,7 +90,7 @@ def by_field(
             if value is not None:
                 problems.append(_misplaced(name, elsewhere[name], kind))
         elif name not in names:
-            remedy = desc.unused_remedy(spelling) or did_you_mean(spelling, names, c_member if spelling[:1].isupper() else str)
+            remedy = desc.unused_remedy(spelling) or did_you_mean(spelling, names, c_member if is_c_style(spelling, values) else str)
             problems.append(
                 Problem("bind.unknown", spelling, f"no {kind} of {desc.c_name}", f"one of {', '.join(sorted(names))}", remedy=remedy)
             )

@@ -154,7 +154,8 @@ def form_problems(error: ValidationError) -> list[Problem]:
         expected = str(cause).removeprefix("expected ") if cause else item["msg"].removeprefix("Input should be ")
         if item["type"] == "model_type":
             expected = "an object"
-        problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=spelling_remedy(item["input"], expected)))
+        remedy = spelling_remedy(item["input"], expected, getattr(cause, "prefix", ""))
+        problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=remedy))
     return problems
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from dmlpy.description.json_text import STRING, without_comments
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.inspection.json_positions import Position, Positions, nesting
 from dmlpy.validation.problems import MAX_TOLD, Problem, unnamed
@@ -27,12 +28,7 @@ far longer than reading them."""
 MAX_KEY = 1000
 """Characters of a key: messages name what they are about."""
 
-# Strings come first in all, so that nothing inside one is taken for a comment, a comma or a bracket. What is never closed runs to the end:
-# a text of many openings is read once, not once for each.
-_STRING = r'"(?:[^"\\]++|\\.)*+"?'
-_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?P<end>\*/|\Z)", re.DOTALL)
-_TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*+[\]}}])", re.DOTALL)
-_PART = re.compile(rf"{_STRING}|[{{\[]", re.DOTALL)
+_PART = re.compile(rf"{STRING}|[{{\[]", re.DOTALL)
 _NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 
@@ -166,25 +162,6 @@ def _has_more_parts(text: str, most: int) -> bool:
         return False
     parts = (match for match in _PART.finditer(text) if match[0][0] != '"')
     return next(islice(parts, most, None), None) is not None
-
-
-def without_comments(text: str) -> str:
-    """The text with blanks in place of comments and trailing commas, so that all else stays where it is."""
-    if "//" in text or "/*" in text:
-        # A comment that is never closed is left to be a mistake.
-        text = _blanked(text, (match for match in _COMMENT.finditer(text) if match[0][0] != '"' and match["end"] != ""))
-    if re.search(r",[ \t\r\n]*+[\]}]", text):
-        text = _blanked(text, (match for match in _TRAILING_COMMA.finditer(text) if match[0][0] != '"'))
-    return text
-
-
-def _blanked(text: str, matches: Iterable[re.Match[str]]) -> str:
-    parts, end = [], 0
-    for match in matches:
-        found = match[0]
-        parts += [text[end : match.start()], re.sub(r"[^\n]", " ", found) if "\n" in found else " " * len(found)]
-        end = match.end()
-    return "".join([*parts, text[end:]])
 
 
 def _syntax_error(text: str, path: Path | str, error: json.JSONDecodeError) -> ModelError:

@@ -271,7 +271,7 @@ def test_all_that_cannot_be_read_is_told_at_once() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"Type": "RNN",}', "nonsense", b"\xff\xfe", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{", '{"Type": "RNN",,}', "nonsense", b"\xff\xfe", "[" * 100_000])
 def test_text_that_is_no_json(text: str | bytes) -> None:
     with pytest.raises(dml.DescError, match="not JSON") as caught:
         dml.OperatorDesc.from_json(text)
@@ -300,3 +300,19 @@ def test_equal_descs_are_equal_whatever_spelled_them() -> None:
     assert in_c == rnn()
     assert len({in_c, rnn(), rnn(direction="BACKWARD")}) == 2
     assert dml.compile(in_c, "numpy") is dml.compile(rnn(), "numpy")
+
+
+@pytest.mark.parametrize("kind", ["desc", "graph"])
+def test_json_may_have_the_comments_that_files_may(kind: str) -> None:
+    desc = rnn()
+    of_graph = {"InputCount": 0, "OutputCount": 0, "Nodes": [{"Type": "OPERATOR", "Operator": desc.to_dict(), "Name": "a // b /* c */"}]}
+    data, read = (desc.to_dict(), dml.OperatorDesc.from_json) if kind == "desc" else (of_graph, dml.Graph.from_json)
+    commented = "// a line\n" + json.dumps(data).replace("}", "/* before an end, */ , }")
+    assert read(commented) == read(commented.encode()) == read("\ufeff".encode() + commented.encode()) == read(json.dumps(data))
+
+
+def test_the_place_of_a_mistake_in_commented_json() -> None:
+    text = '{"Type": /* of a layer */ "RNN" "Desc": 1}'
+    column = text.index('"Desc"') + 1
+    with pytest.raises(dml.DescError, match=rf"line 1 column {column} "):
+        dml.OperatorDesc.from_json(text)

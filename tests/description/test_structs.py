@@ -59,12 +59,56 @@ def tensor(**members: Any) -> dml.TensorDesc:
     return dml.TensorDesc(**({"data_type": "FLOAT32"} | members))
 
 
+def in_c(**members: Any) -> dml.RNNDesc:
+    """The desc of `rnn`, all its members spelled as in C."""
+    return dml.RNNDesc(**{c_member(name): value for name, value in rnn()._members().items()}, **members)
+
+
 REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     # what is wrong, the call, code, place, remedy
     ("unknown member", lambda: rnn(wieght_tensor=None), "field.unknown", "wieght_tensor", "did you mean weight_tensor?"),
-    ("unknown member in C", lambda: rnn(WieghtTensor=None), "field.unknown", "WieghtTensor", "did you mean WeightTensor?"),
+    ("unknown member in C beside Python's", lambda: rnn(WieghtTensor=None), "field.unknown", "WieghtTensor", "did you mean weight_tensor?"),
+    (
+        "unknown member in Python beside C's",
+        lambda: in_c(weight_tenser=None),
+        "field.unknown",
+        "weight_tenser",
+        "did you mean WeightTensor?",
+    ),
+    ("unknown member in C", lambda: rnn().replace(WieghtTensor=None), "field.unknown", "WieghtTensor", "did you mean WeightTensor?"),
     ("nothing like it", lambda: rnn(xyzzy=1), "field.unknown", "xyzzy", None),
     ("given twice", lambda: rnn(Direction="FORWARD"), "field.twice", "Direction", None),
+    (
+        "several given twice",
+        lambda: rnn(Direction="FORWARD", InputTensor=tensor(sizes=[1])),
+        "field.twice",
+        "Direction",
+        "both spellings are mixed: keep to one",
+    ),
+    (
+        "a misspelt name with the header's prefix",
+        lambda: rnn(direction="DML_RECURRENT_NETWORK_DIRECTION_FORWARDS"),
+        "field.form",
+        "direction",
+        "did you mean DML_RECURRENT_NETWORK_DIRECTION_FORWARD?",
+    ),
+    ("the prefix of another enumeration", lambda: rnn(direction="DML_AXIS_DIRECTION_FORWARD"), "field.form", "direction", None),
+    (
+        "a member is changed",
+        lambda: setattr(rnn(), "direction", "BACKWARD"),
+        "struct.frozen",
+        "direction",
+        "make a changed copy: desc = desc.replace(direction='BACKWARD')",
+    ),
+    (
+        "a member is deleted",
+        lambda: delattr(rnn(), "direction"),
+        "struct.frozen",
+        "direction",
+        "make a changed copy: desc = desc.replace(direction=...)",
+    ),
+    ("a misspelt member is changed", lambda: setattr(rnn(), "Directoin", 1), "struct.frozen", "Directoin", "did you mean Direction?"),
+    ("no member is changed", lambda: setattr(tensor(sizes=[1]), "xyzzy", 1), "struct.frozen", "xyzzy", "it has no such member"),
     (
         "an array for a desc",
         lambda: rnn(bias_tensor=np.ones(3)),

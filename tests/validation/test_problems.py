@@ -476,6 +476,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "stride.overlap": lambda: tensor(2, 3, strides=[2, 1]).problems(output=True),
     "stride.range": lambda: tensor(2, strides=[-1]).problems(output=False),
     "stride.reserve": lambda: dml.check(training("RNN").replace(reserve_tensor=tensor(1, 1, 1, 450, strides=[0, 0, 0, 2]))),
+    "struct.frozen": lambda: setattr(rnn(), "direction", 0),
     "struct.abstract": lambda: dml.ActivationDesc(),
     "tensor.fused": lambda: dml.check(rnn(activation_descs=[dml.ActivationTanhDesc(input_tensor=tensor(1))])),
     "tensor.missing": lambda: dml.check(dml.ActivationTanhDesc()),
