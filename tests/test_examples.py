@@ -1,17 +1,11 @@
-"""The examples run and give what they promise, and the README's code prints what the README shows."""
+"""The examples run and give what they promise."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import io
 import json
 import re
-import shlex
-import shutil
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +15,10 @@ import pytest
 import dmlpy as dml
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.cpu_seam import CpuSeam
-from tests.support.folders import DATA, EXAMPLES, ROOT
+from tests.support.folders import DATA, EXAMPLES
+from tests.support.pages import comparable
 from tests.support.scripts import example, losses_of, run, shows_lines
-from tests.support.tools import missing, require
+from tests.support.tools import require
 
 PHONEMES: dict[str, list[str]] = json.loads((DATA / "pronounce.json").read_text())
 """200 words and what g2p-en itself makes of them."""
@@ -34,13 +29,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 pronounce = example("pronounce")
 engine = example("engine")
 train = example("train")
-
-
-def lines(text: str) -> list[str]:
-    """The text without what differs between runs and machines: timings, the last digits of results, blanks at the ends of lines."""
-    text = re.sub(r"\d+\.\d+ ms", "_ ms", text)
-    text = re.sub(r"-?\d+\.\d{4,}", lambda number: f"{float(number[0]):.4g}", text)
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
 # pronounce.py
@@ -257,7 +245,7 @@ def test_training_says_that_it_failed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_training(tmp_path: Path) -> None:
-    """The run that the README shows reaches its target."""
+    """The run that the page on training shows reaches its target."""
     losses = losses_of(run("python", str(EXAMPLES / "train.py"), folder=tmp_path))
     assert losses["GRU"] <= 1.75 < losses["trigram"]
     assert (tmp_path / "loss.png").stat().st_size > 10_000
@@ -307,60 +295,4 @@ def test_models_are_these() -> None:
 def test_models_run(name: str) -> None:
     printed = run("dmlpy", "run", f"examples/{name}.json", "--device", "numpy")
     for beginning in MODELS[name]:
-        assert any(line.startswith(lines(beginning)[0]) for line in lines(printed)), printed
-
-
-# README.md
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, the line it starts in, and its text. `shown` is that of the text block right below it."""
-
-    language: str
-    line: int
-    text: str
-    shown: str | None
-
-
-def readme_blocks() -> Iterator[Block]:
-    text = (ROOT / "README.md").read_text("utf-8")
-    for found in re.finditer(
-        r"^```(?P<language>.*)\n(?P<text>(?:.*\n)*?)^```$(?:\n+```text\n(?P<shown>(?:.*\n)*?)^```$)?", text, re.MULTILINE
-    ):
-        yield Block(found["language"], text.count("\n", 0, found.start()) + 1, found["text"], found["shown"])
-
-
-def test_readme_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python blocks are one program; each prints the text block below it, or nothing. Console blocks hold commands and their output."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    names: dict[str, Any] = {}
-    counts = Counter[str]()
-    for block in readme_blocks():
-        place = f"README.md, line {block.line}"
-        counts[block.language] += 1
-        if block.language == "python":
-            with contextlib.redirect_stdout(io.StringIO()) as printed:
-                exec(compile("\n" * block.line + block.text, str(ROOT / "README.md"), "exec"), names)
-            assert lines(printed.getvalue()) == lines(block.shown or ""), place
-        elif block.language == "console":
-            for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-                command, _, shown = session.partition("\n")
-                if "pronounce.py" in command and missing("g2p-en"):
-                    continue  # the tests of pronounce.py say so
-                status = int("wrong" in command)
-                assert lines(run(*shlex.split(command), folder=tmp_path, status=status)) == lines(shown), place
-    assert counts["python"] >= 8
-    assert counts["console"] >= 3
-
-
-@pytest.mark.gpu
-@pytest.mark.cupy
-def test_readme_code_for_gpus_runs() -> None:
-    """The blocks marked `py` continue the first Python block."""
-    blocks = list(readme_blocks())
-    first = next(block for block in blocks if block.language == "python")
-    names: dict[str, Any] = {}
-    for block in (first, *(block for block in blocks if block.language == "py")):
-        exec(block.text, names)
+        assert any(line.startswith(comparable(beginning)[0]) for line in comparable(printed)), printed

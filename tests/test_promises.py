@@ -1,4 +1,4 @@
-"""The page on what dmlpy promises, dmlpy/README.md: its figures are the code's."""
+"""The page on what dmlpy promises, dmlpy/PROMISES.md: its figures are the code's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def number(told: str) -> float:
 
 
 def test_limits_are_the_codes() -> None:
-    page = (Path(dmlpy.__file__).parent / "README.md").read_text("utf-8")
+    page = (Path(dmlpy.__file__).parent / "PROMISES.md").read_text("utf-8")
     table = page[page.index("The limits:") : page.index("## What holds for callers")]
     rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", table, re.MULTILINE)[1:])
     assert rows.keys() == LIMITS.keys()

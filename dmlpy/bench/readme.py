@@ -2,8 +2,8 @@
 
 What stands between `<!-- bench: NAME -->` and `<!-- end -->` is written from records/NAME.json, and records/NAME.svg is drawn anew where it
 is another record's. `<!-- bench: NAME goals -->` is the table of goals, and what the model predicts is named `predictions`. None of it is
-typed. With `--check` nothing is written: the exit status tells whether all is up to date. The files are, if none is named, the checkout's
-README.md and the one beside the records.
+typed. With `--check` nothing is written: the exit status tells whether all is up to date. The files are, if none is named, the README.md of
+this folder and the one beside the records.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dmlpy.bench import picture, predictions, tables
 from dmlpy.bench.records import Record
 
 RECORDS = Path(__file__).parent / "records"
-READMES = (Path(__file__).parents[2] / "README.md", RECORDS / "README.md")
+READMES = (Path(__file__).with_name("README.md"), RECORDS / "README.md")
 BLOCK = re.compile(
     r"^(?P<start><!-- bench: (?P<name>[a-z0-9_-]+)(?P<goals> goals)? -->)\n(?P<text>.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL
 )
 START = "<!-- bench: "
 FOLDER = "dmlpy/bench/records"
-"""Where the checkout's README finds the records."""
+"""The folder of the records from a checkout's root, for commands."""
 EXPLAINED = (
     "Medians, in parentheses the 10th and 90th percentile of the rounds; n× is the time over dmlpy's for the same work, above 1 where "
     "dmlpy is faster."
@@ -42,7 +42,7 @@ def block(name: str, records: Path) -> str:
     if memory := tables.memory_markdown(record):
         parts.append(memory)
     if picture.points(record):
-        parts.append(f"![The time of a step against the model's floor for it, on logarithmic axes]({FOLDER}/{name}.svg)")
+        parts.append(f"![The time of a step against the model's floor for it, on logarithmic axes]({RECORDS.name}/{name}.svg)")
     return "\n\n".join(parts) + "\n"
 
 
@@ -102,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
     current = True
     for path in given.files:
         if not path.is_file():
-            parser.error(f"{path} is no file; an installed dmlpy has no README.md: name one, or run this in a checkout")
+            parser.error(f"there is no file {path}")
         try:
             current &= _update(path, write=not given.check)
         except ValueError as error:

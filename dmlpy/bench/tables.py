@@ -1,4 +1,4 @@
-"""A record as tables: for the terminal, and as Markdown for the README.
+"""A record as tables: for the terminal, and as Markdown for the pages.
 
 A row is a shape, a pass and a type; a column is a subject and how it was run. A cell shows the median with the 10th and 90th percentile
 of the rounds, and beside other subjects than dmlpy the ratio of the medians: theirs over dmlpy's, above 1 where dmlpy is faster.

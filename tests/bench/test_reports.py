@@ -329,7 +329,7 @@ def test_blocks_are_written_from_records(records: Path, record: Record) -> None:
     assert text.startswith("# x\n\n<!-- bench: cpu -->\nSome Processor, 2 threads, 2026-01-02, dmlpy with NumPy 2.4.6. Medians")
     assert tables.markdown(record) in text
     assert tables.memory_markdown(record) in text
-    assert "](dmlpy/bench/records/cpu.svg)\n<!-- end -->\n\nbetween\n\n<!-- bench: cuda -->\nNot measured yet; `dmlpy bench --save" in text
+    assert "](records/cpu.svg)\n<!-- end -->\n\nbetween\n\n<!-- bench: cuda -->\nNot measured yet; `dmlpy bench --save" in text
     assert f"<!-- bench: cpu goals -->\n{tables.goals_markdown(record)}\n<!-- end -->" in text
     assert text.endswith("<!-- bench: cuda goals -->\nNot measured yet.\n<!-- end -->\nlast\n")
     assert readme.rewritten(text, records) == text
@@ -355,7 +355,7 @@ def test_the_command_writes_and_checks(records: Path, tmp_path: Path, monkeypatc
     assert readme.main([str(path), "--check"]) == 1
 
 
-@pytest.mark.parametrize(("text", "told"), [(None, "an installed dmlpy has no README"), ("# x\n", "there are 0 lines")])
+@pytest.mark.parametrize(("text", "told"), [(None, "there is no file"), ("# x\n", "there are 0 lines")])
 def test_the_command_tells_what_is_wrong(tmp_path: Path, capsys: Any, text: str | None, told: str) -> None:
     path = tmp_path / "README.md"
     if text is not None:

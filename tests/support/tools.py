@@ -32,7 +32,7 @@ def missing(tool: str) -> str | None:
         return None if shutil.which("g++") else "g++ is not installed"
     package, _, version = tool.partition(" ")
     if version and folder_of(package, version) is None:
-        return f"{package} {version} is not in the folder that {VERSIONS} names (see README, Development)"
+        return f"{package} {version} is not in the folder that {VERSIONS} names (see .github/CONTRIBUTING.md)"
     if package == "nvrtc":
         return _missing_nvrtc(version)
     if package == "cupy":

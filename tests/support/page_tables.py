@@ -1,0 +1,38 @@
+"""Tables and diagrams in the project's pages that are made from the code: `python -m tests.support.pages` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dmlpy.inspection import catalog
+from tests.test_layers import LAYERS
+
+DEVICES = {"numpy": "NumPy", "numba": "Numba", "cuda": "CUDA"}
+"""The devices as columns of the table of operators, by name."""
+
+
+def operators() -> str:
+    """The number of operators of each family, and of those that each device runs, as a Markdown table."""
+    entries = catalog.operators()
+    head = ["family", "DirectML's", "dmlpy's own", *DEVICES.values()]
+    rows = [_row(family, [entry for entry in entries if entry.kind.family() == family]) for family in catalog.families()]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows, _row("**all**", entries)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _row(title: str, entries: Sequence[catalog.Entry]) -> list[str]:
+    """The title and the counts; a count of zero is left blank."""
+    own = sum(entry.kind.own for entry in entries)
+    counts = [len(entries) - own, own, *(sum(entry.runs_on[device] for entry in entries) for device in DEVICES)]
+    return [title, *(str(count or "") for count in counts)]
+
+
+def layers() -> str:
+    """The layers of dmlpy as a Mermaid diagram, the highest first; an arrow points to the next layer below."""
+    nodes = [f'    L{level}["{" · ".join(sorted(names))}"]\n' for level, names in reversed(list(enumerate(LAYERS)))]
+    arrows = " --> ".join(f"L{level}" for level in reversed(range(len(LAYERS))))
+    return f"```mermaid\nflowchart TD\n{''.join(nodes)}    {arrows}\n```\n"
+
+
+TABLES: Mapping[str, Callable[[], str]] = {"operators": operators, "layers": layers}
+"""What makes each table, by the name that the pages give it."""

@@ -1,0 +1,245 @@
+"""The pages: their code prints what they show, their tables are the code's, and their links and paths lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.conftest import cuda_on_cpu
+from tests.support import page_tables, pages
+from tests.support.folders import EXAMPLES, ROOT
+from tests.support.pages import PAGES, comparable, name_of
+from tests.support.tools import require
+
+NEEDED = {"dmlpy/torch/README.md": "torch"}
+"""The tools that a page's code needs."""
+
+ALL = sorted({*PAGES, *ROOT.glob("*/README.md"), *ROOT.glob("tests/**/*.md")})
+"""All Markdown files of the project."""
+
+
+def with_code(language: str) -> list[Path]:
+    return [page for page in PAGES if pages.code(page.read_text("utf-8"), language)]
+
+
+@pytest.mark.parametrize("page", sorted({*with_code("python"), *with_code("console")}), ids=name_of)
+def test_code_prints_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only the output has changed, and rightly: `python -m tests.support.pages PAGE`."""
+    if tool := NEEDED.get(name_of(page)):
+        require(tool)
+    monkeypatch.chdir(tmp_path)
+    for output in pages.executed(page.read_text("utf-8"), name_of(page), tmp_path):
+        assert comparable(output.printed) == comparable(output.shown), f"{name_of(page)}, line {output.line}"
+
+
+def test_pages_with_code_are_found() -> None:
+    assert len(with_code("python")) >= 10
+    assert {"README.md", "dmlpy/dxdispatch/README.md"} <= {name_of(page) for page in with_code("console")}
+
+
+@pytest.mark.gpu
+@pytest.mark.cupy
+@pytest.mark.parametrize("page", with_code("py"), ids=name_of)
+def test_code_for_gpus_runs(page: Path) -> None:
+    """The blocks marked `py` continue the page's first Python block."""
+    text = page.read_text("utf-8")
+    names: dict[str, Any] = {}
+    for code in (pages.code(text, "python")[0], *pages.code(text, "py")):
+        exec(code, names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_tables_are_the_codes(page: Path) -> None:
+    """Where this fails: `python -m tests.support.pages PAGE`."""
+    text = page.read_text("utf-8")
+    assert pages.with_tables(text) == text
+
+
+def test_every_table_is_on_a_page() -> None:
+    shown = "".join(page.read_text("utf-8") for page in PAGES)
+    assert [name for name in page_tables.TABLES if f"<!-- generated: {name} -->" not in shown] == []
+
+
+PAGE = """# x
+
+```python
+print(1 + 1)
+```
+
+```text
+3
+```
+
+```python
+a = 0.123456
+```
+
+```console
+$ python -c "print(0.5)"
+0.25
+$ python -c "import sys; sys.exit('wrong')"
+```
+
+<!-- generated: operators -->
+old
+<!-- end -->
+"""
+
+
+def test_pages_are_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    page = tmp_path / "PAGE.md"
+    page.write_text(PAGE, "utf-8")
+    pages.main([str(page)])
+    text = page.read_text("utf-8")
+    assert "```text\n2\n```" in text
+    assert '$ python -c "print(0.5)"\n0.5\n$ python' in text
+    assert f"-->\n{page_tables.operators()}<!-- end -->" in text
+    assert pages.rewritten(page) == text
+    page.write_text("```python\nprint(1)\n```\n", "utf-8")
+    with pytest.raises(ValueError, match=r"PAGE.md, line 1: the code prints, but there is no text block:\n1"):
+        pages.rewritten(page)
+
+
+def test_outputs_are_compared_but_for_what_differs_between_machines() -> None:
+    assert comparable("0.1234567 in 3.25 ms  \nx\n\n") == comparable("\n0.1234999 in 1.5 ms\nx")
+    assert comparable("0.1234") != comparable("0.1244")
+
+
+# links and paths
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are linked by, as GitHub makes it of them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text("utf-8"))):
+        path, _, anchor = link.partition("#")
+        target = page if not path else page.parent / path
+        if "://" not in link and (not target.exists() or (anchor and anchor not in anchors(target))):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", ALL, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+def unknown_paths(page: Path) -> list[str]:
+    """Files that a page names in code style and that are not in the tree, seen from its folder or from the root."""
+    named = re.findall(r"`(\.?[\w-]+(?:/[\w.-]+)+\.(?:py|pyi|cu|cuh|h|json|toml|md|yml|yaml))`", prose(page.read_text("utf-8")))
+    return [name for name in named if not any((folder / name).is_file() for folder in (page.parent, ROOT))]
+
+
+@pytest.mark.parametrize("page", ALL, ids=name_of)
+def test_named_files_exist(page: Path) -> None:
+    assert unknown_paths(page) == []
+
+
+def test_broken_links_and_paths_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    (tmp_path / "there.md").write_text("## A `b`, c\n", "utf-8")
+    page.write_text(
+        "# Here\n[a](#here) [b](there.md#a-b-c) [c](https://x.y) [d](nowhere) [e](there.md#d) `a/b.py` `dmlpy/__init__.py`\n", "utf-8"
+    )
+    assert broken_links(page) == ["nowhere", "there.md#d"]
+    assert unknown_paths(page) == ["a/b.py"]
+
+
+# the README
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 200
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    """Both of the README's commands make an environment; CI makes the same one and runs the same tests in it."""
+    blocks = pages.code((ROOT / "README.md").read_text("utf-8"), "sh")
+    main, tests = (block.strip().split(" && ") for block in blocks)
+    assert main[:2] == tests[:2] == ["python3 -m venv .venv", ". .venv/bin/activate"]
+    assert main[-1].startswith("python examples/pronounce.py ")
+    ci = (ROOT / ".ci/run").read_text("utf-8").replace("'$root/venv/bin/pip' install -q", "pip install").replace('"$bin/pytest"', "pytest")
+    assert [command for command in tests[2:] if command not in ci] == []
+
+
+def test_every_example_is_listed() -> None:
+    text = (EXAMPLES / "README.md").read_text("utf-8")
+    assert [path.name for path in EXAMPLES.iterdir() if path.suffix in {".py", ".json", ".ipynb"} and path.name not in text] == []
+
+
+# the architecture
+
+STEPS = ("describe", "check", "compile", "bind", "dispatch")
+
+
+def listed_files(device: str) -> list[tuple[str, str]]:
+    """Steps and files in the table of an RNN's way on a device."""
+    text = (ROOT / "dmlpy/README.md").read_text("utf-8")
+    (table,) = re.findall(rf"^<!-- path: {device} -->\n(.*?)^<!-- end -->$", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\| (\w+) \| `([^`]+)` \|", table, re.MULTILINE)
+
+
+def entered_files(device: dml.Device) -> dict[str, set[str]]:
+    """The files of which functions run in each step from an RNN's desc to its result."""
+    entered: dict[str, set[str]] = {}
+    current: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            current.add(frame.f_code.co_filename)
+
+    def run(step: str, work: Callable[[], Any]) -> Any:
+        current.clear()
+        sys.setprofile(note)
+        try:
+            result = work()
+        finally:
+            sys.setprofile(None)
+        entered[step] = {Path(name).relative_to(ROOT).as_posix() for name in current if name.startswith(str(ROOT))}
+        return result
+
+    sizes = {"input_tensor": (1, 5, 2, 3), "weight_tensor": (1, 1, 9, 3), "recurrence_tensor": (1, 1, 9, 9)}
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in sizes.items()}
+
+    def describe() -> dml.RNNDesc:
+        tensors = {name: dml.TensorDesc.of(array) for name, array in arrays.items()}
+        return dml.RNNDesc(**tensors, activation_descs=[dml.ActivationTanhDesc()], direction="FORWARD").with_outputs()
+
+    desc = run("describe", describe)
+    assert run("check", lambda: dml.check(desc)) == []
+    op = run("compile", lambda: dml.compile(desc, device))
+    inputs = {name: device.from_host(array) for name, array in arrays.items()}
+    outputs = {slot: device.empty(getattr(desc, slot), 0) for slot in ("output_sequence_tensor", "output_single_tensor")}
+    dispatch = run("bind", lambda: op.bind(inputs, outputs))
+    run("dispatch", dispatch)
+    return entered
+
+
+@pytest.mark.parametrize("name", ["numpy", "cuda"])
+def test_an_rnn_passes_through_the_listed_files(name: str) -> None:
+    """In the order of the steps; on CUDA over the stand-in that executes kernels on the CPU."""
+    if name == "cuda":
+        require("g++")
+    listed, entered = listed_files(name), entered_files(dml.device("numpy") if name == "numpy" else cuda_on_cpu())
+    assert [STEPS.index(step) for step, _ in listed] == sorted(STEPS.index(step) for step, _ in listed)
+    assert [(step, file) for step, file in listed if file not in entered[step]] == []
+    assert len(listed) >= 10

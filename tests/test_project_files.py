@@ -1,0 +1,78 @@
+"""The files by which others work on the project: CI's workflow, the hooks before a commit, pinned tools, the changelog."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import dmlpy
+from tests.support import pages
+from tests.support.folders import ROOT
+
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+TEST_EXTRA: list[str] = PYPROJECT["project"]["optional-dependencies"]["test"]
+PINNED = dict(re.sub(r"\[.*?\]", "", requirement).split("==") for requirement in TEST_EXTRA if "==" in requirement)
+"""Versions by name, without extras."""
+WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
+HOOKS: list[dict[str, Any]] = [
+    hook for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"] for hook in repo["hooks"]
+]
+
+
+def test_tools_whose_findings_differ_by_version_are_pinned() -> None:
+    assert {"ruff", "mypy", "pyright"} <= PINNED.keys()
+
+
+def test_hooks_use_the_pinned_versions() -> None:
+    given = [requirement.split("==") for hook in HOOKS for requirement in hook.get("additional_dependencies", ())]
+    assert given
+    assert [(name, version) for name, version in given if PINNED[name] != version] == []
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
+def test_hooks_are_commands_that_exist(hook: dict[str, Any]) -> None:
+    program, *arguments = shlex.split(hook["entry"])
+    assert shutil.which(program, path=str(Path(sys.executable).parent)) is not None
+    assert hook["language"] == ("python" if program == "ruff" else "system")
+    if "-m" in arguments:
+        module = arguments[arguments.index("-m") + 1]
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").is_file()
+
+
+def test_the_contributors_page_names_the_hooks() -> None:
+    text = " ".join((ROOT / ".github/CONTRIBUTING.md").read_text("utf-8").split())
+    assert [hook["entry"] for hook in HOOKS if f"`{hook['entry'].removesuffix(' --force-exclude')}`" not in text] == []
+
+
+def commands(job: str) -> list[str]:
+    return [step["run"] for step in WORKFLOW["jobs"][job]["steps"] if "run" in step]
+
+
+def test_the_workflow_runs_the_readmes_test_command() -> None:
+    readme = pages.code((ROOT / "README.md").read_text("utf-8"), "sh")[1].strip().split(" && ")
+    assert commands("tests") == readme[2:]
+    assert commands("full") == [".ci/run"]
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def test_the_workflow_covers_the_systems_and_pythons() -> None:
+    matrix = WORKFLOW["jobs"]["tests"]["strategy"]["matrix"]
+    classifiers = PYPROJECT["project"]["classifiers"]
+    pythons = [found[1] for text in classifiers if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", text))]
+    assert matrix["python"] == pythons
+    assert matrix["os"] == ["ubuntu-latest", "windows-latest", "macos-latest"]
+    assert True in WORKFLOW or "on" in WORKFLOW  # YAML 1.1 reads the key `on` as a truth value
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    headings = re.findall(r"^## (\S+)", (ROOT / ".github/CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == dmlpy.__version__
