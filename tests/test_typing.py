@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 import dmlpy as dml
-from dmlpy import directml
+from dmlpy import directml, operators
 from tests.support.folders import ROOT, TESTS
 from tests.support.tools import require
 from tests.typing import contract, directml_names
 
 FOLDER = TESTS / "typing"
+STRICT = ["--strict", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
 
 
 @cache
@@ -26,8 +27,7 @@ def mypy_says() -> tuple[tuple[str, int, str], ...]:
     from mypy import api
 
     files = [str(FOLDER / name) for name in ("contract.py", "directml_names.py", "wrong_uses.py")]
-    config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
-    out, problems, _ = api.run(["--strict", *config, "--no-error-summary", "--hide-error-context", "--no-pretty", *files])
+    out, problems, _ = api.run([*STRICT, "--no-error-summary", "--hide-error-context", "--no-pretty", *files])
     assert not problems, problems
     found = re.findall(r"^(.+?):(\d+): error: .*\[([\w-]+)\]$", out, flags=re.MULTILINE)
     return tuple((Path(file).name, int(line), code) for file, line, code in found)
@@ -44,15 +44,47 @@ def test_every_wrong_use_is_refused_and_nothing_else() -> None:
     assert {(line, code) for file, line, code in mypy_says() if file == "wrong_uses.py"} == expected
 
 
-def test_pyright_agrees() -> None:
+def pyright_errors(path: Path) -> set[tuple[str, int]]:
+    """Errors of pyright over a file or a folder: file, line."""
     require("pyright")
     # The package unpacks a release of pyright and tells on stderr of newer ones.
-    run = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", str(FOLDER)], capture_output=True, text=True, cwd=ROOT)
+    run = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", str(path)], capture_output=True, text=True, cwd=ROOT)
     assert run.stdout.startswith("{"), run.stdout + run.stderr
     diagnostics = json.loads(run.stdout)["generalDiagnostics"]
-    errors = {(Path(item["file"]).name, item["range"]["start"]["line"] + 1) for item in diagnostics if item["severity"] == "error"}
+    return {(Path(item["file"]).name, item["range"]["start"]["line"] + 1) for item in diagnostics if item["severity"] == "error"}
+
+
+def uses_of_all_names(folder: Path) -> Path:
+    """A file that uses every public name of dmlpy and of its operators, and an attribute of one."""
+    lines = ["import dmlpy", "from dmlpy import *", "from dmlpy import operators", "known: str = dmlpy.__version__"]
+    lines += [f"print({name})" for name in dml.__all__]
+    lines += [f"print(operators.{name})" for name in operators.__all__]
+    lines += ["print(GEMMDesc.no_such_attribute)"]
+    path = folder / "names.py"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_mypy_knows_every_public_name(tmp_path: Path) -> None:
+    from mypy import api
+
+    path = uses_of_all_names(tmp_path)
+    out, problems, _ = api.run([*STRICT, "--no-error-summary", "--no-pretty", str(path)])
+    assert not problems, problems
+    found = re.findall(r":(\d+): error: (.*)", out)
+    assert found == [(str(len(path.read_text().splitlines())), '"type[GEMMDesc]" has no attribute "no_such_attribute"  [attr-defined]')], (
+        out
+    )
+
+
+def test_pyright_knows_every_public_name(tmp_path: Path) -> None:
+    path = uses_of_all_names(tmp_path)
+    assert pyright_errors(path) == {(path.name, len(path.read_text().splitlines()))}
+
+
+def test_pyright_agrees() -> None:
     lines = (FOLDER / "wrong_uses.py").read_text(encoding="utf-8").splitlines()
-    assert errors == {("wrong_uses.py", number) for number, line in enumerate(lines, 1) if "# error: " in line}
+    assert pyright_errors(FOLDER) == {("wrong_uses.py", number) for number, line in enumerate(lines, 1) if "# error: " in line}
 
 
 def test_the_contract_runs() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from importlib.util import find_spec
-from pkgutil import walk_packages
 from typing import Any, Generic, TypeVar
 
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.registry import family_of
+from dmlpy.description.registry import family_of, import_with_modules
 
 T = TypeVar("T")
 AttachedT = TypeVar("AttachedT")
@@ -70,8 +68,6 @@ class Attachments(Generic[T]):
             return
         name = f"{self._package}.{family}"
         if find_spec(name) is not None:
-            module = import_module(name)
-            for below in walk_packages(getattr(module, "__path__", ()), f"{name}."):
-                import_module(below.name)
+            import_with_modules(name)
         # Only now: a thread that comes while another one imports waits for its modules.
         self._imported.add(family)

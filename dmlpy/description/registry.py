@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pkgutil import walk_packages
 from typing import Any
 
 from dmlpy.description.naming import did_you_mean
@@ -23,12 +24,14 @@ class Registry(Mapping[str, type[Any]]):
 
     def __init__(self) -> None:
         self._kinds: dict[str, type[Any]] = {}
-        self._modules: dict[str, str] = {}
+        self._announced: dict[str, tuple[str, str]] = {}
+        self._packages: list[str] = []
         self._is_complete = False
 
-    def announce(self, module: str, class_names: tuple[str, ...]) -> None:
-        """Tells which module has the classes of these names."""
-        self._modules |= {_squashed(name.removesuffix("Desc")): module for name in class_names}
+    def announce(self, package: str, class_names: Iterable[str]) -> None:
+        """Tells that the modules of a package have operators, and its attributes classes of these names, imported when they are used."""
+        self._announced |= {_squashed(name.removesuffix("Desc")): (package, name) for name in class_names}
+        self._packages.append(package)
         self._is_complete = False
 
     def add(self, type_name: str, kind: type[Any]) -> None:
@@ -38,13 +41,14 @@ class Registry(Mapping[str, type[Any]]):
     def _load(self) -> None:
         # Each thread that comes here imports every module, or waits for the thread that does: none goes on with a part of the operators.
         if not self._is_complete:
-            for module in dict.fromkeys(self._modules.values()):
-                importlib.import_module(module)
+            for package in self._packages:
+                import_with_modules(package)
             self._is_complete = True
 
     def __getitem__(self, type_name: str) -> type[Any]:
-        if type_name not in self._kinds and (module := self._modules.get(_squashed(short_name(type_name)))):
-            importlib.import_module(module)
+        if type_name not in self._kinds and (announced := self._announced.get(_squashed(short_name(type_name)))):
+            package, class_name = announced
+            getattr(importlib.import_module(package), class_name)
         return self._kinds[type_name]
 
     def __iter__(self) -> Iterator[str]:
@@ -54,6 +58,13 @@ class Registry(Mapping[str, type[Any]]):
     def __len__(self) -> int:
         self._load()
         return len(self._kinds)
+
+
+def import_with_modules(name: str) -> None:
+    """Imports a module, and if it is a package all modules below it."""
+    module = importlib.import_module(name)
+    for below in walk_packages(getattr(module, "__path__", ()), f"{name}."):
+        importlib.import_module(below.name)
 
 
 def _squashed(name: str) -> str:

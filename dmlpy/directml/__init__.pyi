@@ -1,4 +1,4 @@
-# Printed by `python -m dmlpy.directml`: do not edit.
+# Written by `python -m dmlpy.stubs`: do not edit.
 from typing import Final
 from dmlpy.operators.activation import ActivationCeluDesc as DML_ACTIVATION_CELU_OPERATOR_DESC
 from dmlpy.operators.activation import ActivationEluDesc as DML_ACTIVATION_ELU_OPERATOR_DESC

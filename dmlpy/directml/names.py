@@ -59,7 +59,7 @@ NAMES: dict[str, Any] = TYPES | MEMBERS | HEADER | CONSTANTS
 
 def stub() -> str:
     """The text of `__init__.pyi`."""
-    lines = ["# Printed by `python -m dmlpy.directml`: do not edit.", "from typing import Final"]
+    lines = ["# Written by `python -m dmlpy.stubs`: do not edit.", "from typing import Final"]
     lines += [f"from {kind.__module__} import {kind.__name__} as {name}" for name, kind in TYPES.items()]
     lines += [f"from {header.__name__} import {name} as {name}" for name in sorted(HEADER.keys() - CONSTANTS.keys())]
     # A final name that is the member itself keeps its literal type.

@@ -1,0 +1,91 @@
+"""The public names, listed once: `python -m dmlpy.stubs` writes the `.pyi` files that type checkers read and that names are imported by.
+
+Operators and enumerations are found in their modules; the rest is `PUBLIC`. After a new operator or a merge conflict in a `.pyi` file (take
+either side), run it again. `--check` writes nothing and fails if a file is not current.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from enum import EnumType
+from pathlib import Path
+
+from dmlpy.description import enums
+from dmlpy.description.registry import OPERATORS
+from dmlpy.directml import names
+
+PUBLIC: Mapping[str, tuple[str, ...]] = {
+    "dmlpy.arrays": ("Buffer",),
+    "dmlpy.validation.checking": ("check", "lowest_level"),
+    "dmlpy.compiler": ("compile",),
+    "dmlpy.description.descs": ("OperatorDesc",),
+    "dmlpy.devices.device": ("Device", "device", "list_devices"),
+    "dmlpy.devices.operator": ("BindingProperties", "CompiledOperator", "Dispatch", "Outputs", "PreparedOperator"),
+    "dmlpy.devices.report": ("PlanReport",),
+    "dmlpy.devices.reserve": ("Reserve",),
+    "dmlpy.validation.features": (
+        "FeatureDataFeatureLevels",
+        "FeatureDataTensorDataTypeSupport",
+        "FeatureQueryFeatureLevels",
+        "FeatureQueryTensorDataTypeSupport",
+        "check_feature_support",
+    ),
+    "dmlpy.graphs.builder": ("GraphBuilder",),
+    "dmlpy.graphs.graph": ("Graph",),
+    "dmlpy.graphs.nodes": ("ConstantNode", "InputEdge", "IntermediateEdge", "OperatorNode", "OutputEdge"),
+    "dmlpy.graphs.serialized": ("load_serialized", "read_serialized"),
+    "dmlpy.operators.activation": ("ActivationDesc",),
+    "dmlpy.operators.recurrent.block_cell": ("gru_block_cell_weight_gradients",),
+    "dmlpy.operators.recurrent.layer": ("RecurrentDesc",),
+    "dmlpy.operators.recurrent.params": (
+        "ParamsLayout",
+        "canonical_to_params",
+        "params_size",
+        "params_to_canonical",
+        "params_to_weights_and_biases",
+        "weights_and_biases_to_params",
+    ),
+    "dmlpy.validation.problems": ("BindError", "CompileError", "DescError", "DeviceError", "DmlError", "Problem"),
+    "dmlpy.description.tensors": ("TensorDesc",),
+    "dmlpy.description.value_structs": ("ScaleBias", "Size2D"),
+}
+"""The public names that are no operators and no enumerations, by module."""
+
+_ROOT = Path(__file__).parent
+_HEAD = "# Written by `python -m dmlpy.stubs`: do not edit."
+
+
+def texts() -> dict[Path, str]:
+    """The text of each generated `.pyi` file."""
+    operators = {kind.__name__: kind.__module__ for kind in OPERATORS.values()}
+    enumerations = [kind for kind in vars(enums).values() if isinstance(kind, EnumType) and kind.__module__ == enums.__name__ and len(kind)]
+    public = {name: module for module, listed in PUBLIC.items() for name in listed}
+    public |= {kind.__name__: kind.__module__ for kind in enumerations} | operators
+    return {
+        _ROOT / "__init__.pyi": _stub("dmlpy", public, ["__version__: str"]),
+        _ROOT / "operators" / "__init__.pyi": _stub("dmlpy.operators", operators),
+        _ROOT / "directml" / "__init__.pyi": names.stub(),
+    }
+
+
+def _stub(package: str, modules: Mapping[str, str], more: Iterable[str] = ()) -> str:
+    # A name that is imported as itself is exported: type checkers and lazy_loader take it so.
+    found = sorted((module.removeprefix(package), name) for name, module in modules.items())
+    imports = [f"from {module} import {name} as {name}" for module, name in found]
+    return "\n".join([_HEAD, *imports, *more]) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the files, or with `--check` tells which are not current; the exit status."""
+    stale = [path for path, text in texts().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if "--check" in arguments:
+            print(f"{path.relative_to(_ROOT.parent)} is not current: run python -m dmlpy.stubs")
+        else:
+            path.write_text(texts()[path], encoding="utf-8", newline="\n")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

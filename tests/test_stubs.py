@@ -1,0 +1,58 @@
+"""The generated `.pyi` files are current, and what they list is what dmlpy has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import dmlpy as dml
+from dmlpy import stubs
+from dmlpy.operators import __all__ as operator_names
+
+
+@pytest.mark.parametrize("path", stubs.texts(), ids=lambda path: path.parent.name)
+def test_a_generated_file_is_current(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == stubs.texts()[path], "run: python -m dmlpy.stubs"
+
+
+def test_public_names_are_those_of_their_modules() -> None:
+    listed = {(module, name) for module, names in stubs.PUBLIC.items() for name in names}
+    for module, name in listed:
+        assert getattr(dml, name) is getattr(import_module(module), name)
+    assert {name for _, name in listed} <= {*dml.__all__}
+    assert {*operator_names} <= {*dml.__all__}
+
+
+def test_a_star_import_gives_every_name() -> None:
+    names: dict[str, object] = {}
+    exec("from dmlpy import *", names)
+    assert {name: names.get(name) for name in dml.__all__} == {name: getattr(dml, name) for name in dml.__all__}
+
+
+def test_all_names_can_be_imported_at_once() -> None:
+    """By the variable that lazy_loader has for it."""
+    code = "import dmlpy; print({*dmlpy.__all__} <= vars(dmlpy).keys())"
+    variables = {**os.environ, "EAGER_IMPORT": "1"}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=variables)
+    assert found.stdout.strip() == "True"
+
+
+def test_the_command_writes_what_is_not_current(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stubs, "_ROOT", tmp_path / "dmlpy")
+    for path in stubs.texts():
+        path.parent.mkdir(parents=True, exist_ok=True)
+    assert stubs.main(["--check"]) == 1
+    assert len(capsys.readouterr().out.splitlines()) == len(stubs.texts())
+    assert stubs.main([]) == 0
+    assert stubs.main(["--check"]) == 0
+    stale = tmp_path / "dmlpy" / "__init__.pyi"
+    stale.write_text(stale.read_text(encoding="utf-8").replace("GEMMDesc", "GemDesc"), encoding="utf-8")
+    assert stubs.main(["--check"]) == 1
+    assert capsys.readouterr().out == f"{Path('dmlpy', '__init__.pyi')} is not current: run python -m dmlpy.stubs\n"
