@@ -6,7 +6,8 @@ import ctypes
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,8 +26,7 @@ class Buffer:
     size_in_bytes: int
 
 
-@dataclass(frozen=True)
-class ArrayView:
+class ArrayView(NamedTuple):
     """An array as memory. `owner` keeps it alive; strides in bytes; `device` is `cpu` or `cuda`."""
 
     pointer: int
@@ -71,9 +71,16 @@ def layout_of(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[An
 def array_at(pointer: int, sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) -> np.ndarray[Any, Any]:
     """Host memory as an array, without a copy and without keeping it alive; strides in elements."""
     item = np.dtype(dtype)
+    shape = tuple(sizes)
+    block, steps = _block(shape, item.itemsize, tuple(strides))
+    return np.ndarray(shape, item, block.from_address(pointer), strides=steps)  # type: ignore[arg-type]  # a buffer, as any ctypes array
+
+
+@lru_cache(maxsize=1024)
+def _block(sizes: tuple[int, ...], itemsize: int, strides: tuple[int, ...]) -> tuple[type[ctypes.Array[ctypes.c_byte]], tuple[int, ...]]:
+    """A block of bytes that holds such an array, and the strides in bytes; strides in elements. Kept, since each call binds arrays anew."""
     span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    memory = (ctypes.c_byte * (span * item.itemsize)).from_address(pointer)
-    return np.ndarray(tuple(sizes), item, memoryview(memory), strides=tuple(stride * item.itemsize for stride in strides))
+    return ctypes.c_byte * (span * itemsize), tuple(stride * itemsize for stride in strides)
 
 
 def _foreign_view(array: Any) -> ArrayView | None:

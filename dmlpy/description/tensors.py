@@ -112,15 +112,20 @@ class TensorDesc(Struct):
         """Elements that the sizes describe; a broadcast one counts each time."""
         return math.prod(self.sizes)
 
-    @property
+    @cached_property
     def span(self) -> int:
         """Elements from the first to the last that the tensor reaches, both included."""
         return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=False))
 
-    @property
+    @cached_property
     def reached_bytes(self) -> int:
         """Bytes from the tensor's address to the end of the last element that it reaches."""
         return -(-self.span * self.data_type.bits // 8)
+
+    @cached_property
+    def required_alignment(self) -> int:
+        """Bytes that the tensor's address has to be a multiple of: the promised ones, else the element's size."""
+        return max(self.guaranteed_base_offset_alignment, self.data_type.bits // 8, 1)
 
     @property
     def minimum_size_in_bytes(self) -> int:
@@ -137,7 +142,7 @@ class TensorDesc(Struct):
         """Whether there are as many sizes as a tensor may have, and strides for them all: the properties below mean nothing if not."""
         return 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT and (self.strides is None or len(self.strides) == len(self.sizes))
 
-    @property
+    @cached_property
     def is_packed(self) -> bool:
         """Whether the elements lie one after the other, the last dimension fastest."""
         if self.strides is None:

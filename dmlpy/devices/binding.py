@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 from math import prod
@@ -16,8 +15,6 @@ import numpy as np
 from dmlpy.arrays import ArrayView, Buffer, array_at
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
-from dmlpy.description.markers import In, TensorField
-from dmlpy.description.naming import c_member, did_you_mean, is_c_style
 from dmlpy.description.structs import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
 from dmlpy.devices.device import Device
@@ -26,152 +23,88 @@ from dmlpy.validation.problems import Problem
 ADDRESSES = 2**64
 """Above all addresses."""
 
-_MOST_TOLD = 10
-"""Keys without a name that are told one by one."""
+Layout = tuple[str, np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]
+"""Where an array lies, its type, sizes and strides in bytes, and whether it would have to be written and cannot be."""
 
 
-@dataclass(frozen=True)
 class Bound:
-    """One tensor with its memory. `owner` keeps the memory alive."""
+    """One tensor with its memory.
 
-    name: str
-    desc: TensorDesc
-    output: bool
-    pointer: int
-    owner: Any
+    Attributes:
+        name: its place.
+        desc: what it was compiled for.
+        output: whether it is written.
+        owner: what keeps the memory alive.
+        array: a view of host memory in the desc's layout where the caller gave a NumPy array, else None.
+    """
+
+    __slots__ = ("_pointer", "array", "desc", "name", "output", "owner")
+
+    def __init__(
+        self, name: str, desc: TensorDesc, output: bool, pointer: int | None, owner: Any, array: np.ndarray[Any, Any] | None = None
+    ) -> None:
+        self.name, self.desc, self.output, self.owner, self.array = name, desc, output, owner, array
+        self._pointer = pointer
+
+    @classmethod
+    def of_array(cls, name: str, desc: TensorDesc, output: bool, array: np.ndarray[Any, Any]) -> Bound:
+        """A NumPy array of the desc's layout. The view keeps it, should the caller change the array's own shape."""
+        return cls(name, desc, output, None, array, array[...])
+
+    @property
+    def pointer(self) -> int:
+        """Address of the first byte. NumPy takes a while to tell it, and not all work asks for it."""
+        if self._pointer is None:
+            assert self.array is not None
+            self._pointer = int(self.array.__array_interface__["data"][0])
+        return self._pointer
 
     @property
     def end(self) -> int:
+        """The address after the last byte that the tensor reaches."""
         return self.pointer + self.desc.reached_bytes
 
+    def values(self) -> np.ndarray[Any, Any]:
+        """The tensor in host memory as an array, without a copy."""
+        if self.array is not None:
+            return self.array
+        return array_at(self.pointer, self.desc.sizes, self.desc.data_type.numpy, self.desc.element_strides)
 
-def named(values: Any, kind: str) -> tuple[dict[str, Any], list[Problem]]:
-    """What a caller binds, by name; what has no name is a problem.
 
-    Args:
-        values: what the caller gave.
-        kind: what it stands for, for messages: `input`, `output`, ...
+MAX_KNOWN = 64
+"""Layouts of one tensor that are remembered: strides of dimensions of size 1 may be anything."""
+
+
+class KnownLayouts:
+    """The layouts of arrays that were found to be right for a tensor, so that each is looked at once. Threads may share it.
+
+    What depends on an array's address, its values or what else is bound is no part of a layout.
     """
-    try:
-        given = dict(values.items())
-    except Exception:  # no mapping, or one whose methods raise anything
-        return {}, [Problem("bind.form", f"{kind}s", brief(values), "a mapping of names to memory")]
-    nameless = [key for key in given if not isinstance(key, str)]
-    problems = [Problem("bind.form", f"{kind}s", f"the key {brief(key)}", "a text, the name of a tensor") for key in nameless[:_MOST_TOLD]]
-    return {str.__str__(key): value for key, value in given.items() if isinstance(key, str)}, problems
+
+    def __init__(self) -> None:
+        self._known: set[Layout] = set()
+
+    def __contains__(self, layout: Layout) -> bool:
+        return layout in self._known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def add(self, layout: Layout) -> None:
+        """Remembers a layout; where there is no room any more, it is looked at again each time."""
+        if len(self._known) < MAX_KNOWN:
+            self._known.add(layout)
 
 
-def by_field(
-    desc: OperatorDesc, values: Mapping[str, Any], fields: Sequence[TensorField], kind: str
-) -> tuple[dict[str, Any], list[Problem]]:
-    """Values by Python field name, None left out; what does not belong here is a problem.
-
-    Args:
-        desc: the operator.
-        values: what the caller gave, by name in either spelling.
-        fields: the fields that are bound here.
-        kind: what these fields are, for messages: `input`, `output`, ...
-    """
-    names = {field.name for field in fields}
-    elsewhere = {slot.place: slot.field.marker for slot in desc.slots() if slot.place not in names}
-    described = desc.tensors()
-    found: dict[str, Any] = {}
-    values, problems = named(values, kind)
-    values, wrong = _one_by_one(desc, values)
-    problems += wrong
-    given: set[str] = set()
-    for spelling, value in values.items():
-        name = _place_named(desc, spelling)
-        if name in given:
-            problems.append(Problem("bind.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
-            continue
-        given |= {name} if name else set()
-        if name in elsewhere:
-            if value is not None:
-                problems.append(_misplaced(name, elsewhere[name], kind))
-        elif name not in names:
-            remedy = desc.unused_remedy(spelling) or did_you_mean(spelling, names, c_member if is_c_style(spelling, values) else str)
-            problems.append(
-                Problem("bind.unknown", spelling, f"no {kind} of {desc.c_name}", f"one of {', '.join(sorted(names))}", remedy=remedy)
-            )
-        elif value is not None and name not in described:
-            remedy = f"pass None, or compile a desc that describes {name}"
-            problems.append(Problem("bind.unexpected", name, "given", "nothing: the desc leaves it null", remedy=remedy))
-        elif value is not None:
-            found[name] = value
-    return found, problems
-
-
-def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The values with lists for arrays of tensors taken apart: `input_tensors=[a, b]` is `input_tensors[0]` and `input_tensors[1]`."""
-    listed = {field.name for field in desc.tensor_fields() if field.listed}
-    found: dict[str, Any] = {}
-    problems = []
-    for spelling, value in values.items():
-        name = desc.member_named(spelling)
-        if name not in listed or value is None:
-            found[spelling] = value
-            continue
-        count = len(getattr(desc, name))
-        try:
-            items = [*value] if isinstance(value, list | tuple) else None
-        except Exception:  # a list of the caller's own kind, whose methods raise anything
-            items = None
-        if items is None:
-            problems.append(Problem("bind.count", spelling, f"of type {type(value).__name__}", f"a list of {count}, one for each tensor"))
-            continue
-        if len(items) > count:  # too few are told one by one, as missing
-            problems.append(Problem("bind.count", spelling, f"{len(items)} given", f"{count}, one for each tensor"))
-        for index, item in enumerate(items[:count]):
-            place = f"{name}[{index}]"
-            if any(_place_named(desc, other) == place for other in values):
-                problems.append(Problem("bind.twice", place, "given twice", f"in {spelling} or by itself, not both"))
-            found[place] = item
-    return found, problems
-
-
-def _place_named(desc: OperatorDesc, spelling: str) -> str | None:
-    """The place that a name in either spelling stands for: `InputTensors[0]` is `input_tensors[0]`; None if there is no such member."""
-    member, bracket, index = spelling.partition("[")
-    name = desc.member_named(member)
-    return name and f"{name}{bracket}{index}"
-
-
-def gathered(desc: OperatorDesc, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by place as values by field: those of an array of tensors in a tuple."""
-    found: dict[str, Any] = {}
-    for slot in desc.slots():
-        if slot.place in values:
-            value = values[slot.place]
-            found[slot.field.name] = value if slot.index is None else (*found.get(slot.field.name, ()), value)
-    return found
-
-
-def _misplaced(name: str, marker: In, kind: str) -> Problem:
-    if marker.constant and kind != "output":
-        return Problem("bind.packed", name, "given", "nothing: the packed constants hold it")
-    own = "output" if marker.output else "input"
-    return Problem("bind.misplaced", name, f"an {own}", f"{kind}s only", remedy=f"give it with the {own}s")
-
-
-def missing(desc: OperatorDesc, values: Mapping[str, Any], fields: Sequence[TensorField]) -> list[Problem]:
-    """A problem for each described tensor that got no memory."""
-    described = desc.tensors()
-    return [
-        Problem(
-            "bind.missing",
-            field.name,
-            "not given",
-            f"memory for {described[field.name].summary()}",
-            remedy=f"pass it, or compile a desc that leaves it null: replace({field.name}=None)" if field.optional else None,
-        )
-        for field in fields
-        if field.name in described and values.get(field.name) is None
-    ]
-
-
-def place(device: Device, name: str, desc: TensorDesc, value: Any, *, output: bool) -> tuple[Bound | None, list[Problem]]:
-    """The memory of one value, or what is wrong with it."""
+def place(
+    device: Device, name: str, desc: TensorDesc, value: Any, *, output: bool, known: KnownLayouts | None = None
+) -> tuple[Bound | None, list[Problem]]:
+    """The memory of one value, or what is wrong with it. An array of a known layout is only asked for its address."""
+    if type(value) is np.ndarray and known is not None and device.memory_kind == "cpu":
+        flags = value.flags
+        layout = "cpu", value.dtype, value.shape, value.strides, output and not flags.writeable
+        if layout in known and flags.aligned and desc.required_alignment <= value.dtype.alignment:
+            return Bound.of_array(name, desc, output, value), []
     if isinstance(value, Buffer):
         return _place_buffer(name, desc, value, output=output)
     try:
@@ -179,10 +112,24 @@ def place(device: Device, name: str, desc: TensorDesc, value: Any, *, output: bo
     except TypeError as error:
         given = f"of type {type(value).__name__}"
         return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),))]
-    problems = _array_problems(device, name, desc, seen, output=output)
+    layout = seen.device, seen.dtype, seen.shape, seen.strides, output and seen.read_only
+    if known is None or layout not in known:
+        problems = _array_problems(device, name, desc, seen, output=output)
+        if not problems and known is not None:
+            known.add(layout)
+    else:
+        problems = []
     if not problems:
         problems = _alignment_problems(name, desc, seen.pointer)
     return (None, problems) if problems else (Bound(name, desc, output, seen.pointer, seen.owner), [])
+
+
+def placed(device: Device, name: str, desc: TensorDesc, array: Any) -> Bound:
+    """The memory of an output that the device has made for the desc."""
+    if type(array) is np.ndarray:
+        return Bound.of_array(name, desc, True, array)
+    seen = device.view(array)
+    return Bound(name, desc, True, seen.pointer, seen.owner)
 
 
 def _place_buffer(name: str, desc: TensorDesc, buffer: Buffer, *, output: bool) -> tuple[Bound | None, list[Problem]]:
@@ -210,7 +157,7 @@ def _buffer_range(name: str, buffer: Buffer) -> tuple[int, int, list[Problem]]:
 
 
 def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Problem]:
-    alignment = max(desc.guaranteed_base_offset_alignment, desc.data_type.bits // 8, 1)
+    alignment = desc.required_alignment
     if pointer % alignment == 0:
         return []
     reason = "guaranteed_base_offset_alignment" if desc.guaranteed_base_offset_alignment == alignment else "the element's size"
@@ -337,16 +284,19 @@ def hazards(
         persistent: first address and end of the packed constants.
         packing: whether `persistent` is being written from the inputs, not read.
     """
+    areas = [area for area in (temporary, persistent) if area is not None]
+    if not areas and not [item for item in bound if item.output]:
+        return []  # inputs may share their memory with each other
+    spans = sorted([(item.pointer, item.end) for item in bound] + areas)
+    if all(first[1] <= second[0] for first, second in pairwise(spans)):
+        return []  # nearly always each has a memory of its own
     problems = []
 
     def intersect(first: tuple[int, int], second: tuple[int, int]) -> bool:
         return first[0] < second[1] and second[0] < first[1]
 
     ranges = {item.name: (item.pointer, item.end) for item in bound}
-    spans = sorted(ranges.values())
-    # Nearly always each tensor has a memory of its own.
-    alone = all(first[1] <= second[0] for first, second in pairwise(spans))
-    shared = {} if alone and len(spans) == len(bound) else _sharing(bound)
+    shared = _sharing(bound)
     for index in sorted(shared):
         output = bound[index]
         for other in (bound[place] for place in sorted(shared[index]) if place < index and bound[place].output):
@@ -431,8 +381,3 @@ def host_array(device: Device, value: Any) -> np.ndarray[Any, Any] | None:
 def strided(data: np.ndarray[Any, Any], desc: TensorDesc) -> np.ndarray[Any, Any]:
     """Bytes of memory as the tensor that a desc describes, without a copy."""
     return np.ndarray(desc.sizes, desc.data_type.numpy, data.data, strides=desc.numpy_strides())
-
-
-def host_values(item: Bound) -> np.ndarray[Any, Any]:
-    """The values of a tensor in host memory, without a copy."""
-    return array_at(item.pointer, item.desc.sizes, item.desc.data_type.numpy, item.desc.element_strides)

@@ -47,6 +47,9 @@ class Memory:
         return self.pointer, self.pointer + self.size
 
 
+_NO_MEMORY = Memory(0, 0, None)
+
+
 class Device(ABC):
     """A place where operators run. Devices are shared: one object for each name."""
 
@@ -141,7 +144,7 @@ class Device(ABC):
             DeviceError: it will not fit; `purpose` says what it is for.
         """
         if size == 0:
-            return Memory(0, 0, None)
+            return _NO_MEMORY
         self.require(size, purpose)
         return self._allocate(size, stream)
 

@@ -16,8 +16,10 @@ from dmlpy.description.naming import did_you_mean
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
+from dmlpy.devices.binding_table import in_order, named
 from dmlpy.devices.device import Device, Memory, no_memory
-from dmlpy.devices.operator import CompiledOperator, Dispatch, Limits, Outputs, check_limits
+from dmlpy.devices.dispatch import BoundWork, Dispatch, Limits, check_limits
+from dmlpy.devices.operator import CompiledOperator, Outputs
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.validation.problems import BindError, Problem
 
@@ -172,29 +174,29 @@ class CompiledGraph:
         self.bind(given, results)(handle)
         return Outputs(results)
 
-    def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> GraphDispatch:
+    def bind(self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any]) -> GraphDispatch:
         """Binds memory for many dispatches; what flows between nodes gets memory of its own, and all nodes work in the same scratch.
 
         A node may read more of another's output than that node writes: gaps between strided elements, or bytes behind the last one. They
         are zero.
 
         Args:
-            inputs: arrays or `Buffer`s by name.
+            inputs: arrays or `Buffer`s by name, or a list of them in the graph's order, with None for inputs that feed no node.
             outputs: the same.
 
         Raises:
             BindError: memory that does not fit, is missing, or is used twice.
         """
-        bound, problems = self._place(inputs, self.inputs, "input")
-        written, wrong = self._place(outputs, self.outputs, "output")
+        bound, problems = self._place(inputs, self.inputs, self._input_order(), "input")
+        written, wrong = self._place(outputs, self.outputs, list(self.outputs), "output")
         problems += wrong or _hazards(bound, written)
         if problems:
             raise BindError(self.graph.name or "graph", problems)
         stream = self.device.current_stream()
         memory: dict[Source, Buffer] = {source: Buffer(item.pointer, item.size) for source, item in self._constants.items()}
-        for places, named in ((bound, self._wiring.inputs), (written, self._wiring.outputs)):
+        for places, known in ((bound, self._wiring.inputs), (written, self._wiring.outputs)):
             for item in places:
-                memory[named[item.name][0]] = Buffer(item.pointer, named[item.name][1].reached_bytes)
+                memory[known[item.name][0]] = Buffer(item.pointer, known[item.name][1].reached_bytes)
         kept: list[Memory] = []
         for source, tensor in self._wiring.tensors.items():
             if source not in memory:
@@ -215,18 +217,24 @@ class CompiledGraph:
         ]
         return GraphDispatch(self, dispatches, limits, (bound, written, kept))
 
-    def _place(self, values: Mapping[str, Any], wanted: Mapping[str, TensorDesc], kind: str) -> tuple[list[Bound], list[Problem]]:
+    def _input_order(self) -> list[str]:
+        """The names of all inputs in the graph's order, those that feed no node included."""
+        return list(self.graph.input_names or (f"input_{index}" for index in range(self.graph.input_count)))
+
+    def _place(
+        self, values: Mapping[str, Any] | Sequence[Any], wanted: Mapping[str, TensorDesc], order: Sequence[str], kind: str
+    ) -> tuple[list[Bound], list[Problem]]:
         found: list[Bound] = []
-        values, problems = binding.named(values, kind)
-        for name in values:
-            if name not in wanted and values[name] is not None:
+        given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
+        for name in given:
+            if name not in wanted and given[name] is not None:
                 expected = f"one of {', '.join(wanted)}"
                 problems.append(Problem("bind.unknown", name, f"no {kind} of the graph", expected, remedy=did_you_mean(name, wanted)))
         for name, tensor in wanted.items():
-            if values.get(name) is None:
+            if given.get(name) is None:
                 problems.append(Problem("bind.missing", name, "not given", f"memory for {tensor.summary()}"))
                 continue
-            place, wrong = binding.place(self.device, name, tensor, values[name], output=kind == "output")
+            place, wrong = binding.place(self.device, name, tensor, given[name], output=kind == "output")
             problems += wrong
             found += [place] if place else []
         return found, problems
@@ -251,30 +259,25 @@ class CompiledGraph:
         return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"
 
 
-class GraphDispatch:
+class GraphDispatch(BoundWork):
     """A graph with all its memory: calling it launches every node. Its scratch is its own: see `Dispatch`.
 
-    Sequence lengths that a node computes count as the nearest ones in range, as in a GPU's memory: by then other nodes have written.
+    Sequence lengths that a node computes count as the nearest ones in range, as in a GPU's memory: by then other nodes have written. After
+    an error the nodes before it have run, but for `BindError`: then none has.
     """
 
     def __init__(self, graph: CompiledGraph, dispatches: Sequence[Dispatch], limits: Limits, keep: tuple[Any, ...]) -> None:
+        super().__init__(graph.graph.name or "graph", graph.device)
         self.graph = graph
         self._dispatches = tuple(dispatches)
         self._limits = limits
         self._keep = keep
 
-    def __call__(self, stream: Any = None) -> None:
-        """Enqueues the work; arguments and errors as of `Dispatch`.
-
-        Raises:
-            BindError: a sequence length that the graph is given in host memory is above T or negative; no node has run.
-            DeviceError: a launch failed, or there was no memory for its temporaries; the nodes before it have run.
-        """
-        check_limits(self.graph.graph.name or "graph", self._limits)
-        handle = self.graph.device.stream_handle(stream)
+    def _enqueue(self, stream: int) -> None:
+        check_limits(self._name, self._limits)
         for dispatch in self._dispatches:
             try:
-                dispatch._launch(handle)
+                dispatch._launch(stream)
             except MemoryError as error:
                 raise no_memory(dispatch.operator.name, error) from None
 

@@ -1,4 +1,4 @@
-"""`CompiledOperator`, and what it turns into: `PreparedOperator` with packed constants, `Dispatch` with all memory bound."""
+"""`CompiledOperator`, and what it turns into: `PreparedOperator` with packed constants, a `Dispatch` with all memory bound."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from dmlpy.description.markers import TensorField
 from dmlpy.description.naming import c_member
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import binding
-from dmlpy.devices.binding import Bound
+from dmlpy.devices.binding import Bound, KnownLayouts
+from dmlpy.devices.binding_table import BindingTable
 from dmlpy.devices.device import Device, Memory, no_memory
-from dmlpy.devices.plan import Launch, Plan
+from dmlpy.devices.dispatch import Dispatch, Limit, Limits
+from dmlpy.devices.plan import ArrayPlan, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.validation.problems import BindError, Problem
 
@@ -71,66 +73,6 @@ class Outputs:
         return f"Outputs({', '.join(self._values)})"
 
 
-@dataclass(frozen=True)
-class Limit:
-    """Values of an input that may not exceed a number."""
-
-    name: str
-    limit: int
-    symbol: str
-
-
-Limits = Sequence[tuple[Limit, np.ndarray[Any, Any]]]
-"""Limits, and the values in host memory that they are for."""
-
-
-def check_limits(name: str, limits: Limits) -> None:
-    """Raises BindError if any value is out of its range; `name` is the operator's or graph's."""
-    for limit, values in limits:
-        if values.max() > limit.limit or values.min() < 0:
-            raise BindError(name, binding.value_problems(limit.name, values, limit.limit, limit.symbol))
-
-
-class Dispatch:
-    """One operator with all its memory: calling it launches, and does nothing else.
-
-    It allocates nothing and does not synchronise, so it can be repeated and captured in a CUDA graph. It keeps the arrays that
-    were bound alive, not the memory behind a `Buffer`; whoever captures it keeps it as long as the graph. Its scratch is its own: one
-    thread at a time, and calls into different streams have to be ordered, since two that overlap would spoil each other's scratch.
-
-    On a GPU each call is an NVTX range with the name of the desc's struct (`DML_LSTM_OPERATOR_DESC`) for profilers; within that of a
-    stacked network each layer is one (`layer 0`), unless a CUDA graph replays them all at once.
-    """
-
-    def __init__(self, operator: CompiledOperator, bound: list[Bound], launch: Launch, keep: tuple[Any, ...]) -> None:
-        self.operator = operator
-        self._bound = bound
-        self._launch = launch
-        self._keep = keep
-        self._handle = operator.device.stream_handle
-        self._limits = operator._host_limits(bound)
-
-    def __call__(self, stream: Any = None) -> None:
-        """Enqueues the work.
-
-        Args:
-            stream: None (the device's current stream), an integer handle, or any object with `.ptr`.
-
-        Raises:
-            BindError: a sequence length in host memory is above T or negative; nothing was written.
-            DeviceError: the launch failed, or there was no memory for its temporaries.
-        """
-        if self._limits:
-            check_limits(self.operator.name, self._limits)
-        try:
-            self._launch(self._handle(stream))
-        except MemoryError as error:
-            raise no_memory(self.operator.name, error) from None
-
-    def __repr__(self) -> str:
-        return f"<dispatch of {self.operator.name} on {self.operator.device.name}>"
-
-
 def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
     """A method of an operator that raises `DeviceError` where the host has not enough memory; `step` is its name for people."""
 
@@ -174,6 +116,10 @@ class CompiledOperator:
         return self.desc.tensors()
 
     @cached_property
+    def _tables(self) -> _Tables:
+        return _Tables(self)
+
+    @cached_property
     def _limits(self) -> tuple[Limit, ...]:
         known = self.desc.sizes()
         return tuple(
@@ -192,6 +138,11 @@ class CompiledOperator:
         return BindingProperties(len(self._fields), self._plan.temporary_size, self._plan.persistent_size)
 
     @property
+    def prepared_inputs(self) -> tuple[str, ...]:
+        """The described inputs that `prepare` takes, all of them at once, in the struct's order; empty if it packs nothing."""
+        return self._plan.constants
+
+    @cached_property
     def name(self) -> str:
         """The struct's name, for messages."""
         return self.desc.c_name
@@ -241,16 +192,15 @@ class CompiledOperator:
             persistent: memory to pack into (`binding_properties.persistent_resource_size` bytes, 16-byte aligned); None allocates it.
             stream: as for `Dispatch`; later work must be ordered after it.
             copy: whether arrays in host memory are copied to a CUDA operator's device.
-            **constants: all described ones of the constant inputs (weight, recurrence, bias, peephole, projection), by field name.
-                Their memory may be changed or freed once the stream has come past this call.
+            **constants: all of `prepared_inputs` (the described ones of weight, recurrence, bias, peephole and projection, or the inputs
+                flagged OWNED_BY_DML), by field name. Their memory may be changed or freed once the stream has come past this call.
 
         Raises:
             BindError: a constant is missing or does not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
         handle = self.device.stream_handle(stream)
-        fields = [field for field in self._fields if field.name in self._plan.constants]
-        bound, problems = self._resolve(constants, fields, "constant input", handle, copy=copy)
+        bound, problems = self._resolve(constants, self._tables.constants, handle, copy=copy)
         area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems)
         if not problems:
             problems = binding.hazards(self.desc, bound, None, area, packing=True)
@@ -260,12 +210,19 @@ class CompiledOperator:
         self.device.dispatched(self._plan.pack(_pointers(bound), memory.pointer), f"{self.name} prepare")(handle)
         return PreparedOperator(self, memory)
 
-    def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], temporary: Any = None, persistent: Any = None) -> Dispatch:
+    def bind(
+        self,
+        inputs: Mapping[str, Any] | Sequence[Any],
+        outputs: Mapping[str, Any] | Sequence[Any],
+        temporary: Any = None,
+        persistent: Any = None,
+    ) -> Dispatch:
         """Binds memory for many dispatches.
 
         Args:
-            inputs: arrays, `Buffer`s or None by field name (an array of tensors as a list, or one by one as `input_tensors[0]`). With
-                `persistent` the constant inputs are left out.
+            inputs: arrays, `Buffer`s or None by field name (an array of tensors as a list, or one by one as `input_tensors[0]`), or a list
+                of them all in the struct's order, as DirectML binds them: None for each optional one that is absent, the elements of an
+                array of tensors one after the other. With `persistent` the inputs that `prepare` has packed are left out, or None.
             outputs: the same for every described output.
             temporary: scratch (`binding_properties.temporary_resource_size` bytes, 16-byte aligned); None allocates it.
             persistent: memory that `prepare` filled; None packs the constants anew in each dispatch.
@@ -279,8 +236,8 @@ class CompiledOperator:
     @_without_memory_error("bind")
     def _bind(
         self,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any],
+        inputs: Mapping[str, Any] | Sequence[Any],
+        outputs: Mapping[str, Any] | Sequence[Any],
         temporary: Any,
         persistent: Any,
         also_used: Iterable[Memory] = (),
@@ -294,8 +251,8 @@ class CompiledOperator:
         elif persistent is not None:
             ready, problems = binding.resource(self.device, "persistent", persistent, self._plan.persistent_size)
         bound = []
-        for values, fields, kind in ((inputs, self._inputs(persistent), "input"), (outputs, self._outputs(), "output")):
-            some, wrong = self._resolve(values, fields, kind, handle)
+        for values, table in ((inputs, self._tables.inputs[persistent is not None]), (outputs, self._tables.outputs)):
+            some, wrong = self._resolve(values, table, handle)
             bound += some
             problems += wrong
         needed = self._plan.temporary_size if persistent is None else self._plan.prepared_temporary_size
@@ -305,75 +262,69 @@ class CompiledOperator:
         if problems:
             raise BindError(f"{self.name}.bind", problems)
         memory = memory or self.device.allocate(needed, handle, f"scratch of {self.name}")
-        launch = self._plan.bind(_pointers(bound), memory.pointer, None if ready is None else ready[0])
+        launch = self._launch(bound, memory.pointer, None if ready is None else ready[0])
         used = [memory, *([persistent] if isinstance(persistent, Memory) else []), *also_used]
         repeated = self.device.dispatched(self.device.repeatable(self._plan, launch), self.name, used)
         return Dispatch(self, bound, repeated, (used, persistent, temporary))
 
     @_without_memory_error()
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
-        handle = self.device.stream_handle(stream)
-        inputs, outputs = self._inputs(persistent), self._outputs()
-        values, problems = binding.by_field(self.desc, tensors, (*inputs, *outputs), "tensor")
-        problems += binding.missing(self.desc, values, inputs)
+        device, tables, prepared = self.device, self._tables, persistent is not None
+        handle = device.stream_handle(stream)
+        values, problems = tables.all[prepared].by_place(tensors)
+        problems += tables.inputs[prepared].missing(values)
         bound: list[Bound] = []
         copied_back: list[tuple[np.ndarray[Any, Any], Bound]] = []
-        results: dict[str, Any] = {}
-        for field in (*inputs, *outputs):
+        for field in tables.all[prepared].fields:
             if (value := values.get(field.name)) is not None:
                 place, wrong = self._place(field, value, handle, copy=copy, copied_back=copied_back)
                 problems += wrong
-                bound += [place] if place else []
-                results[field.name] = value
+                if place is not None:
+                    bound.append(place)
         if not problems:
             problems = binding.hazards(self.desc, bound, None, None if persistent is None else persistent.area)
             problems += self._length_problems(bound, handle, validate=validate)
         if problems:
             raise BindError(self.name, problems)
-        absent = [field for field in outputs if field.name in self._descs and field.name not in values]
-        needed = self._plan.temporary_size if persistent is None else self._plan.prepared_temporary_size
-        self.device.require(
-            needed + sum(self._descs[field.name].reached_bytes for field in absent), f"{self.name} with its outputs and scratch"
-        )
-        for field in absent:
-            results[field.name] = self.device.empty(self._descs[field.name], handle)
-            view = self.device.view(results[field.name])
-            bound.append(Bound(field.name, self._descs[field.name], True, view.pointer, view.owner))
-        memory = self.device.allocate(needed, handle, f"scratch of {self.name}")
-        launch = self._plan.bind(_pointers(bound), memory.pointer, None if persistent is None else persistent.pointer)
-        self.device.dispatched(launch, self.name, [memory, *([] if persistent is None else [persistent])])(handle)
+        absent = {name: desc for name, desc in tables.outputs.descs.items() if name not in values}
+        needed = self._plan.prepared_temporary_size if prepared else self._plan.temporary_size
+        device.require(needed + sum([desc.reached_bytes for desc in absent.values()]), f"{self.name} with its outputs and scratch")
+        for name, desc in absent.items():
+            values[name] = device.empty(desc, handle)
+            bound.append(binding.placed(device, name, desc, values[name]))
+        memory = device.allocate(needed, handle, f"scratch of {self.name}")
+        launch = self._launch(bound, memory.pointer, None if persistent is None else persistent.pointer)
+        device.dispatched(launch, self.name, [memory] if persistent is None else [memory, persistent])(handle)
         for host, item in copied_back:
-            data = np.frombuffer(self.device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
+            data = np.frombuffer(device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
             host[...] = binding.strided(data, item.desc)
-        for field in outputs:
-            if field.marker.reserve and field.name in results:
-                results[field.name] = Reserve.of(results[field.name], self._reserve_configuration)
-        return Outputs(binding.gathered(self.desc, {field.name: results[field.name] for field in outputs if field.name in results}))
+        for name in tables.reserves:
+            values[name] = Reserve.of(values[name], self._reserve_configuration)
+        return Outputs(tables.gathered_outputs(values))
 
-    def _inputs(self, persistent: Any) -> tuple[TensorField, ...]:
-        constants = () if persistent is None else self._plan.constants
-        return tuple(field for field in self._fields if not field.marker.output and field.name not in constants)
-
-    def _outputs(self) -> tuple[TensorField, ...]:
-        return tuple(field for field in self._fields if field.marker.output)
+    def _launch(self, bound: Sequence[Bound], temporary: int, persistent: int | None) -> Launch:
+        if isinstance(self._plan, ArrayPlan):
+            return self._plan.bind_arrays({item.name: item.values() for item in bound})
+        return self._plan.bind(_pointers(bound), temporary, persistent)
 
     def _resolve(
-        self, values: Mapping[str, Any], fields: Any, kind: str, handle: int, *, copy: bool = False
+        self, values: Mapping[str, Any] | Sequence[Any], table: BindingTable, handle: int, *, copy: bool = False
     ) -> tuple[list[Bound], list[Problem]]:
-        given, problems = binding.by_field(self.desc, values, fields, kind)
-        problems += binding.missing(self.desc, given, fields)
+        given, problems = table.by_place(values)
+        problems += table.missing(given)
         bound = []
-        for field in fields:
+        for field in table.fields:
             if field.name in given:
                 place, wrong = self._place(field, given[field.name], handle, copy=copy, copied_back=[])
                 problems += wrong
-                bound += [place] if place else []
+                if place is not None:
+                    bound.append(place)
         return bound, problems
 
     def _place(
         self, field: TensorField, value: Any, handle: int, *, copy: bool, copied_back: list[tuple[np.ndarray[Any, Any], Bound]]
     ) -> tuple[Bound | None, list[Problem]]:
-        desc, output = self._descs[field.name], field.marker.output
+        name, desc, output = field.name, self._descs[field.name], field.marker.output
         if isinstance(value, Reserve):
             problems = foreign_problems(field, value, self._reserve_configuration)
             if problems:
@@ -381,10 +332,10 @@ class CompiledOperator:
             value = value.array
         host = binding.host_array(self.device, value) if copy else None
         if host is None:
-            return binding.place(self.device, field.name, desc, value, output=output)
-        problems = binding.value_form_problems(field.name, desc, host, output=output)
+            return binding.place(self.device, name, desc, value, output=output, known=self._tables.layouts[name])
+        problems = binding.value_form_problems(name, desc, host, output=output)
         if not problems and not output:
-            problems = [problem for limit in self._limits if limit.name == field.name for problem in _checked(limit, host)]
+            problems = [problem for limit in self._limits if limit.name == name for problem in _checked(limit, host)]
         if problems:
             return None, problems
         # A host array brings its values; in the device's memory they take the layout that was compiled.
@@ -392,7 +343,7 @@ class CompiledOperator:
         if not output:
             binding.strided(staged, desc)[...] = host
         memory = self.device.upload(staged, handle)
-        bound = Bound(field.name, desc, output, memory.pointer, memory)
+        bound = Bound(name, desc, output, memory.pointer, memory)
         if output:
             copied_back.append((host, bound))
         return bound, []
@@ -407,12 +358,14 @@ class CompiledOperator:
         return area, None if area is None else Memory(area[0], needed, value)
 
     def _host_limits(self, bound: list[Bound]) -> Limits:
-        if self.device.memory_kind != "cpu":
+        if not self._limits or self.device.memory_kind != "cpu":
             return []
         places = {item.name: item for item in bound}
-        return [(limit, binding.host_values(places[limit.name])) for limit in self._limits if limit.name in places]
+        return [(limit, places[limit.name].values()) for limit in self._limits if limit.name in places]
 
     def _length_problems(self, bound: list[Bound], handle: int, *, validate: bool) -> list[Problem]:
+        if not self._limits:
+            return []
         problems = [problem for limit, values in self._host_limits(bound) for problem in _checked(limit, values)]
         if validate and self.device.memory_kind != "cpu":
             places = {item.name: item for item in bound}
@@ -424,6 +377,48 @@ class CompiledOperator:
 
     def __repr__(self) -> str:
         return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}>"
+
+
+class _Tables:
+    """What the methods of an operator bind, computed once; of pairs the second one is for an operator with packed constants.
+
+    Attributes:
+        inputs: of `bind`.
+        outputs: of `bind`.
+        all: inputs and outputs, of a call.
+        constants: of `prepare`.
+        layouts: the layouts of arrays that were checked, by place.
+        reserves: the described outputs that are reserves.
+    """
+
+    def __init__(self, operator: CompiledOperator) -> None:
+        desc, constants = operator.desc, operator._plan.constants
+        self.layouts = {name: KnownLayouts() for name in operator._descs}
+        inputs = [field for field in operator._fields if not field.marker.output]
+        outputs = [field for field in operator._fields if field.marker.output]
+        unpacked = [field for field in inputs if field.name not in constants]
+        order = [field.name for field in inputs]
+
+        self.inputs = (
+            BindingTable(desc, inputs, "input", order, packable=constants),
+            BindingTable(desc, unpacked, "input", order, packed=constants),
+        )
+        self.outputs = BindingTable(desc, outputs, "output", [field.name for field in outputs])
+        self.all = (
+            BindingTable(desc, [*inputs, *outputs], "tensor"),
+            BindingTable(desc, [*unpacked, *outputs], "tensor", packed=constants),
+        )
+        self.constants = BindingTable(desc, [field for field in inputs if field.name in constants], "constant input")
+        self.reserves = tuple(field.name for field in outputs if field.marker.reserve and field.name in operator._descs)
+        self._output_slots = [slot for slot in desc.output_slots() if slot.tensor is not None]
+
+    def gathered_outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs by field, of values by place: those of an array of tensors in a tuple."""
+        found: dict[str, Any] = {}
+        for slot in self._output_slots:
+            value = values[slot.place]
+            found[slot.field.name] = value if slot.index is None else (*found.get(slot.field.name, ()), value)
+        return found
 
 
 class PreparedOperator:
@@ -460,15 +455,17 @@ class PreparedOperator:
         """Runs once; as `CompiledOperator.__call__`, without the constant inputs."""
         return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate)
 
-    def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], temporary: Any = None) -> Dispatch:
-        """Binds memory for many dispatches; as `CompiledOperator.bind`, without the constant inputs."""
+    def bind(
+        self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any], temporary: Any = None
+    ) -> Dispatch:
+        """Binds memory for many dispatches; as `CompiledOperator.bind`, without the constant inputs: in a list they are None."""
         return self.operator._bind(inputs, outputs, temporary, self._memory)
 
     def __repr__(self) -> str:
         return f"<{self.operator.name} prepared for {self.device.name}>"
 
 
-def _pointers(bound: list[Bound]) -> dict[str, int]:
+def _pointers(bound: Sequence[Bound]) -> dict[str, int]:
     return {item.name: item.pointer for item in bound}
 
 

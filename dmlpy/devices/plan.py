@@ -115,3 +115,13 @@ class PlanWithoutConstants(Plan):
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         return lambda stream: None
+
+
+class ArrayPlan(PlanWithoutConstants):
+    """A plan in host memory, without scratch, that works on arrays as they are."""
+
+    temporary_size = 0
+
+    @abstractmethod
+    def bind_arrays(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Launch:
+        """The work of one dispatch over these arrays, by place: of the described sizes, types and strides."""

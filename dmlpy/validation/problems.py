@@ -194,3 +194,11 @@ class DeviceError(DmlError):
     """The device cannot do it: no GPU, no memory, a failed launch, an unknown device name."""
 
     default_hresult = HResult.DXGI_ERROR_UNSUPPORTED
+
+
+class DispatchError(DmlError, RuntimeError):
+    """A dispatch is called while another call of it is under way. The other call is not disturbed."""
+
+
+class PickleError(DmlError, TypeError):
+    """An object can be neither pickled nor copied, or a pickle does not fit this machine."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import dmlpy as dml
+from dmlpy.devices.dispatch import BoundWork
 from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.dispatch_cases import CASES
 
@@ -78,3 +82,38 @@ def test_import(benchmark: BenchmarkFixture) -> None:
 def test_dispatch(benchmark: BenchmarkFixture, name: str, data_type: str) -> None:
     """A bound dispatch on a CUDA plan whose launches do nothing: what is left is Python."""
     benchmark(CASES[name].bound(NullSeam(), data_type), 1)
+
+
+def small_addition() -> dict[str, Callable[[], Any]]:
+    """What an addition of four numbers on NumPy is asked for, and NumPy's own."""
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 4])
+    op = dml.compile(dml.ElementWiseAddDesc(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor), "numpy")
+    a, b, output = (np.ones((1, 1, 1, 4), np.float32) for _ in range(3))
+    return {
+        "call": lambda: op(a_tensor=a, b_tensor=b),
+        "call with an output": lambda: op(a_tensor=a, b_tensor=b, output_tensor=output),
+        "bind": lambda: op.bind({"a_tensor": a, "b_tensor": b}, {"output_tensor": output}),
+        "bind a list": lambda: op.bind([a, b], [output]),
+        "dispatch": op.bind([a, b], [output]),
+        "NumPy": lambda: np.add(a, b, output),
+    }
+
+
+@pytest.mark.parametrize("name", small_addition())
+def test_small_addition(benchmark: BenchmarkFixture, name: str) -> None:
+    """All of it is Python: the addition takes a third of a microsecond."""
+    benchmark(small_addition()[name])
+
+
+class Nothing(BoundWork):
+    """A dispatch of no work."""
+
+    def _enqueue(self, stream: int) -> None:
+        pass
+
+
+@pytest.mark.parametrize("guarded", [False, True], ids=["alone", "guarded"])
+def test_guard_of_a_dispatch(benchmark: BenchmarkFixture, guarded: bool) -> None:
+    """What it costs a dispatch to notice a second call: the difference of the two."""
+    work = Nothing("nothing", dml.device("numpy"))
+    benchmark(work if guarded else lambda: work._enqueue(work._stream_handle(None)))

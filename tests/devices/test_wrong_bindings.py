@@ -225,7 +225,7 @@ def test_addresses_of_numpys_integers() -> None:
     np.testing.assert_array_equal(op(**raw).output_single_tensor, op(**arrays).output_single_tensor)
 
 
-@pytest.mark.parametrize("given", [None, 3, "input_tensor", [np.zeros(1)], Raises(), RaisingMapping(x=1), {1: None, "weight": None}])
+@pytest.mark.parametrize("given", [None, 3, "input_tensor", np.zeros(1), Raises(), RaisingMapping(x=1), {1: None, "weight": None}])
 def test_what_is_bound_has_names(given: Any, any_device: dml.Device) -> None:
     desc = rnn()
     op = dml.compile(desc, any_device)

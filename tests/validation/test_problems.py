@@ -124,7 +124,7 @@ def test_places_are_nested(path: str, prefix: str, under: str, field: str) -> No
     assert (moved.path, moved.field) == (under, field)
 
 
-ERRORS = [dml.DescError, dml.CompileError, dml.BindError, dml.DeviceError]
+ERRORS = [dml.DescError, dml.CompileError, dml.BindError, dml.DeviceError, dml.DispatchError, dml.PickleError]
 
 
 @pytest.mark.parametrize("kind", ERRORS)
@@ -412,7 +412,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "attribute.range": lambda: dml.check(rnn(activation_descs=[dml.ActivationEluDesc(alpha=1e39)])),
     "bind.alignment": lambda: call(input_tensor=memory(7 * 3 * 11 * 4, 2).view(np.float32).reshape(1, 7, 3, 11)),
     "bind.count": lambda: bind_join([np.zeros(1, np.float32)] * 3),
-    "bind.form": lambda: bind(outputs=[np.zeros((1, 1, 3, 5), np.float32)]),
+    "bind.form": lambda: bind(outputs=np.zeros((1, 1, 3, 5), np.float32)),
     "bind.misplaced": lambda: bind(output_single_tensor=np.zeros((1, 1, 3, 5), np.float32)),
     "bind.missing": lambda: call(weight_tensor=None),
     "bind.packed": lambda: bind(persistent=memory()),
