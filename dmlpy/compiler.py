@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, HResult
@@ -13,7 +14,7 @@ from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
-from dmlpy.validation.problems import CompileError, DescError, Problem
+from dmlpy.validation.problems import CompileError, DescError, DeviceError, PickleError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.devices.graph import CompiledGraph
@@ -105,4 +106,24 @@ def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: Exe
             problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
+    copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled))
     return CompiledGraph(graph, wiring, device, level, flags, operators)
+
+
+def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | CompiledGraph) -> tuple[Any, ...]:
+    """What is compiled as a pickle holds it: the call of `compile` that makes it.
+
+    Raises:
+        PickleError: its device is none of those that have a name.
+    """
+    name = compiled.device.name
+    try:
+        found = find_device(name)
+    except DeviceError:
+        found = None
+    if found is not compiled.device:
+        raise PickleError(f"{compiled!r} cannot be pickled: its device was made by hand, and dmlpy.device({name!r}) would not find it")
+    return compile, (described, name, compiled.feature_level, compiled.flags)
+
+
+copyreg.pickle(CompiledOperator, lambda compiled: _compilation(compiled.desc, compiled))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any, Self
@@ -154,6 +155,18 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
     INT64 = 11
     UINT4 = 12
     INT4 = 13
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """As of every enumeration; NumPy's types (`numpy.float32`, `numpy.dtype("f4")`) are accepted too.
+
+        Raises:
+            ValueError: the text says which names exist.
+        """
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+            with suppress(TypeError):
+                return cls(cls.of(value))
+        return super().parse(value)
 
     @cached_property
     def bits(self) -> int:

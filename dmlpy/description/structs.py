@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from dmlpy.description import members as of_members
-from dmlpy.description.enums import DmlEnum
+from dmlpy.description.enums import DataType, DmlEnum
 from dmlpy.description.json_text import without_comments
 from dmlpy.description.members import MemberInfo
 from dmlpy.description.naming import c_member, did_you_mean, is_c_style
@@ -230,6 +230,8 @@ if TYPE_CHECKING:
 
     class Spelled(Member[EnumT, EnumT | str | int], Generic[EnumT]): ...
 
+    SpelledType = Member[DataType, DataType | str | int | np.dtype[Any] | type[np.generic]]
+
     Uint = Member[int, int | np.integer[Any]]
     OptionalUint = Member[int | None, int | np.integer[Any] | None]
     Uints = Member[tuple[int, ...], Sequence[int]]
@@ -248,6 +250,7 @@ else:
         def __class_getitem__(cls, kind: type[DmlEnum]) -> Any:
             return Annotated[kind, read_by(kind.parse)]
 
+    SpelledType = Spelled[DataType]
     Uint = Annotated[int, read_by(_as_uint)]
     OptionalUint = Annotated[int | None, read_by(_as_uint, optional=True)]
     Uints = Annotated[tuple[int, ...], read_by(_as_uints)]

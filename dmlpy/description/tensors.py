@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
 from dmlpy.description.naming import listed, plural
-from dmlpy.description.structs import OptionalUint, OptionalUints, Spelled, Struct, Uint, Uints, brief, default, unwrap
+from dmlpy.description.structs import OptionalUint, OptionalUints, Spelled, SpelledType, Struct, Uint, Uints, brief, default, unwrap
 from dmlpy.validation.problems import DescError, Problem
 
 MAX_DIMENSION_COUNT = 8
@@ -48,7 +48,7 @@ class TensorDesc(Struct):
 
     # DxDispatch and directml.h write empty strides for packed, and size 0 for one to compute: one meaning, one value, so that equal descs
     # are equal.
-    data_type: Spelled[DataType]
+    data_type: SpelledType
     sizes: Uints
     strides: Annotated[OptionalUints, AfterValidator(lambda strides: strides or None)] = default(None)
     flags: Spelled[TensorFlags] = default(TensorFlags.NONE)

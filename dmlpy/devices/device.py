@@ -182,6 +182,9 @@ class Device(ABC):
 DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
 """Makes the device of an index, by kind (`numpy`, `numba`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
 
+_OTHER_NAMES = {"cpu": "numpy", "host": "numpy", "gpu": "cuda", "dml": "cuda"}
+"""What other libraries call the devices. None of these is accepted: on a CPU there are two devices to choose from."""
+
 Kind = TypeVar("Kind", bound=Device)
 
 
@@ -210,10 +213,10 @@ def device(name: Device | str | None = None) -> Device:
     if name is None:
         found = DEVICE_KINDS["cuda"](0)
         return found if isinstance(found, Device) else device("numpy")
-    kind, _, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
+    kind, separator, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
     if kind not in DEVICE_KINDS or not re.fullmatch(r"[0-9]{0,4}", index):
-        candidate = nearest(kind, DEVICE_KINDS)
-        hint = f"; did you mean {candidate!r}?" if candidate and candidate != kind else ""
+        candidate = _OTHER_NAMES.get(kind) or nearest(kind, DEVICE_KINDS)
+        hint = f"; did you mean {candidate + separator + index!r}?" if candidate and candidate != kind else ""
         raise DeviceError(
             f"device is {brief(name)}, expected 'numpy', 'numba', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG
         )

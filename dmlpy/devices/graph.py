@@ -106,6 +106,8 @@ def _order(operators: Iterable[int], sources: Mapping[tuple[int, int], Source]) 
 class CompiledGraph:
     """A graph on a device: its nodes run one after the other, on one stream. Immutable; threads may share it.
 
+    A pickle holds the graph, the device's name, the feature level and the flags: it is compiled again where it is loaded.
+
     Attributes:
         graph: what was compiled.
         device: where it runs.
@@ -254,6 +256,12 @@ class CompiledGraph:
                 given = [name for name, (own, _) in self._wiring.inputs.items() if own == source]
                 names[slot.place] = given[0] if given else self.graph.label(source[0] or 0)
         return [(replace(limit, name=names[limit.name]), values) for limit, values in dispatch._limits if limit.name in names]
+
+    def __copy__(self) -> CompiledGraph:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledGraph:
+        return self
 
     def __repr__(self) -> str:
         return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"

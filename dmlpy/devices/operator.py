@@ -19,6 +19,7 @@ from dmlpy.devices.binding import Bound, KnownLayouts
 from dmlpy.devices.binding_table import BindingTable
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import Dispatch, Limit, Limits
+from dmlpy.devices.pickling import layout_fingerprint, packed_bytes, packed_memory
 from dmlpy.devices.plan import ArrayPlan, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.validation.problems import BindError, Problem
@@ -92,6 +93,8 @@ def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
 @dataclass(frozen=True, eq=False, repr=False)
 class CompiledOperator:
     """A checked desc and its plan on a device. Immutable; threads may share it.
+
+    A pickle holds the desc, the device's name, the feature level and the flags: it is compiled again where it is loaded.
 
     Attributes:
         desc: what was compiled.
@@ -375,6 +378,12 @@ class CompiledOperator:
                     problems += _checked(limit, binding.strided(np.frombuffer(data, np.uint8), item.desc))
         return problems
 
+    def __copy__(self) -> CompiledOperator:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledOperator:
+        return self
+
     def __repr__(self) -> str:
         return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}>"
 
@@ -422,7 +431,9 @@ class _Tables:
 
 
 class PreparedOperator:
-    """A compiled operator with its constants packed. Called and bound like the operator, without the constants.
+    """A compiled operator with its constants packed. Called and bound like the operator, without the constants. Immutable.
+
+    A pickle holds the operator's and the packed bytes. Where the plan packs in another layout, loading it raises `PickleError`.
 
     Attributes:
         operator: the compiled operator.
@@ -461,8 +472,23 @@ class PreparedOperator:
         """Binds memory for many dispatches; as `CompiledOperator.bind`, without the constant inputs: in a list they are None."""
         return self.operator._bind(inputs, outputs, temporary, self._memory)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        operator = self.operator
+        return _prepared, (operator, packed_bytes(operator, self._memory), layout_fingerprint(operator))
+
+    def __copy__(self) -> PreparedOperator:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> PreparedOperator:
+        return self
+
     def __repr__(self) -> str:
         return f"<{self.operator.name} prepared for {self.device.name}>"
+
+
+def _prepared(operator: CompiledOperator, packed: bytes, fingerprint: bytes) -> PreparedOperator:
+    """A prepared operator of a pickle."""
+    return PreparedOperator(operator, packed_memory(operator, packed, fingerprint))
 
 
 def _pointers(bound: Sequence[Bound]) -> dict[str, int]:

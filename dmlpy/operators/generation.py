@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import DataType, RandomGeneratorType
+from dmlpy.description.enums import RandomGeneratorType
 from dmlpy.description.markers import In, Limits, Out, derived
 from dmlpy.description.sizes import Derived, Sizes
-from dmlpy.description.structs import Float, Int, Scalar, Spelled, default
+from dmlpy.description.structs import Float, Int, Scalar, Spelled, SpelledType, default
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.validation.problems import Problem
@@ -61,7 +61,7 @@ class DiagonalMatrix1Desc(OperatorDesc, dml="DIAGONAL_MATRIX1"):
 
     input_tensor: Annotated[TensorDesc | None, In("*batch output_height output_width")] = None
     output_tensor: Annotated[TensorDesc | None, Out("*batch output_height output_width", required=True)] = None
-    value_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
     value: Scalar
     diagonal_fill_begin: Int
     diagonal_fill_end: Int
@@ -86,7 +86,7 @@ class FillValueConstantDesc(OperatorDesc, dml="FILL_VALUE_CONSTANT"):
     in_place = True
 
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
-    value_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
     value: Scalar
 
 
@@ -113,7 +113,7 @@ class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
     in_place = True
 
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
-    value_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
     value_start: Scalar
     value_delta: Scalar
 

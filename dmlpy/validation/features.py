@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from dmlpy.description.enums import DataType, Feature, FeatureLevel, HResult
-from dmlpy.description.structs import Bool, Spelled, Struct, brief, entries, read_by
+from dmlpy.description.enums import Feature, FeatureLevel, HResult
+from dmlpy.description.structs import Bool, Spelled, SpelledType, Struct, brief, entries, read_by
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.validation.checking import LATEST, parse_level
 from dmlpy.validation.problems import DescError, DmlError, Problem
@@ -21,7 +21,7 @@ class FeatureQueryTensorDataTypeSupport(ValueStruct):
 
     c_name: ClassVar[str] = "DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT"
 
-    data_type: Spelled[DataType]
+    data_type: SpelledType
 
 
 class FeatureDataTensorDataTypeSupport(ValueStruct):

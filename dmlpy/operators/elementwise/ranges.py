@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from dmlpy.description.descs import FusableDesc
-from dmlpy.description.enums import DataType, RoundingMode
+from dmlpy.description.enums import RoundingMode
 from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.structs import Float, Scalar, Spelled, default
+from dmlpy.description.structs import Float, Scalar, Spelled, SpelledType, default
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import OptionalScaleBias
@@ -64,7 +64,7 @@ class ElementWiseClip1Desc(ScaledDesc, dml="ELEMENT_WISE_CLIP1"):
     support = (Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),)
     scalars = {"min": "min_max_data_type", "max": "min_max_data_type"}
 
-    min_max_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    min_max_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
     min: Scalar
     max: Scalar
 
@@ -115,7 +115,7 @@ class ElementWiseClipGrad1Desc(ClipGradientDesc, dml="ELEMENT_WISE_CLIP_GRAD1"):
     support = (Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),)
     scalars = {"min": "min_max_data_type", "max": "min_max_data_type"}
 
-    min_max_data_type: Annotated[Spelled[DataType], Limits(type_of="output_gradient_tensor")]
+    min_max_data_type: Annotated[SpelledType, Limits(type_of="output_gradient_tensor")]
     min: Scalar
     max: Scalar
 

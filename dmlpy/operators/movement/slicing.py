@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import DataType, FeatureLevel, PaddingMode
+from dmlpy.description.enums import FeatureLevel, PaddingMode
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.structs import Float, Ints, Scalar, Spelled, Uints, default
+from dmlpy.description.structs import Float, Ints, Scalar, Spelled, SpelledType, Uints, default
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.movement.copy import FLOATS_INTEGERS_16_AND_32
@@ -99,7 +99,7 @@ class Padding1Desc(AnyPaddingDesc, dml="PADDING1"):
     scalars = {"padding_value": "padding_value_data_type"}
 
     padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"WRAP": "6_4"})] = default(PaddingMode.CONSTANT)
-    padding_value_data_type: Annotated[Spelled[DataType], Limits(type_of="output_tensor")]
+    padding_value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
     padding_value: Scalar = default(0)
     start_padding: Annotated[Uints, Limits(length="len(sizes)")]
     end_padding: Annotated[Uints, Limits(length="len(sizes)")]

@@ -1,0 +1,62 @@
+"""How an operator with packed constants is pickled: as the operator and the packed bytes, which must suit the plan that reads them."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.validation.problems import PickleError
+
+if TYPE_CHECKING:
+    from dmlpy.devices.device import Memory
+    from dmlpy.devices.operator import CompiledOperator
+
+
+def packed_bytes(operator: CompiledOperator, memory: Memory) -> bytes:
+    """The packed constants in host memory; waits for the work on the current stream."""
+    size = operator.binding_properties.persistent_resource_size
+    return operator.device.read(memory.pointer, size, operator.device.current_stream()) if size else b""
+
+
+def packed_memory(operator: CompiledOperator, packed: bytes, fingerprint: bytes) -> Memory:
+    """Memory of the operator's device with packed constants of a pickle.
+
+    Raises:
+        PickleError: they were packed for another layout, that of another processor, GPU or version of dmlpy.
+    """
+    if fingerprint != layout_fingerprint(operator):
+        raise PickleError(
+            f"a pickle of a prepared {operator.name} does not fit this machine: the plan here packs constants in another layout, which "
+            "depends on the processor or GPU, its threads and the version of dmlpy. Pickle the compiled operator and the constants, and "
+            "call prepare here"
+        )
+    device, handle = operator.device, operator.device.current_stream()
+    memory = device.allocate(len(packed), handle, f"packed constants of {operator.name}")
+    if packed:
+        staged = device.upload(np.frombuffer(packed, np.uint8), handle)
+        device.copy(memory.pointer, staged.pointer, len(packed), handle)
+        device.synchronize(handle)  # dispatches may go into other streams
+    return memory
+
+
+def layout_fingerprint(operator: CompiledOperator) -> bytes:
+    """A hash of what the operator's plan makes of constants that are always the same: plans of equal hashes pack alike."""
+    device, plan, tensors = operator.device, operator._plan, operator.desc.tensors()
+    if not plan.persistent_size:
+        return b""
+    handle, rng = device.current_stream(), np.random.default_rng(1)
+    sources = {name: device.upload(_numbers(rng, tensors[name].span, tensors[name].data_type.numpy), handle) for name in plan.constants}
+    memory = device.allocate(plan.persistent_size, handle, f"packed constants of {operator.name}")
+    device.clear(memory.pointer, plan.persistent_size, handle)  # also what lies between the packed arrays
+    pack = plan.pack({name: source.pointer for name, source in sources.items()}, memory.pointer)
+    device.dispatched(pack, f"{operator.name} prepare", [memory, *sources.values()])(handle)
+    return blake2b(device.read(memory.pointer, plan.persistent_size, handle), digest_size=16).digest()
+
+
+def _numbers(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Bytes of numbers, nearly all different."""
+    if dtype.kind == "f":
+        return rng.standard_normal(count).astype(dtype).view(np.uint8)
+    return rng.integers(0, 256, count * dtype.itemsize, np.uint8)
