@@ -60,6 +60,8 @@ def test_data_types_and_numpy_types_are_one_to_one(member: dml.DataType) -> None
     assert dml.DataType.of(member.numpy) is member
     assert dml.DataType.of(np.zeros(1, member.numpy).dtype) is member
     assert dml.DataType.of(member.name.lower()) is member
+    for spelled in (member.numpy, member.numpy.type):
+        assert dml.TensorDesc(data_type=spelled, sizes=[1]).data_type is member
     assert member.numpy.itemsize * 8 == member.bits
     if member.bits > 8:
         with pytest.raises(TypeError, match="no tensor type"):

@@ -156,7 +156,9 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     ("an output of no operator", lambda: rnn().with_outputs("xyzzy"), "field.unknown", "xyzzy", None),
     ("an integer that no message can show", lambda: tensor(sizes=[10**5000]), "field.form", "sizes", None),
     ("a flag that no message can show", lambda: tensor(sizes=[1], flags=10**5000), "field.form", "flags", None),
-    ("NumPy's class for a type", lambda: tensor(sizes=[1], data_type=np.float32), "field.form", "data_type", None),
+    ("NumPy's class for a type that DirectML lacks", lambda: tensor(sizes=[1], data_type=np.complex64), "field.form", "data_type", None),
+    ("another order of bytes", lambda: tensor(sizes=[1], data_type=np.dtype(">f4")), "field.form", "data_type", None),
+    ("Python's class for a type", lambda: tensor(sizes=[1], data_type=float), "field.form", "data_type", None),
     ("an array for a type", lambda: tensor(sizes=[1], data_type=np.ones(2)), "field.form", "data_type", None),
     ("nothing for sizes, with a count", lambda: tensor(sizes=5, DimensionCount=1), "field.form", "sizes", None),
     ("keys that are no texts", lambda: dml.TensorDesc.from_dict({1: 2}), "field.form", "", None),  # type: ignore[dict-item]

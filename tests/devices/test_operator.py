@@ -294,6 +294,14 @@ def test_unknown_devices(name: str) -> None:
     assert ("GPU" in str(error.value)) == (name == "cuda:99")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("cpu", "numpy"), ("CPU", "numpy"), ("host", "numpy"), ("gpu", "cuda"), ("gpu:1", "cuda:1"), ("cuba:1", "cuda:1")]
+)
+def test_other_names_of_devices_get_a_remedy(name: str, meant: str) -> None:
+    with pytest.raises(dml.DeviceError, match=f"did you mean '{meant}'\\?$"):
+        dml.device(name)
+
+
 def test_memory_that_will_not_fit_is_refused_with_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     many = 2048
     device = dml.device("numpy")

@@ -38,13 +38,13 @@ def describe() -> dml.RNNDesc:
 def lstm() -> dml.LSTMDesc:
     """The struct with the most members."""
     tensor = dml.TensorDesc(
-        data_type="FLOAT16", sizes=[1, 2, 4 * H, H], total_tensor_size_in_bytes=None, guaranteed_base_offset_alignment=16
+        data_type=np.float16, sizes=[1, 2, 4 * H, H], total_tensor_size_in_bytes=None, guaranteed_base_offset_alignment=16
     )
     desc = dml.LSTMDesc(
         input_tensor=tensor.replace(sizes=[1, T, B, H]),
         weight_tensor=tensor,
         recurrence_tensor=tensor,
-        peephole_tensor=dml.TensorDesc(data_type="FLOAT16", sizes=[1, 1, 2, 3 * H]),
+        peephole_tensor=dml.TensorDesc(data_type=np.dtype("float16"), sizes=[1, 1, 2, 3 * H]),
         activation_descs=(
             dml.ActivationHardSigmoidDesc(alpha=0.2, beta=0.5),
             dml.ActivationEluDesc(alpha=np.float32(0.5)),
