@@ -35,9 +35,9 @@ from .description.value_structs import Size2D as Size2D
 from .devices.device import Device as Device
 from .devices.device import device as device
 from .devices.device import list_devices as list_devices
+from .devices.dispatch import Dispatch as Dispatch
 from .devices.operator import BindingProperties as BindingProperties
 from .devices.operator import CompiledOperator as CompiledOperator
-from .devices.operator import Dispatch as Dispatch
 from .devices.operator import Outputs as Outputs
 from .devices.operator import PreparedOperator as PreparedOperator
 from .devices.report import PlanReport as PlanReport
@@ -260,6 +260,8 @@ from .validation.problems import BindError as BindError
 from .validation.problems import CompileError as CompileError
 from .validation.problems import DescError as DescError
 from .validation.problems import DeviceError as DeviceError
+from .validation.problems import DispatchError as DispatchError
 from .validation.problems import DmlError as DmlError
+from .validation.problems import PickleError as PickleError
 from .validation.problems import Problem as Problem
 __version__: str

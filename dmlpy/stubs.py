@@ -21,7 +21,8 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.compiler": ("compile",),
     "dmlpy.description.descs": ("OperatorDesc",),
     "dmlpy.devices.device": ("Device", "device", "list_devices"),
-    "dmlpy.devices.operator": ("BindingProperties", "CompiledOperator", "Dispatch", "Outputs", "PreparedOperator"),
+    "dmlpy.devices.dispatch": ("Dispatch",),
+    "dmlpy.devices.operator": ("BindingProperties", "CompiledOperator", "Outputs", "PreparedOperator"),
     "dmlpy.devices.report": ("PlanReport",),
     "dmlpy.devices.reserve": ("Reserve",),
     "dmlpy.validation.features": (
@@ -46,7 +47,16 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         "params_to_weights_and_biases",
         "weights_and_biases_to_params",
     ),
-    "dmlpy.validation.problems": ("BindError", "CompileError", "DescError", "DeviceError", "DmlError", "Problem"),
+    "dmlpy.validation.problems": (
+        "BindError",
+        "CompileError",
+        "DescError",
+        "DeviceError",
+        "DispatchError",
+        "DmlError",
+        "PickleError",
+        "Problem",
+    ),
     "dmlpy.description.tensors": ("TensorDesc",),
     "dmlpy.description.value_structs": ("ScaleBias", "Size2D"),
 }
