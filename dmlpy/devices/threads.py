@@ -16,17 +16,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dmlpy.devices.blas import blas_threads
+
 T = TypeVar("T")
 
 
 def available_threads() -> int:
-    """The cores that this process may use, or fewer if OPENBLAS_NUM_THREADS or OMP_NUM_THREADS says so, as for NumPy's matrix products."""
+    """The cores that this process may use, or as many threads as NumPy's BLAS may, if these are fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-        given = os.environ.get(name, "")
-        if given.isdecimal() and int(given) > 0:
-            return min(cores, int(given))
-    return cores
+    return min(cores, blas_threads() or cores)
 
 
 class Gate:

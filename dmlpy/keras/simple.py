@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.blas import limited
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems
 from dmlpy.keras.backend import Array, Backend
@@ -131,7 +133,8 @@ class Dense(Layer):
             raise DescError(self.name, [Problem("activation.training", "activation", name, f"one of {names}, for training", why)])
         self.refuse_shape(x, (None, *[None] * (x.ndim - 2), self.weights[0].value.shape[0]))
         rows = x.reshape(-1, x.shape[-1])
-        z = rows @ self.weights[0].value
+        with self._limited_blas(rows):
+            z = rows @ self.weights[0].value
         if self.bias:
             z += self.weights[1].value
         y = self._activate(z)
@@ -151,6 +154,10 @@ class Dense(Layer):
         self._descs = (desc,)
         return self.backend.run(desc, input_tensor=z).output_tensor
 
+    def _limited_blas(self, rows: Array) -> AbstractContextManager[None]:
+        """Within it BLAS takes as many threads as a product with these rows is worth."""
+        return limited(rows.size * self.output_dim) if isinstance(rows, np.ndarray) else nullcontext()
+
     def backward(self, dy: Array) -> Array | None:
         if self._y is None:
             raise self.not_trained()
@@ -163,10 +170,12 @@ class Dense(Layer):
             raise self.not_trained()
         shape = (*dz.shape[:-1], self._rows.shape[-1])
         dz = dz.reshape(-1, self.output_dim)
-        self.weights[0].gradient = self._rows.T @ dz
+        with self._limited_blas(self._rows):
+            self.weights[0].gradient = self._rows.T @ dz
+            dx = dz @ self.weights[0].value.T if self.input_gradient else None
         if self.bias:
             self.weights[1].gradient = dz.sum(axis=0)
-        return (dz @ self.weights[0].value.T).reshape(shape) if self.input_gradient else None
+        return None if dx is None else dx.reshape(shape)
 
 
 class Embedding(Layer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import Context
+from math import isqrt, prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from dmlpy.arrays import array_at
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.plan import ArrayPlan, Launch, Pointers
 from dmlpy.reference.registry import definition, why_undefined
 
@@ -21,6 +23,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _WITHOUT_WARNINGS = Context()
 """A context in which NumPy ignores floating-point errors. To enter a copy of it takes a tenth of the time that `np.errstate` does."""
 _WITHOUT_WARNINGS.run(np.seterr, all="ignore")
+
+
+_WITH_PRODUCTS = ("matrix", "convolution", "attention", "quantized")
+"""The families that multiply matrices."""
+
+
+def _multiplications(desc: OperatorDesc) -> int:
+    """About as many as a product of the largest tensors takes: for matrices [m, k], [k, n] and [m, n] it is exact."""
+    counts = sorted((tensor.element_count for tensor in desc.tensors().values()), reverse=True)
+    return isqrt(prod(counts[:3]))
 
 
 class WholePlan(ArrayPlan):
@@ -43,6 +55,7 @@ class WholePlan(ArrayPlan):
             (slot.place, slot.field, self._is_converted(tensor)) for slot, tensor in self._slots if not slot.field.marker.output
         ]
         self._converts = any(converts for _, _, converts in self._inputs)
+        self._product = _multiplications(desc) if desc.family() in _WITH_PRODUCTS else 0
         self._absent: dict[str, Any] = {field.name: () if field.listed else None for field in desc.inputs()}
 
     def describe(self) -> str:
@@ -68,7 +81,7 @@ class WholePlan(ArrayPlan):
                 output[...] = results[place]
 
         context = _WITHOUT_WARNINGS.copy()
-        return lambda stream: context.run(compute)
+        return with_limited_blas(lambda stream: context.run(compute), self._product)
 
     def results(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by place, unrounded, of the inputs by place."""

@@ -28,6 +28,7 @@ from numpy.typing import DTypeLike
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import packed_strides
+from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.gradient_cells import Prepared, Rows, Span, Step, cell_gradient
 from dmlpy.devices.numpy.recurrent.gradient_products import BlockProducts, product_shapes
@@ -103,7 +104,9 @@ class GradientPlan(PlanWithoutConstants):
                 for part in parts:
                     part()
 
-        return launch
+        rows = self._cells[0].blocks * self._sizes.hidden_size
+        entries = max(self._sizes.input_size, self._sizes.state_size)
+        return with_limited_blas(launch, rows * entries * self._sizes.batch_size * self._block_steps)
 
     # layout
 

@@ -19,6 +19,7 @@ from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.description.tensors import packed_strides
+from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of, undivided
@@ -129,7 +130,14 @@ class RecurrentPlan(Plan):
                 else:
                     share(walk, shares, threads)
 
-        return launch
+        return with_limited_blas(launch, self._largest_product())
+
+    def _largest_product(self) -> int:
+        """Multiplications of the largest product of a walk; of several walks at a time none is worth more threads than its own."""
+        sizes, form, batch = self._sizes, self._form, max(self._scratch)
+        rows = len(form.gates) * sizes.hidden_size
+        largest = rows * batch * max(sizes.input_size * form.chunk_steps, sizes.state_size)
+        return largest if self._division.threads == 1 else min(largest, WORK_OF_A_THREAD)
 
     # layout
 

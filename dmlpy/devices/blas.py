@@ -1,0 +1,162 @@
+"""How many threads BLAS takes for a launch: as many as its products are worth, and no more.
+
+OpenBLAS divides every product of some size among all its threads. They spin while they wait for the next one, and a product is done when
+the last of them is: on a machine with other work that thread may have to wait for a core, milliseconds for a product of microseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from dmlpy.devices.plan import Launch
+
+WORK_OF_A_THREAD = 1 << 23
+"""Multiplications of one product that are worth a thread of BLAS's: 0.16 ms of a core with AVX-512. A second thread saves at most half of
+that, where a core is idle; where other processes used both cores of a machine, it made products of 4 to 33 million multiplications 2 to 15
+times as slow in the mean."""
+
+_ALONE = 1 << 18
+"""Multiplications of the largest product that OpenBLAS itself takes on one thread."""
+
+
+class Library(Protocol):
+    """A BLAS, as threadpoolctl controls it."""
+
+    def get_num_threads(self) -> int | None: ...
+    def set_num_threads(self, num_threads: int) -> Any: ...
+
+
+@cache
+def _numpys_libraries() -> tuple[Library, ...]:
+    """The BLAS that NumPy uses: the one that came with it, else all that the process has loaded; none where threadpoolctl knows none."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:  # an environment of an older checkout: BLAS keeps its own number
+        return ()
+    found = ThreadpoolController().select(user_api="blas").lib_controllers
+    package = os.path.dirname(np.__file__)
+    bundled = [library for library in found if library.filepath.startswith((f"{package}.libs{os.sep}", f"{package}{os.sep}"))]
+    return tuple(bundled or found)
+
+
+class Limits:
+    """Lowers the number of BLAS's threads while there are launches that are not worth more, and restores it afterwards.
+
+    The number is the process's. Of launches at the same time the smallest one counts; whoever else multiplies meanwhile has as few threads,
+    and the same results. A number that somebody else sets meanwhile is kept.
+
+    Args:
+        library: the BLAS.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._lock = threading.Lock()
+        self._launches: dict[object, int] = {}
+        self._own: int | None = None
+        """The number without launches, while there are some."""
+        self._set = (0, 0)
+        """The number that was set last, and the one that is being set: an interrupt may come between."""
+
+    def enter(self, launch: object, threads: int) -> None:
+        """A launch begins that is worth so many threads."""
+        with self._lock:
+            self._launches[launch] = threads
+            self._update()
+
+    def leave(self, launch: object) -> None:
+        """The launch has ended. Nothing happens where it has left already."""
+        with self._lock:
+            self._launches.pop(launch, None)
+            if self._own is not None:
+                self._update()
+
+    def own_threads(self) -> int:
+        """The number that BLAS has without any launch under way."""
+        with self._lock:
+            now = self._library.get_num_threads() or 1
+            return now if self._own is None or now not in self._set else self._own
+
+    def _update(self) -> None:
+        now = self._library.get_num_threads() or 1
+        if self._own is None or now not in self._set:
+            self._own = now  # nobody's limit, or somebody else's
+        wanted = min([self._own, *self._launches.values()])
+        self._set = now, wanted
+        if wanted != now:
+            self._library.set_num_threads(wanted)
+        self._set = wanted, wanted
+        if not self._launches:
+            self._own = None
+
+    def forked(self) -> None:
+        """In a child process there are no launches but this thread's; those of the others have not left."""
+        self._lock = threading.Lock()
+        if self._own is not None and self._library.get_num_threads() in self._set:
+            self._library.set_num_threads(self._own)
+        self._launches, self._own = {}, None
+
+
+_made: list[Limits] = []
+
+
+@cache
+def _limits() -> Sequence[Limits]:
+    _made.extend(Limits(library) for library in _numpys_libraries())
+    return tuple(_made)
+
+
+def _renew() -> None:
+    for limits in _made:
+        limits.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+def blas_threads() -> int | None:
+    """The threads that NumPy's BLAS may use, as OPENBLAS_NUM_THREADS, OMP_NUM_THREADS or `threadpoolctl` set them; None if unknown."""
+    return min((limits.own_threads() for limits in _limits()), default=None)
+
+
+def worth(multiplications: int) -> int:
+    """The threads that a product of so many multiplications is worth."""
+    return max(1, multiplications // WORK_OF_A_THREAD)
+
+
+@contextmanager
+def limited(multiplications: int) -> Iterator[None]:
+    """Within it BLAS takes as many threads as a product of so many multiplications is worth, the largest one that is computed there."""
+    call, threads = object(), worth(multiplications)
+    limits = _limits() if multiplications > _ALONE else ()
+    try:
+        try:
+            for item in limits:
+                item.enter(call, threads)
+            yield
+        finally:
+            for item in limits:
+                item.leave(call)
+    finally:
+        for item in limits:  # again, if an interrupt came between
+            item.leave(call)
+
+
+def with_limited_blas(launch: Launch, multiplications: int) -> Launch:
+    """A launch whose largest product takes so many multiplications."""
+    if multiplications <= _ALONE or worth(multiplications) >= (os.cpu_count() or 1):
+        return launch
+
+    def dispatch(stream: int) -> None:
+        with limited(multiplications):
+            launch(stream)
+
+    return dispatch
