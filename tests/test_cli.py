@@ -362,7 +362,7 @@ def test_explain_shows_the_whole_struct() -> None:
         assert word in out, word
     for text in (*dml.LSTMDesc.formula.splitlines(), *dml.LSTMDesc.rules().values(), "FORWARD | BACKWARD | BIDIRECTIONAL"):
         assert text in out, text
-    assert "h after the last step walked" in out
+    assert "The hidden state h after" in out
     assert "never runs in place" in out
 
 

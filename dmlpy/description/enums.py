@@ -360,7 +360,7 @@ class QuantizationType(DmlEnum, prefix="DML_QUANTIZATION_TYPE_"):
 
 
 class Feature(DmlEnum, prefix="DML_FEATURE_"):
-    """DML_FEATURE: what `Device.check_feature_support` can be asked."""
+    """DML_FEATURE: what `check_feature_support` can be asked."""
 
     TENSOR_DATA_TYPE_SUPPORT = 0
     FEATURE_LEVELS = 1

@@ -10,7 +10,6 @@ import inspect
 import json
 import math
 import operator
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -203,13 +202,16 @@ SIGNED = Signed()
 
 
 class After:
-    """Marks a member that stands behind another one in the C struct, where its class inherits members that come later.
+    """Marks a member that stands behind an inherited one in the C struct.
+
+    Without the mark the first member that a class adds stands behind all inherited ones, and each of the others behind the one above it.
+    A member that is declared again keeps its place.
 
     Args:
-        name: the member before it.
+        name: the member before it; without a name, the member stands first.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str = "") -> None:
         self.name = name
 
 
@@ -323,16 +325,25 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def _place_members(cls) -> None:
-        """Puts the members in the order of the C struct: inherited ones first, but for those that a mark places."""
+        """Puts the members in the order of the C struct: see `After`."""
+        order: list[str] = []
+        for base in reversed(cls.__mro__):
+            declared = vars(base).get("__pydantic_fields__", {})
+            before: str | None = None
+            for name in base.__annotations__ if declared else ():
+                if name not in declared:
+                    continue  # a class variable
+                mark = next((mark.name for mark in declared[name].metadata if isinstance(mark, After)), None)
+                anchor = mark if mark is not None or name in order else before
+                if anchor == "" or anchor in order:
+                    order = [other for other in order if other != name]
+                    order.insert(order.index(anchor) + 1 if anchor else 0, name)
+                elif name not in order:
+                    order.append(name)
+                before = name
         fields = cls.model_fields
-        names = list(fields)
-        for name, info in fields.items():
-            for mark in info.metadata:
-                if isinstance(mark, After) and mark.name in fields:
-                    names.remove(name)
-                    names.insert(names.index(mark.name) + 1, name)
-        if names != list(fields):
-            placed = {name: fields[name] for name in names}
+        if order != list(fields):
+            placed = {name: fields[name] for name in order}
             fields.clear()
             fields.update(placed)
 
@@ -460,23 +471,7 @@ class Struct(BaseModel, metaclass=StructType):
         """What the struct is for: the class's docstring without the C name that it may begin with."""
         docstring = vars(cls)["__doc__"]
         text = inspect.cleandoc(docstring.docstring) if isinstance(docstring, _Documentation) else ""
-        return text.partition("Attributes:")[0].strip().removeprefix(f"{cls.c_name}: ")
-
-    @classmethod
-    def _listed_texts(cls) -> dict[str, str]:
-        """The texts of a class that lists its members in its docstring."""
-        docstring = vars(cls)["__doc__"]
-        tail = inspect.cleandoc(docstring.docstring).partition("Attributes:")[2]
-        members: dict[str, str] = {}
-        name = ""
-        for line in inspect.cleandoc(tail).splitlines():
-            match = re.match(r"(\w+): (.*)", line)
-            if match is not None and match[1] in cls.model_fields:
-                name = match[1]
-                members[name] = match[2]
-            elif name:
-                members[name] += " " + line.strip()
-        return members
+        return text.removeprefix(f"{cls.c_name}: ")
 
     @classmethod
     def documentation(cls) -> str:
@@ -487,7 +482,7 @@ class Struct(BaseModel, metaclass=StructType):
     @cache
     def members(cls) -> tuple[MemberInfo, ...]:
         """What is known of each member, in the C struct's order, and of the counts that stand before some of them."""
-        texts, counts = of_members.texts(cls) | cls._listed_texts(), cls.counts_before()
+        texts, counts = of_members.texts(cls), cls.counts_before()
         found = []
         for name in cls.model_fields:
             if name in counts:

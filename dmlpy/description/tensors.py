@@ -32,16 +32,7 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 class TensorDesc(Struct):
-    """DML_BUFFER_TENSOR_DESC, the only kind that DML_TENSOR_DESC can hold.
-
-    Attributes:
-        data_type: type of the elements.
-        sizes: elements along each dimension, 1 to 8 of them.
-        strides: elements from one entry to the next along each dimension; 0 repeats an entry (broadcast), None is packed.
-        flags: OWNED_BY_DML for an input that the operator takes over at initialisation.
-        total_tensor_size_in_bytes: bytes of the buffer; None or 0 is the smallest that holds the tensor.
-        guaranteed_base_offset_alignment: bytes that the tensor's address is promised to be a multiple of; 0 promises nothing.
-    """
+    """DML_BUFFER_TENSOR_DESC, the only kind that DML_TENSOR_DESC can hold."""
 
     c_name: ClassVar[str] = "DML_BUFFER_TENSOR_DESC"
     c_counts: ClassVar[Mapping[str, str]] = {"DimensionCount": "sizes"}
@@ -49,11 +40,22 @@ class TensorDesc(Struct):
     # DxDispatch and directml.h write empty strides for packed, and size 0 for one to compute: one meaning, one value, so that equal descs
     # are equal.
     data_type: SpelledType
+    """The type of the elements."""
+
     sizes: Uints
+    """The elements along each of 1 to 8 dimensions."""
+
     strides: Annotated[OptionalUints, AfterValidator(lambda strides: strides or None)] = default(None)
+    """The elements from one entry to the next along each dimension. 0 repeats an entry (broadcast). If absent, the tensor is packed."""
+
     flags: Spelled[TensorFlags] = default(TensorFlags.NONE)
+    """OWNED_BY_DML for an input that the operator takes over at initialisation."""
+
     total_tensor_size_in_bytes: Annotated[OptionalUint, AfterValidator(lambda size: size or None)] = default(None)
+    """The bytes of the buffer. None and 0 stand for the fewest that hold the tensor."""
+
     guaranteed_base_offset_alignment: Uint = default(0)
+    """A number of bytes that the tensor's address is promised to be a multiple of. 0 promises nothing."""
 
     @classmethod
     def of(cls, array: Any, *, dimension_count: int | None = None) -> TensorDesc:

@@ -35,31 +35,27 @@ class ValueStruct(Struct):
 
 
 class ScaleBias(ValueStruct):
-    """DML_SCALE_BIAS: x is replaced by x * scale + bias before the operator's own function.
-
-    Attributes:
-        scale: what x is multiplied by.
-        bias: what is added then.
-    """
+    """DML_SCALE_BIAS: x is replaced by x * scale + bias before the operator's own function."""
 
     c_name: ClassVar[str] = "DML_SCALE_BIAS"
 
     scale: Float
+    """The factor of x."""
+
     bias: Float
+    """The number added to the scaled x."""
 
 
 class Size2D(ValueStruct):
-    """DML_SIZE_2D: a width and a height.
-
-    Attributes:
-        width: along the last dimension.
-        height: along the last but one.
-    """
+    """DML_SIZE_2D: a width and a height."""
 
     c_name: ClassVar[str] = "DML_SIZE_2D"
 
     width: Uint
+    """The size along the last dimension."""
+
     height: Uint
+    """The size along the last dimension but one."""
 
 
 def _reader(kind: type[ValueStruct], *, optional: bool = False) -> Any:

@@ -35,17 +35,6 @@ class Graph(Struct):
 
     Wherever an edge holds an index a name may be given: of a node, of a graph input or output (`input_names`, `output_names`), or the
     field of a slot (`"WeightTensor"`, `"input_tensors[1]"`). The graph keeps the index.
-
-    Attributes:
-        input_count: how many inputs the graph has; may be left out beside `input_names`.
-        output_count: how many outputs the graph has; may be left out beside `output_names`.
-        nodes: operator and constant nodes. Edges name them by their place here.
-        input_edges: from graph inputs to nodes.
-        output_edges: from nodes to graph outputs.
-        intermediate_edges: from nodes to nodes.
-        input_names: what the graph's inputs are called, one name for each, or none at all. DirectML's struct has no such member.
-        output_names: likewise of the outputs.
-        name: what messages call the graph.
     """
 
     c_name: ClassVar[str] = "DML_GRAPH_DESC"
@@ -57,15 +46,32 @@ class Graph(Struct):
     }
 
     input_count: Uint
+    """How many inputs the graph has. It may be left out beside `input_names`."""
+
     output_count: Uint
+    """How many outputs the graph has. It may be left out beside `output_names`."""
+
     nodes: tuple[Node, ...]
+    """The operator and constant nodes. Edges refer to them by their place here."""
+
     input_edges: tuple[InputEdge, ...] = default(())
+    """The edges from graph inputs to nodes."""
+
     output_edges: tuple[OutputEdge, ...] = default(())
+    """The edges from nodes to graph outputs."""
+
     intermediate_edges: tuple[IntermediateEdge, ...] = default(())
+    """The edges from nodes to nodes."""
+
     # The first of the names that is none is told: a list of millions would be a list of millions of problems.
     input_names: Annotated[tuple[str, ...], FailFast()] = default(())
+    """A name for each input of the graph, or none at all. DirectML's struct has no such member."""
+
     output_names: Annotated[tuple[str, ...], FailFast()] = default(())
+    """A name for each output of the graph, or none at all. DirectML's struct has no such member."""
+
     name: str | None = default(None)
+    """The name of the graph in messages."""
 
     if TYPE_CHECKING:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import SerializeAsAny
@@ -14,22 +14,20 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, GraphEdgeType, GraphNodeType
 from dmlpy.description.markers import Out, Slot, TensorField
 from dmlpy.description.naming import c_path
-from dmlpy.description.structs import Struct, Uint, brief, c_value, default, plain, unwrap
+from dmlpy.description.structs import After, Struct, Uint, brief, c_value, default, plain, unwrap
 from dmlpy.validation.problems import DescError, Problem
 
 
 class OperatorNode(Struct):
-    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph.
-
-    Attributes:
-        operator: the operator's desc, where DirectML has the IDMLOperator that was made of it.
-        name: what messages and pictures call the node; edges in JSON may name it too.
-    """
+    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph."""
 
     c_name: ClassVar[str] = "DML_OPERATOR_GRAPH_NODE_DESC"
 
     operator: SerializeAsAny[OperatorDesc]
+    """The operator's desc, where DirectML has the IDMLOperator made of it."""
+
     name: str | None = default(None)
+    """The name of the node in messages and pictures. Edges in JSON may name it too."""
 
     def input_slots(self) -> tuple[Slot, ...]:
         """The places that edges may lead to, by ToNodeInputIndex; those that the desc leaves null are counted."""
@@ -55,18 +53,16 @@ class OperatorNode(Struct):
 
 
 class ConstantNode(Struct):
-    """DML_CONSTANT_DATA_GRAPH_NODE_DESC: bytes that the graph holds, as the only output of a node.
-
-    Attributes:
-        data: the bytes, or an array whose bytes they are. In JSON base64 text, a list of bytes, or a list of numbers beside a `DataType`.
-        name: as of `OperatorNode`.
-    """
+    """DML_CONSTANT_DATA_GRAPH_NODE_DESC: bytes that the graph holds, as the only output of a node."""
 
     c_name: ClassVar[str] = "DML_CONSTANT_DATA_GRAPH_NODE_DESC"
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"DataSize": "data"}
 
     data: bytes
+    """The bytes, or an array whose bytes they are. In JSON base64 text, a list of bytes, or a list of numbers beside a `DataType`."""
+
     name: str | None = default(None)
+    """The name of the node in messages and pictures."""
 
     @classmethod
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
@@ -119,6 +115,9 @@ class Edge(Struct):
 
     kind: ClassVar[GraphEdgeType] = GraphEdgeType.INVALID
 
+    name: str | None = default(None)
+    """The name of the edge, for messages only."""
+
     def to_dict(self) -> dict[str, Any]:
         members = {name: value for name, value in self._members().items() if value is not None}
         return _typed(self.kind, {c_path(name): c_value(value) for name, value in members.items()})
@@ -143,62 +142,54 @@ class Edge(Struct):
 
 
 class InputEdge(Edge):
-    """DML_INPUT_GRAPH_EDGE_DESC: a graph input feeds an input of a node.
-
-    Attributes:
-        graph_input_index: the graph input.
-        to_node_index: the node that reads.
-        to_node_input_index: which of its inputs; optional ones that the desc leaves null count too, as they do in bindings.
-        name: for messages only.
-    """
+    """DML_INPUT_GRAPH_EDGE_DESC: a graph input feeds an input of a node."""
 
     c_name: ClassVar[str] = "DML_INPUT_GRAPH_EDGE_DESC"
     kind: ClassVar[GraphEdgeType] = GraphEdgeType.INPUT
 
-    graph_input_index: Uint
+    graph_input_index: Annotated[Uint, After()]
+    """The graph input."""
+
     to_node_index: Uint
+    """The node that reads."""
+
     to_node_input_index: Uint
-    name: str | None = default(None)
+    """The input of the node. Optional inputs that its desc leaves null are counted, as they are in bindings."""
 
 
 class OutputEdge(Edge):
-    """DML_OUTPUT_GRAPH_EDGE_DESC: an output of a node is an output of the graph.
-
-    Attributes:
-        from_node_index: the node that writes.
-        from_node_output_index: which of its outputs; optional ones that the desc leaves null count too.
-        graph_output_index: the graph output.
-        name: for messages only.
-    """
+    """DML_OUTPUT_GRAPH_EDGE_DESC: an output of a node is an output of the graph."""
 
     c_name: ClassVar[str] = "DML_OUTPUT_GRAPH_EDGE_DESC"
     kind: ClassVar[GraphEdgeType] = GraphEdgeType.OUTPUT
 
-    from_node_index: Uint
+    from_node_index: Annotated[Uint, After()]
+    """The node that writes."""
+
     from_node_output_index: Uint
+    """The output of the node. Optional outputs that its desc leaves null are counted."""
+
     graph_output_index: Uint
-    name: str | None = default(None)
+    """The graph output."""
 
 
 class IntermediateEdge(Edge):
-    """DML_INTERMEDIATE_GRAPH_EDGE_DESC: an output of a node feeds an input of another one.
-
-    Attributes:
-        from_node_index: the node that writes.
-        from_node_output_index: which of its outputs; optional ones that the desc leaves null count too.
-        to_node_index: the node that reads.
-        to_node_input_index: which of its inputs, counted likewise.
-        name: for messages only.
-    """
+    """DML_INTERMEDIATE_GRAPH_EDGE_DESC: an output of a node feeds an input of another one."""
 
     c_name: ClassVar[str] = "DML_INTERMEDIATE_GRAPH_EDGE_DESC"
     kind: ClassVar[GraphEdgeType] = GraphEdgeType.INTERMEDIATE
 
-    from_node_index: Uint
+    from_node_index: Annotated[Uint, After()]
+    """The node that writes."""
+
     from_node_output_index: Uint
+    """The output of the writing node. Optional outputs that its desc leaves null are counted."""
+
     to_node_index: Uint
+    """The node that reads."""
+
     to_node_input_index: Uint
-    name: str | None = default(None)
+    """The input of the reading node, counted likewise."""
 
 
 def node_label(index: int, node: Node) -> str:

@@ -256,7 +256,7 @@ def _annotations(kind: type[OperatorDesc]) -> dict[str, Any]:
         "introduced": None if kind.own else str(kind.introduced()),
         "in_place": kind.in_place,
         "owned_inputs": kind.accepts_owned,
-        "formula": _in_c(kind, kind.formula) or _summary(kind),
+        "formula": in_c(kind, kind.formula) or _summary(kind),
         "tensors": {
             c_member(field.name): {
                 "kind": "output" if field.marker.output else "input",
@@ -269,11 +269,11 @@ def _annotations(kind: type[OperatorDesc]) -> dict[str, Any]:
         },
         "symbols_from_attributes": {symbol: c_member(because) for symbol, because in kind.size_methods().items()},
         **(
-            {"symbols_from_symbols": {name: _in_c(kind, text) for name, text in derived.items()}}
+            {"symbols_from_symbols": {name: in_c(kind, text) for name, text in derived.items()}}
             if (derived := kind.derived_sizes())
             else {}
         ),
-        "attributes": {c_member(field.name): _in_c(kind, text) for field in kind.attribute_fields() if (text := field.limits.text())},
+        "attributes": {c_member(field.name): in_c(kind, text) for field in kind.attribute_fields() if (text := field.limits.text())},
         "rules": dict(kind.rules()),
         "support": support_table(kind),
     }
@@ -286,10 +286,10 @@ def _summary(kind: type[Struct]) -> str:
 
 def _attribute_docs(kind: type[Struct]) -> dict[str, str]:
     """The text of each member that has one, with names in the C spelling."""
-    return {member.name: _in_c(kind, member.text) for member in kind.members() if member.name and member.text}
+    return {member.name: in_c(kind, member.text) for member in kind.members() if member.name and member.text}
 
 
-def _in_c(kind: type[Any], text: str) -> str:
+def in_c(kind: type[Any], text: str) -> str:
     """A text with what it mentions spelled for JSON: members as in directml.h (single words are left, they may be meant as words), null."""
     spelled = re.sub(r"[a-z]+(_[a-z]+)+", lambda match: c_member(match[0]) if match[0] in kind.model_fields else match[0], text)
     return re.sub(r"\bNone\b", "null", spelled)

@@ -125,7 +125,7 @@ class Walk:
         form = self.kind.training if training or dropout or mask is not None else self.kind.plain
         key = (form, batch, steps, training, *inputs)
         if key not in self._known:
-            tensors = {name: TensorDesc.of(array) for name, array in (inputs | outputs).items()}
+            tensors: dict[str, Any] = {name: TensorDesc.of(array) for name, array in (inputs | outputs).items()}
             desc = form(**tensors, **self.kind.attributes)
             self._known[key] = desc.with_outputs("reserve_tensor") if training else desc
         desc = self._known[key]

@@ -33,7 +33,10 @@ class ElementWiseActivationDesc(ElementWiseDesc, ActivationDesc):
     in_place: ClassVar[bool] = True
 
     input_tensor: Annotated[TensorDesc | None, In("*sizes", null_when_fused=True)] = None
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", null_when_fused=True)] = None
+    """The result y. It may have the memory of the input."""
 
 
 class LoneActivationDesc(ActivationDesc):
@@ -45,107 +48,70 @@ class LoneActivationDesc(ActivationDesc):
     fusable: ClassVar[bool] = False
 
     input_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The result y."""
 
 
 class ActivationIdentityDesc(ElementWiseActivationDesc, dml="ACTIVATION_IDENTITY"):
-    """DML_ACTIVATION_IDENTITY_OPERATOR_DESC: a copy of each element.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-    """
+    """DML_ACTIVATION_IDENTITY_OPERATOR_DESC: a copy of each element."""
 
     formula = "y = x"
     support = FROM_1_0
 
 
 class ActivationReluDesc(ElementWiseActivationDesc, dml="ACTIVATION_RELU"):
-    """DML_ACTIVATION_RELU_OPERATOR_DESC: the positive part.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-    """
+    """DML_ACTIVATION_RELU_OPERATOR_DESC: the positive part."""
 
     formula = "y = max(0, x)"
     support = INTEGERS_FROM_5_1
 
 
 class ActivationSigmoidDesc(ElementWiseActivationDesc, dml="ACTIVATION_SIGMOID"):
-    """DML_ACTIVATION_SIGMOID_OPERATOR_DESC: the logistic function.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-    """
+    """DML_ACTIVATION_SIGMOID_OPERATOR_DESC: the logistic function."""
 
     formula = "y = 1 / (1 + exp(-x))"
     support = FROM_1_0
 
 
 class ActivationTanhDesc(ElementWiseActivationDesc, dml="ACTIVATION_TANH"):
-    """DML_ACTIVATION_TANH_OPERATOR_DESC: the hyperbolic tangent.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-    """
+    """DML_ACTIVATION_TANH_OPERATOR_DESC: the hyperbolic tangent."""
 
     formula = "y = tanh(x) = (1 - exp(-2 * x)) / (1 + exp(-2 * x))"
     support = FROM_1_0
 
 
 class ActivationSoftsignDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTSIGN"):
-    """DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC: a sigmoid without an exponential.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-    """
+    """DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC: a sigmoid without an exponential."""
 
     formula = "y = x / (1 + |x|)"
     support = FROM_1_0
 
 
 class ActivationGeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_GELU"):
-    """DML_ACTIVATION_GELU_OPERATOR_DESC: x times the normal distribution function of x, exact, not approximated by tanh.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-    """
+    """DML_ACTIVATION_GELU_OPERATOR_DESC: x times the normal distribution function of x, exact, not approximated by tanh."""
 
     formula = "y = 0.5 * x * (1 + erf(x / sqrt(2)))"
     support = (Since("5_1", dims=(1, 8), T=FLOATS),)
 
 
 class ActivationEluDesc(ElementWiseActivationDesc, dml="ACTIVATION_ELU"):
-    """DML_ACTIVATION_ELU_OPERATOR_DESC: x, exponential below 0.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: what negative elements tend to is -alpha; 1 in Python if left out.
-    """
+    """DML_ACTIVATION_ELU_OPERATOR_DESC: x, exponential below 0."""
 
     formula = "y = x where x >= 0, else alpha * (exp(x) - 1)"
     support = FROM_1_0
     alpha: Float = default(1.0)
+    """Minus the limit of y for negative x."""
 
 
 class ActivationCeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_CELU"):
-    """DML_ACTIVATION_CELU_OPERATOR_DESC: x, exponential below 0 and smooth at 0 for every alpha.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: what negative elements tend to is -alpha, which is not 0; 1 in Python if left out.
-    """
+    """DML_ACTIVATION_CELU_OPERATOR_DESC: x, exponential below 0 and smooth at 0 for every alpha."""
 
     formula = "y = max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"
     support = (Since("3_0", dims=(1, 8), T=FLOATS),)
     alpha: Float = default(1.0)
+    """Minus the limit of y for negative x. It is not 0."""
 
     @rule("alpha is not 0: it divides")
     def celu_alpha(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -154,127 +120,93 @@ class ActivationCeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_CELU"):
 
 
 class ActivationLeakyReluDesc(ElementWiseActivationDesc, dml="ACTIVATION_LEAKY_RELU"):
-    """DML_ACTIVATION_LEAKY_RELU_OPERATOR_DESC: x, with another slope below 0.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: the slope below 0; 0.01 in Python if left out.
-    """
+    """DML_ACTIVATION_LEAKY_RELU_OPERATOR_DESC: x, with another slope below 0."""
 
     formula = "y = x where x >= 0, else alpha * x"
     support = FROM_1_0
     alpha: Float = default(0.01)
+    """The slope below 0."""
 
 
 class ActivationThresholdedReluDesc(ElementWiseActivationDesc, dml="ACTIVATION_THRESHOLDED_RELU"):
     """DML_ACTIVATION_THRESHOLDED_RELU_OPERATOR_DESC: x above a threshold.
 
     An element equal to alpha gives 0, and so does, by the formula, NaN.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: the threshold; 1 in Python if left out.
     """
 
     formula = "y = x where x > alpha, else 0"
     support = FROM_1_0
     alpha: Float = default(1.0)
+    """The threshold."""
 
 
 class ActivationScaledEluDesc(ElementWiseActivationDesc, dml="ACTIVATION_SCALED_ELU"):
-    """DML_ACTIVATION_SCALED_ELU_OPERATOR_DESC: x, exponential below 0, and scaled: SELU.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: what negative elements tend to is -gamma * alpha; 1.67326319 in Python if left out.
-        gamma: the scale; 1.05070102 in Python if left out.
-    """
+    """DML_ACTIVATION_SCALED_ELU_OPERATOR_DESC: x, exponential below 0, and scaled: SELU."""
 
     formula = "y = gamma * x where x > 0, else gamma * (alpha * exp(x) - alpha)"
     support = FROM_1_0
     alpha: Float = default(1.67326319)
+    """Minus the limit of y / gamma for negative x."""
+
     gamma: Float = default(1.05070102)
+    """The scale of the result."""
 
 
 class ActivationLinearDesc(ElementWiseActivationDesc, dml="ACTIVATION_LINEAR"):
-    """DML_ACTIVATION_LINEAR_OPERATOR_DESC: a straight line.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: the slope; 1 in Python if left out.
-        beta: y where x is 0; 0 in Python if left out.
-    """
+    """DML_ACTIVATION_LINEAR_OPERATOR_DESC: a straight line."""
 
     formula = "y = alpha * x + beta"
     support = FROM_1_0
     alpha: Float = default(1.0)
+    """The slope."""
+
     beta: Float = default(0.0)
+    """The value y where x is 0."""
 
 
 class ActivationHardSigmoidDesc(ElementWiseActivationDesc, dml="ACTIVATION_HARD_SIGMOID"):
-    """DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC: a straight line held between 0 and 1.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: the slope; 0.2 in Python if left out.
-        beta: y where x is 0; 0.5 in Python if left out.
-    """
+    """DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC: a straight line held between 0 and 1."""
 
     formula = "y = max(0, min(alpha * x + beta, 1))"
     support = FROM_1_0
     alpha: Float = default(0.2)
+    """The slope."""
+
     beta: Float = default(0.5)
+    """The value y where x is 0."""
 
 
 class ActivationScaledTanhDesc(ElementWiseActivationDesc, dml="ACTIVATION_SCALED_TANH"):
-    """DML_ACTIVATION_SCALED_TANH_OPERATOR_DESC: the hyperbolic tangent, scaled.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: the scale of the result; 1 in Python if left out.
-        beta: the scale of x; 0.5 in Python if left out.
-    """
+    """DML_ACTIVATION_SCALED_TANH_OPERATOR_DESC: the hyperbolic tangent, scaled."""
 
     formula = "y = alpha * tanh(beta * x)"
     support = FROM_1_0
     alpha: Float = default(1.0)
+    """The scale of the result."""
+
     beta: Float = default(0.5)
+    """The scale of x."""
 
 
 class ActivationParametricSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_PARAMETRIC_SOFTPLUS"):
-    """DML_ACTIVATION_PARAMETRIC_SOFTPLUS_OPERATOR_DESC: a smooth positive part, scaled.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        alpha: the scale of the result; 1 in Python if left out.
-        beta: the scale of x; 1 in Python if left out.
-    """
+    """DML_ACTIVATION_PARAMETRIC_SOFTPLUS_OPERATOR_DESC: a smooth positive part, scaled."""
 
     formula = "y = alpha * ln(1 + exp(beta * x))"
     support = FROM_1_0
     alpha: Float = default(1.0)
+    """The scale of the result."""
+
     beta: Float = default(1.0)
+    """The scale of x."""
 
 
 class ActivationSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTPLUS"):
-    """DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC: a smooth positive part.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        steepness: how close it is to max(0, x): at least 1, from feature level 6_4 on above 0; 1 in Python if left out.
-    """
+    """DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC: a smooth positive part."""
 
     formula = "y = ln(1 + exp(steepness * x)) / steepness"
     support = FROM_1_0
     steepness: Float = default(1.0)
+    """How close the function is to max(0, x): at least 1, from feature level 6_4 on above 0."""
 
     @rule("steepness is at least 1 before 6_4, and positive from 6_4 on")
     def softplus_steepness(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -290,12 +222,6 @@ class ActivationShrinkDesc(ElementWiseActivationDesc, dml="ACTIVATION_SHRINK"):
 
     Integers are computed as 64-bit floats, the result rounded toward zero and held within the type's range; one that a NaN as bias
     makes no number is the smallest of the type.
-
-    Attributes:
-        input_tensor: x. Null inside another struct.
-        output_tensor: y, the input's sizes and type; it may have the input's memory. Null inside another struct.
-        bias: what is subtracted, or added; 0 in Python if left out.
-        threshold: elements from -threshold to threshold give 0; 0.5 in Python if left out.
     """
 
     formula = "y = x - bias where x > threshold, x + bias where x < -threshold, else 0"
@@ -305,37 +231,31 @@ class ActivationShrinkDesc(ElementWiseActivationDesc, dml="ACTIVATION_SHRINK"):
         Since("5_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
     )
     bias: Float = default(0.0)
+    """The number that moves x towards 0."""
+
     threshold: Float = default(0.5)
+    """The bound: elements from -threshold to threshold give 0."""
 
 
 class ActivationSwishDesc(ElementWiseDesc, LoneActivationDesc, dml="ACTIVATION_SWISH"):
-    """DML_ACTIVATION_SWISH_OPERATOR_DESC: x times a sigmoid of it.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type.
-        sigmoid_input_scale: the scale of x inside the sigmoid; 1 in Python if left out.
-    """
+    """DML_ACTIVATION_SWISH_OPERATOR_DESC: x times a sigmoid of it."""
 
     formula = "y = x * sigmoid(sigmoid_input_scale * x) = x / (1 + exp(-sigmoid_input_scale * x))"
     support = (Since("6_2", dims=(1, 8), T=FLOATS),)
     sigmoid_input_scale: Float = default(1.0)
+    """The scale of x inside the sigmoid."""
 
 
 class ActivationHardSwishDesc(ElementWiseDesc, LoneActivationDesc, dml="ACTIVATION_HARD_SWISH"):
-    """DML_ACTIVATION_HARD_SWISH_OPERATOR_DESC: x times HARD_SIGMOID of it.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type.
-        alpha: the slope of the factor; 0.2 in Python if left out.
-        beta: the factor where x is 0; 0.5 in Python if left out.
-    """
+    """DML_ACTIVATION_HARD_SWISH_OPERATOR_DESC: x times HARD_SIGMOID of it."""
 
     formula = "y = x * max(0, min(alpha * x + beta, 1))"
     support = (Since("6_2", dims=(1, 8), T=FLOATS),)
     alpha: Float = default(0.2)
+    """The slope of the factor."""
+
     beta: Float = default(0.5)
+    """The factor where x is 0."""
 
 
 class ActivationParameterizedReluDesc(ElementWiseDesc, ActivationDesc, dml="ACTIVATION_PARAMETERIZED_RELU"):
@@ -343,11 +263,6 @@ class ActivationParameterizedReluDesc(ElementWiseDesc, ActivationDesc, dml="ACTI
 
     Integers are multiplied modulo two to the number of their bits. In place the output has the memory of either input; DirectML's page
     names input_tensor only.
-
-    Attributes:
-        input_tensor: x.
-        slope_tensor: slope, the input's sizes and type; what repeats has strides of 0.
-        output_tensor: y, the input's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = x where x >= 0, else slope * x"
@@ -356,18 +271,17 @@ class ActivationParameterizedReluDesc(ElementWiseDesc, ActivationDesc, dml="ACTI
     support = INTEGERS_FROM_5_1
 
     input_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    """The input x."""
+
     slope_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    """The slope below 0. Strides of 0 repeat it."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The result y. It may have the memory of either input."""
 
 
 class ActivationReluGradDesc(ElementWiseDesc, ActivationDesc, dml="ACTIVATION_RELU_GRAD"):
-    """DML_ACTIVATION_RELU_GRAD_OPERATOR_DESC: the gradient of RELU. Where x is 0 or NaN it is 0.
-
-    Attributes:
-        input_tensor: x as the forward operator had it.
-        input_gradient_tensor: dy, the upstream gradient, the input's sizes and type.
-        output_gradient_tensor: dx, the input's sizes and type.
-    """
+    """DML_ACTIVATION_RELU_GRAD_OPERATOR_DESC: the gradient of RELU. Where x is 0 or NaN it is 0."""
 
     formula = "dx = dy where x > 0, else 0"
     fusable = False
@@ -378,8 +292,13 @@ class ActivationReluGradDesc(ElementWiseDesc, ActivationDesc, dml="ACTIVATION_RE
     )
 
     input_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    """The input x of the forward operator."""
+
     input_gradient_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
+    """The upstream gradient dy."""
+
     output_gradient_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The gradient dx of the input."""
 
 
 class RowActivationDesc(LoneActivationDesc):
@@ -404,34 +323,19 @@ class RowActivationDesc(LoneActivationDesc):
 
 
 class ActivationSoftmaxDesc(RowActivationDesc, dml="ACTIVATION_SOFTMAX"):
-    """DML_ACTIVATION_SOFTMAX_OPERATOR_DESC: each row as shares of 1.
-
-    Attributes:
-        input_tensor: x; its rows are its last dimension. After leading ones it has at most 2 dimensions.
-        output_tensor: y, the input's sizes and type.
-    """
+    """DML_ACTIVATION_SOFTMAX_OPERATOR_DESC: each row as shares of 1."""
 
     formula = "y[i] = exp(x[i]) / (the sum of exp(x[k]) over the row)"
 
 
 class ActivationLogSoftmaxDesc(RowActivationDesc, dml="ACTIVATION_LOG_SOFTMAX"):
-    """DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC: the natural logarithm of SOFTMAX.
-
-    Attributes:
-        input_tensor: x; its rows are its last dimension. After leading ones it has at most 2 dimensions.
-        output_tensor: y, the input's sizes and type.
-    """
+    """DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC: the natural logarithm of SOFTMAX."""
 
     formula = "y[i] = x[i] - ln(the sum of exp(x[k]) over the row)"
 
 
 class ActivationHardmaxDesc(RowActivationDesc, dml="ACTIVATION_HARDMAX"):
-    """DML_ACTIVATION_HARDMAX_OPERATOR_DESC: where the largest element of each row is.
-
-    Attributes:
-        input_tensor: x; its rows are its last dimension. After leading ones it has at most 2 dimensions.
-        output_tensor: y, the input's sizes and type.
-    """
+    """DML_ACTIVATION_HARDMAX_OPERATOR_DESC: where the largest element of each row is."""
 
     formula = "y[i] = 1 where x[i] is the first largest element of the row, else 0"
 
@@ -442,40 +346,23 @@ class AxesActivationDesc(LoneActivationDesc):
     c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
     support = (Since("5_1", dims=(1, 8), T=FLOATS),)
     axes: Annotated[Uints, Limits(axis_of="sizes")]
+    """The dimensions that a group extends along. With the last one alone, groups are rows."""
 
 
 class ActivationSoftmax1Desc(AxesActivationDesc, dml="ACTIVATION_SOFTMAX1"):
-    """DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC: each group as shares of 1.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type.
-        axes: the dimensions that a group spans, all together; the last one alone makes groups of rows, as SOFTMAX has them.
-    """
+    """DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC: each group as shares of 1."""
 
     formula = "y[i] = exp(x[i]) / (the sum of exp(x[k]) over the group)"
 
 
 class ActivationLogSoftmax1Desc(AxesActivationDesc, dml="ACTIVATION_LOG_SOFTMAX1"):
-    """DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC: the natural logarithm of SOFTMAX1.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type.
-        axes: the dimensions that a group spans, all together; the last one alone makes groups of rows, as LOG_SOFTMAX has them.
-    """
+    """DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC: the natural logarithm of SOFTMAX1."""
 
     formula = "y[i] = x[i] - ln(the sum of exp(x[k]) over the group)"
 
 
 class ActivationHardmax1Desc(AxesActivationDesc, dml="ACTIVATION_HARDMAX1"):
-    """DML_ACTIVATION_HARDMAX1_OPERATOR_DESC: where the largest element of each group is.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type.
-        axes: the dimensions that a group spans, all together; the last one alone makes groups of rows, as HARDMAX has them.
-    """
+    """DML_ACTIVATION_HARDMAX1_OPERATOR_DESC: where the largest element of each group is."""
 
     formula = "y[i] = 1 where x[i] is the first largest element of the group, in the order of its indices, else 0"
 

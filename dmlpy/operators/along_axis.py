@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, Slot, TensorField, rule
+from dmlpy.description.markers import Breach, Limits, Slot, TensorField, rule
 from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError, align, parse
+from dmlpy.description.structs import Uint
 from dmlpy.description.tensors import TensorDesc
 
 _SIZES = parse("*sizes")
@@ -22,10 +23,8 @@ class AlongAxisDesc(OperatorDesc):
     """What tensors hold along the axis in place of their part of `*sizes`: a term. Of an array of tensors it is a symbol, and each element
     has one of its own (`length[0]`, `length[1]`)."""
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def axis(self) -> int: ...
+    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The dimension that the operator works along, the only one in which the tensors' sizes may differ."""
 
     @cached_property
     def rank(self) -> int:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MultiheadAttentionMaskType
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.structs import Float, Spelled, Uint, default
+from dmlpy.description.structs import After, Float, Spelled, Uint, default
 from dmlpy.description.support import FLOATS, INT32, Since
 from dmlpy.description.tensors import TensorDesc
 
@@ -64,21 +64,58 @@ class AttentionDesc(OperatorDesc):
     """The attributes that tell how many heads the queries have, and how many the keys and values."""
 
     query_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length hidden_size")] = None
-    key_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length key_hidden_size")] = None
-    value_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length value_hidden_size")] = None
-    stacked_query_key_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length heads 2 head_size")] = None
-    stacked_key_value_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length heads 2 head_size")] = None
-    stacked_query_key_value_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length heads 3 head_size")] = None
-    bias_tensor: Annotated[TensorDesc | None, In("bias_size")] = None
-    mask_tensor: Annotated[TensorDesc | None, In("*mask_sizes", INT32)] = None
-    relative_position_bias_tensor: Annotated[TensorDesc | None, In("*position_bias_sizes")] = None
-    past_key_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length head_size")] = None
-    past_value_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length head_size")] = None
+    """The queries, the heads side by side in the last dimension. Leading dimensions of size 1 may be added."""
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def mask_type(self) -> MultiheadAttentionMaskType: ...
+    key_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length key_hidden_size")] = None
+    """The keys, the heads side by side in the last dimension. Leading dimensions of size 1 may be added."""
+
+    value_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length value_hidden_size")] = None
+    """The values, the heads side by side in the last dimension. Leading dimensions of size 1 may be added."""
+
+    stacked_query_key_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length heads 2 head_size")] = None
+    """Queries and keys, of equal sequence lengths and head counts."""
+
+    stacked_key_value_tensor: Annotated[TensorDesc | None, In("batch_size key_value_sequence_length heads 2 head_size")] = None
+    """Keys and values."""
+
+    stacked_query_key_value_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length heads 3 head_size")] = None
+    """Queries, keys and values, of equal sequence lengths and head counts."""
+
+    bias_tensor: Annotated[TensorDesc | None, In("bias_size")] = None
+    """The bias of query, key and value, in this order. If absent, 0."""
+
+    mask_tensor: Annotated[TensorDesc | None, In("*mask_sizes", INT32)] = None
+    """Which keys count, in the form that mask_type tells. A size of a BOOLEAN mask may also be 1."""
+
+    relative_position_bias_tensor: Annotated[TensorDesc | None, In("*position_bias_sizes")] = None
+    """The bias of the scores. Each size may also be 1. If absent, 0."""
+
+    past_key_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length head_size")] = None
+    """The keys of earlier steps, given together with past_value_tensor."""
+
+    past_value_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length head_size")] = None
+    """The values of earlier steps."""
+
+    output_tensor: Annotated[TensorDesc | None, Out("batch_size sequence_length output_hidden_size", required=True)] = None
+    """The result of all heads, side by side."""
+
+    output_present_key_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
+    """The keys as they were used, past ones first. If absent, they are not stored."""
+
+    output_present_value_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
+    """The values as they were used, past ones first. If absent, they are not stored."""
+
+    scale: Float
+    """The factor of the products of queries and keys, usually 1 / sqrt(head_size)."""
+
+    mask_filter_value: Float
+    """The number added to a score that the mask filters out, usually a large negative one."""
+
+    mask_type: Spelled[MultiheadAttentionMaskType] = default(MultiheadAttentionMaskType.NONE)
+    """What the mask holds. KEY_SEQUENCE_LENGTH: how many keys count. KEY_SEQUENCE_END_START: end and start of the keys that count.
+    KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B queries starts and the last ends, where each of B lines of keys
+    starts and the last ends. BOOLEAN: 1 for each score that counts.
+    """
 
     @cached_property
     def _counts(self) -> tuple[int, int] | None:
@@ -269,29 +306,6 @@ class MultiheadAttentionDesc(AttentionDesc, dml="MULTIHEAD_ATTENTION"):
     of value_head_size, which is head_size where values are stacked, and in the past and present values, as Microsoft's page has it.
     What KEY_QUERY_SEQUENCE_LENGTH_START_END does is not told there, nor what becomes of past and present values of another size than the
     new ones: such descs are checked, not computed.
-
-    Attributes:
-        query_tensor: [B, S, head_count * head_size], or more dimensions with ones in front.
-        key_tensor: [B, L, head_count * head_size], or more dimensions with ones in front.
-        value_tensor: [B, L, head_count * value_head_size], or more dimensions with ones in front.
-        stacked_query_key_tensor: query and key, [B, S, head_count, 2, head_size]; L is S then.
-        stacked_key_value_tensor: key and value, [B, L, head_count, 2, head_size].
-        stacked_query_key_value_tensor: query, key and value, [B, S, head_count, 3, head_size]; L is S then.
-        bias_tensor: what is added to query, key and value, in this order: [head_count * (2 * head_size + value_head_size)]; absent, 0.
-        mask_tensor: which keys count, INT32; mask_type tells its form.
-        relative_position_bias_tensor: what is added to the scores, [B, head_count, S, T], each size also 1; absent, 0.
-        past_key_tensor: keys of earlier steps, [B, head_count, P, head_size]; given only together with past_value_tensor.
-        past_value_tensor: values of earlier steps, [B, head_count, P, head_size].
-        output_tensor: the result, [B, S, head_count * value_head_size].
-        output_present_key_tensor: the keys as used, past ones first, [B, head_count, T, head_size]; absent, they are not told.
-        output_present_value_tensor: the values as used, [B, head_count, T, head_size]; absent, they are not told.
-        scale: what the products of queries and keys are multiplied by, usually 1 / sqrt(head_size).
-        mask_filter_value: what is added to a score that the mask filters out, usually a large negative number.
-        head_count: how many heads there are.
-        mask_type: what the mask holds. NONE: there is none. KEY_SEQUENCE_LENGTH: how many keys count, [1, B]. KEY_SEQUENCE_END_START: end
-            and start of the keys that count, [2, B]. KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B
-            queries starts and the last ends, where each of B lines of keys starts and the last ends, [3 * B + 2]. BOOLEAN: 1 for each
-            score that counts, [B, head_count, S, T], each size also 1.
     """
 
     formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head"
@@ -316,13 +330,8 @@ class MultiheadAttentionDesc(AttentionDesc, dml="MULTIHEAD_ATTENTION"):
         ),
     )
 
-    output_tensor: Annotated[TensorDesc | None, Out("batch_size sequence_length output_hidden_size", required=True)] = None
-    output_present_key_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
-    output_present_value_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
-    scale: Float
-    mask_filter_value: Float
-    head_count: Annotated[Uint, Limits(least=1)]
-    mask_type: Spelled[MultiheadAttentionMaskType] = default(MultiheadAttentionMaskType.NONE)
+    head_count: Annotated[Uint, Limits(least=1), After("mask_filter_value")]
+    """How many heads there are."""
 
 
 class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
@@ -331,33 +340,6 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     As MULTIHEAD_ATTENTION, with heads of the queries in groups: each head of the keys and values serves as many of the queries' heads as
     the next. Microsoft's page says little of this operator; the groups are read from the names of its members, and what
     past_sequence_lengths_tensor is from what ONNX Runtime passes. Descs with it are checked, not computed.
-
-    Attributes:
-        query_tensor: [B, S, query_head_count * head_size], or more dimensions with ones in front.
-        key_tensor: [B, L, key_value_head_count * head_size], or more dimensions with ones in front.
-        value_tensor: [B, L, key_value_head_count * value_head_size], or more dimensions with ones in front.
-        stacked_query_key_tensor: query and key, [B, S, query_head_count, 2, head_size]; L is S then, and the head counts are equal.
-        stacked_key_value_tensor: key and value, [B, L, key_value_head_count, 2, head_size].
-        stacked_query_key_value_tensor: query, key and value, [B, S, query_head_count, 3, head_size]; as for the stacked query and key.
-        bias_tensor: what is added to query, key and value, in this order, one line of as many numbers; absent, 0.
-        mask_tensor: which keys count, INT32; mask_type tells its form.
-        relative_position_bias_tensor: what is added to the scores, [B, query_head_count, S, T], each size also 1; absent, 0.
-        past_key_tensor: keys of earlier steps, [B, key_value_head_count, P, head_size]; given only together with past_value_tensor.
-        past_value_tensor: values of earlier steps, [B, key_value_head_count, P, head_size].
-        past_sequence_lengths_tensor: how many earlier keys and values count, for each batch entry, [B]. The present tensors may then be
-            buffers for later steps too: T is what they hold, L or more; with past tensors it is P, or P + L. ONNX Runtime passes [B] of
-            INT32; Microsoft's page, which tells nothing else of it, gives it the other tensors' types, which are taken too.
-        output_tensor: the result, [B, S, query_head_count * value_head_size].
-        output_present_key_tensor: the keys as used, past ones first, [B, key_value_head_count, T, head_size]; absent, they are not told.
-        output_present_value_tensor: the values as used, [B, key_value_head_count, T, head_size]; absent, they are not told.
-        scale: what the products of queries and keys are multiplied by, usually 1 / sqrt(head_size).
-        mask_filter_value: what is added to a score that the mask filters out, usually a large negative number.
-        query_head_count: how many heads the queries have; a multiple of key_value_head_count.
-        key_value_head_count: how many heads the keys and values have.
-        mask_type: what the mask holds. NONE: there is none. KEY_SEQUENCE_LENGTH: how many keys count, [1, B]. KEY_SEQUENCE_END_START: end
-            and start of the keys that count, [2, B]. KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B
-            queries starts and the last ends, where each of B lines of keys starts and the last ends, [3 * B + 2]. BOOLEAN: 1 for each
-            score that counts, [B, query_head_count, S, T], each size also 1.
     """
 
     formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head of the queries and its group's K and V"
@@ -372,15 +354,17 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
         ),
     )
 
-    past_sequence_lengths_tensor: Annotated[TensorDesc | None, In("batch_size", "L")] = None
-    output_tensor: Annotated[TensorDesc | None, Out("batch_size sequence_length output_hidden_size", required=True)] = None
-    output_present_key_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
-    output_present_value_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
-    scale: Float
-    mask_filter_value: Float
-    query_head_count: Annotated[Uint, Limits(least=1)]
+    past_sequence_lengths_tensor: Annotated[TensorDesc | None, In("batch_size", "L"), After("past_value_tensor")] = None
+    """How many earlier keys and values count, for each batch entry. The present tensors may then be buffers for later steps too, that hold
+    more than the new total. ONNX Runtime passes INT32. Microsoft's page, which tells nothing else of the member, gives it the other
+    tensors' types, which are taken too.
+    """
+
+    query_head_count: Annotated[Uint, Limits(least=1), After("mask_filter_value")]
+    """How many heads the queries have: a multiple of key_value_head_count."""
+
     key_value_head_count: Annotated[Uint, Limits(least=1)]
-    mask_type: Spelled[MultiheadAttentionMaskType] = default(MultiheadAttentionMaskType.NONE)
+    """How many heads the keys and values have."""
 
     @derived("past_sequence_length + key_value_sequence_length, or what the present tensors hold beside past_sequence_lengths_tensor")
     def total_sequence_length(self, known: Sizes) -> Told:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from dmlpy.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.structs import Spelled, Uint, Uints, default
+from dmlpy.description.structs import After, Spelled, Uint, Uints, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.operators.activation import FusedFunction, unfusable_function
@@ -28,10 +28,12 @@ class ConvolvingDesc(SlidingDesc):
         def filter_tensor(self) -> TensorDesc: ...
         @property
         def output_tensor(self) -> TensorDesc | None: ...
-        @property
-        def dilations(self) -> tuple[int, ...]: ...
-        @property
-        def group_count(self) -> int: ...
+
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1), After("strides")]
+    """The steps from one element of the filter to the next along each spatial dimension: 1 where they are neighbours."""
+
+    group_count: Annotated[Uint, Limits(least=1), After("end_padding")] = default(1)
+    """How many groups of channels are convolved apart: as many as input channels for a depth-wise convolution."""
 
     @property
     def backward(self) -> bool:
@@ -137,29 +139,14 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     Forward, out = (spatial + start_padding + end_padding - (1 + (window - 1) * dilations)) // strides + 1; positions outside the input
     count as 0, and of several groups c are the channels of m's.
 
-    Backward, the transposed convolution, each element of the input is multiplied by the filter and added to the output at
-    i * strides + k * dilations - start_padding; out = (spatial - 1) * strides + 1 + (window - 1) * dilations - start_padding -
-    end_padding + output_padding, and filters are [input_channels, output_channels / group_count, *window].
+    Backward, the transposed convolution, each element of the input is multiplied by the filter and added to the output at i * strides + k *
+    dilations - start_padding; out = (spatial - 1) * strides + 1 + (window - 1) * dilations - start_padding - end_padding + output_padding,
+    and filters are [input_channels, output_channels / group_count, *window]. The strides are then steps in the output, and the padding is
+    cut off of it.
 
     DirectML takes the sizes of the output as they are described, and real programs describe others too. Backward, an output of up to
     strides - 1 more elements needs no output_padding. Forward, the gradient of a filter, whose window is a gradient with the forward
     strides as dilations, has fewer elements where those strides left a rest over.
-
-    Attributes:
-        input_tensor: x, [batch, input_channels, height, width]; without a height, or with a depth before it.
-        filter_tensor: w, [output_channels, input_channels / group_count, *window]; backward the channels change places.
-        bias_tensor: what is added to each output channel, [1, output_channels, 1, 1]; absent, nothing.
-        output_tensor: y, [batch, output_channels, *out].
-        mode: CROSS_CORRELATION, what neural networks call convolution, or CONVOLUTION, which flips the filter in each spatial dimension.
-        direction: FORWARD, or BACKWARD for the transposed convolution.
-        strides: steps from one position of the window to the next (backward: in the output), for each spatial dimension, outermost first.
-        dilations: steps from one element of the filter to the next, likewise; 1 where they are neighbours.
-        start_padding: zeros before the first element of each spatial dimension; backward what is cut off of the output there.
-        end_padding: zeros after the last element; backward what is cut off of the output there.
-        output_padding: backward, what is added to the output at the end of each spatial dimension; zeros if the output's sizes tell it;
-            forward it has no part: give zeros.
-        group_count: groups of channels that are convolved apart; as many as input channels for a depth-wise convolution.
-        fused_activation: f, a function without tensors; absent, the result is not changed further.
     """
 
     formula = "forward: y[n, m, o] = f(sum over c, k of x[n, c, o * strides + k * dilations - start_padding] * w[m, c, k] + bias[m])"
@@ -168,19 +155,31 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     }
     support = (Since("1_0", dims=(4, 5), T=FLOATS), Since("4_0", dims=(3, 5), T=FLOATS))
 
-    input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial")]
+    input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial"), After()]
+    """The input x. The spatial dimensions are height and width, a width alone, or depth, height and width."""
+
     filter_tensor: Annotated[TensorDesc, In("output_channels filter_channels *window", constant=True)]
+    """The filters w. Backward, input and output channels change places."""
+
     bias_tensor: Annotated[TensorDesc | None, In("1 output_channels *ones", constant=True)] = None
+    """The bias of each output channel. If absent, nothing is added."""
+
     output_tensor: Annotated[TensorDesc | None, Out("batch output_channels *out", required=True)] = None
+    """The result y."""
+
     mode: Spelled[ConvolutionMode] = default(ConvolutionMode.CROSS_CORRELATION)
+    """Whether the filter is flipped in each spatial dimension: CONVOLUTION flips it; neural networks use CROSS_CORRELATION."""
+
     direction: Spelled[ConvolutionDirection] = default(ConvolutionDirection.FORWARD)
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
-    output_padding: Annotated[Uints, Limits(length="dimension_count")]
-    group_count: Annotated[Uint, Limits(least=1)] = default(1)
-    fused_activation: FusedFunction = default(None)
+    """BACKWARD is the transposed convolution."""
+
+    output_padding: Annotated[Uints, Limits(length="dimension_count"), After("end_padding")]
+    """Backward, the elements added to the output at the end of each spatial dimension; zeros where the output's sizes tell them. Forward,
+    zeros.
+    """
+
+    fused_activation: Annotated[FusedFunction, After("group_count")] = default(None)
+    """The function f of the result, described without tensors. If absent, the result stays as it is."""
 
     @property
     def backward(self) -> bool:

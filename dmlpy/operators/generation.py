@@ -18,14 +18,7 @@ from dmlpy.validation.problems import Problem
 
 
 class DiagonalMatrixDesc(OperatorDesc, dml="DIAGONAL_MATRIX"):
-    """DML_DIAGONAL_MATRIX_OPERATOR_DESC: matrices with one value along a diagonal, and 0 elsewhere.
-
-    Attributes:
-        output_tensor: the matrices, of up to two batch dimensions; nothing else tells their sizes.
-        offset: how far the diagonal lies right of the main one, or left of it if negative; one past the edge leaves zeros; 0 in Python if
-            left out.
-        value: what the diagonal holds, cut to an integer in tensors of integers and clipped to their range; 1 in Python if left out.
-    """
+    """DML_DIAGONAL_MATRIX_OPERATOR_DESC: matrices with one value along a diagonal, and 0 elsewhere."""
 
     formula = "output[..., y, x] = value where x == y + offset, else 0"
     support = (
@@ -36,8 +29,13 @@ class DiagonalMatrixDesc(OperatorDesc, dml="DIAGONAL_MATRIX"):
     )
 
     output_tensor: Annotated[TensorDesc, Out("*batch output_height output_width")]
+    """The matrices, of up to two batch dimensions. No other member tells their sizes."""
+
     offset: Int = default(0)
+    """How far the diagonal lies right of the main one, or left of it if negative. One past the edge leaves zeros."""
+
     value: Float = default(1.0)
+    """The value of the diagonal. For tensors of integers it is rounded toward zero and held within their range."""
 
 
 class DiagonalMatrix1Desc(OperatorDesc, dml="DIAGONAL_MATRIX1"):
@@ -45,14 +43,6 @@ class DiagonalMatrix1Desc(OperatorDesc, dml="DIAGONAL_MATRIX1"):
 
     With d = x - y the band is diagonal_fill_begin <= d < diagonal_fill_end. Where begin is above end, it is all but end <= d < begin;
     where they are equal, it is empty.
-
-    Attributes:
-        input_tensor: what the elements outside the band hold; absent, they are 0.
-        output_tensor: the matrices, of up to two batch dimensions; the input's sizes.
-        value_data_type: the type of value, which is the output's.
-        value: what the band holds.
-        diagonal_fill_begin: the first diagonal of the band: 0 is the main one, 1 the next to the right.
-        diagonal_fill_end: the diagonal after the last of the band.
     """
 
     formula = "output[..., y, x] = value where x - y lies in the band, else input[..., y, x]"
@@ -60,21 +50,26 @@ class DiagonalMatrix1Desc(OperatorDesc, dml="DIAGONAL_MATRIX1"):
     scalars = {"value": "value_data_type"}
 
     input_tensor: Annotated[TensorDesc | None, In("*batch output_height output_width")] = None
+    """The matrices whose elements are kept outside the band. If absent, these are 0."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*batch output_height output_width", required=True)] = None
+    """The matrices with the band, of up to two batch dimensions."""
+
     value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
+    """The type of the band's value."""
+
     value: Scalar
+    """The value of the band."""
+
     diagonal_fill_begin: Int
+    """The first diagonal of the band: 0 is the main one, 1 the next to the right."""
+
     diagonal_fill_end: Int
+    """The diagonal after the last of the band."""
 
 
 class FillValueConstantDesc(OperatorDesc, dml="FILL_VALUE_CONSTANT"):
-    """DML_FILL_VALUE_CONSTANT_OPERATOR_DESC: a tensor of one value.
-
-    Attributes:
-        output_tensor: what is filled, of any sizes; nothing else tells them.
-        value_data_type: the type of value, which is the output's.
-        value: what every element becomes.
-    """
+    """DML_FILL_VALUE_CONSTANT_OPERATOR_DESC: a tensor of one value."""
 
     formula = "output = value"
     support = (
@@ -86,8 +81,13 @@ class FillValueConstantDesc(OperatorDesc, dml="FILL_VALUE_CONSTANT"):
     in_place = True
 
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
+    """The tensor to fill. No other member tells its sizes."""
+
     value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
+    """The type of value."""
+
     value: Scalar
+    """The value of every element."""
 
 
 class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
@@ -95,12 +95,6 @@ class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
 
     Integers wrap around. So a sequence of an unsigned type may descend: a negative value_delta is kept as the number that wraps to it,
     -2 of UINT8 as 254. Of floats, each element is the formula's value, rounded once.
-
-    Attributes:
-        output_tensor: what is filled, of any sizes; nothing else tells them.
-        value_data_type: the type of value_start and value_delta, which is the output's.
-        value_start: the first element.
-        value_delta: the distance from one element to the next.
     """
 
     formula = "output[i] = value_start + i * value_delta"
@@ -113,9 +107,16 @@ class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
     in_place = True
 
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
+    """The sequence. No other member tells its sizes."""
+
     value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
+    """The type of value_start and value_delta."""
+
     value_start: Scalar
+    """The first element."""
+
     value_delta: Scalar
+    """The distance from one element to the next."""
 
     @classmethod
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
@@ -134,21 +135,22 @@ class RandomGeneratorDesc(OperatorDesc, dml="RANDOM_GENERATOR"):
 
     The state is six words, the lowest first: a counter of 128 bits, then a key of 64. The output in row-major order is philox(counter),
     philox(counter + 1), ..., four words each.
-
-    Attributes:
-        input_state_tensor: the state to start from.
-        output_tensor: 32 random bits in each element, of any sizes; nothing else tells them.
-        output_state_tensor: the state after the last block that was used.
-        type: the generator; PHILOX_4X32_10, the only one, in Python if left out.
     """
 
     formula = "output[4i ... 4i + 3] = philox_4x32_10(counter + i, key), output_state = (counter + ceil(elements / 4), key)"
     support = (Since("3_0", dims=4), Since("4_0", dims=(1, 8)))
 
     input_state_tensor: Annotated[TensorDesc, In("*ones 6", UINT32)]
+    """The state to start from."""
+
     output_tensor: Annotated[TensorDesc, Out("*sizes", UINT32)]
+    """The random bits, 32 in each element. No other member tells its sizes."""
+
     output_state_tensor: Annotated[TensorDesc | None, Out("*ones 6", UINT32)] = None
+    """The state after the last block that was used."""
+
     type: Spelled[RandomGeneratorType] = default(RandomGeneratorType.PHILOX_4X32_10)
+    """The generator."""
 
     @derived("leading dimensions are 1")
     def ones(self, known: Sizes) -> Sequence[Derived]:

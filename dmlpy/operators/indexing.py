@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
 from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.structs import Uint
+from dmlpy.description.structs import After, Uint
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, Since
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.operators.along_axis import AlongAxisDesc
@@ -42,12 +42,11 @@ class PickDesc(OperatorDesc):
     fewest: ClassVar[int] = 1
     """The least that these attributes may tell."""
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def input_tensor(self) -> TensorDesc: ...
-        @property
-        def indices_tensor(self) -> TensorDesc: ...
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The tensor that the indices point into."""
+
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    """The indices."""
 
     @abstractmethod
     def picked(self, known: Sizes) -> list[Told]:
@@ -140,13 +139,6 @@ class GatherDesc(PickDesc, dml="GATHER"):
     The output's sizes are the input's with those of the actual indices in place of the axis. All tensors have one dimension count, so
     leading ones are added, or those of the input left out. Of signed types, a negative index counts from the end. An index out of range
     reads some element of the input; here the nearest along the axis.
-
-    Attributes:
-        input_tensor: the tensor that is read.
-        indices_tensor: which slices to pick; the dimensions before the last index_dimensions are 1.
-        output_tensor: the slices.
-        axis: the dimension of the input that is indexed.
-        index_dimensions: how many dimensions of the indices are actual: up to all of them, 0 for a single index.
     """
 
     formula = "output[p..., i..., s...] = input[p..., indices[i...], s...], p the coordinates before axis, s those after it"
@@ -154,11 +146,14 @@ class GatherDesc(PickDesc, dml="GATHER"):
     counted = {"index_dimensions": "indices_tensor"}
     fewest = 0
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
     output_tensor: Annotated[TensorDesc | None, Out("*gathered", required=True)] = None
+    """The slices."""
+
     axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The dimension of the input that is indexed."""
+
     index_dimensions: Uint
+    """How many dimensions of the indices are actual, 0 for a single index. The dimensions before them have size 1."""
 
     @derived("sizes up to axis, the last index_dimensions of indices, sizes after axis; leading ones added or left out to fit")
     def gathered(self, known: Sizes) -> Sequence[Derived]:
@@ -200,22 +195,20 @@ class GatherElementsDesc(AlongAxisDesc, dml="GATHER_ELEMENTS"):
 
     Of signed types, a negative index counts from the end. An index out of range is not defined by the reference; here it reads the nearest
     element along the axis.
-
-    Attributes:
-        input_tensor: the tensor that is read.
-        indices_tensor: where along the axis each element of the output is from; the input's sizes but along the axis.
-        output_tensor: the elements, the indices' sizes.
-        axis: the dimension that is indexed.
     """
 
     formula = "output[c] = input[c with indices[c] along axis]"
     support = FROM_2_1
     along_axis = {"indices_tensor": "index_count", "output_tensor": "index_count"}
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    input_tensor: Annotated[TensorDesc, In("*sizes"), After()]
+    """The tensor that is read."""
+
     indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    """The index along axis of each element that is read."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*indices", required=True)] = None
-    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The elements that are read."""
 
     @derived("sizes, but any length along axis")
     def indices(self, known: Sizes) -> Sequence[Derived]:
@@ -230,12 +223,14 @@ class PickNDDesc(PickDesc):
     batch: ClassVar[str | None] = None
     """The attribute that counts batch dimensions, which the tuples do not index."""
 
-    if TYPE_CHECKING:
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    """The tuples of indices, along the last dimension. The dimensions before the last indices_dimension_count have size 1."""
 
-        @property
-        def input_dimension_count(self) -> int: ...
-        @property
-        def indices_dimension_count(self) -> int: ...
+    input_dimension_count: Annotated[Uint, Limits(least=1)]
+    """How many dimensions of the input are actual. The dimensions before them have size 1."""
+
+    indices_dimension_count: Annotated[Uint, Limits(least=1)]
+    """How many dimensions of the indices are actual."""
 
     @property
     def batch_dimensions(self) -> int:
@@ -303,23 +298,13 @@ class GatherNDDesc(PickNDDesc, dml="GATHER_ND"):
     The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and picks what lies there. The
     output's sizes are those of the actual indices but the last, then those of a block, with ones in front. Of signed types, a negative
     index counts from the end. An index out of range is not defined by the reference; here the nearest in its dimension is read.
-
-    Attributes:
-        input_tensor: the tensor that is read; the dimensions before the last input_dimension_count are 1.
-        indices_tensor: the tuples; the dimensions before the last indices_dimension_count are 1.
-        output_tensor: the blocks.
-        input_dimension_count: how many dimensions of the input are actual, at least 1.
-        indices_dimension_count: how many dimensions of the indices are actual, at least 1.
     """
 
     formula = "output[i..., s...] = input[indices[i..., 0], indices[i..., 1], ..., s...]"
     support = FROM_2_1
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
-    output_tensor: Annotated[TensorDesc | None, Out("*gathered", required=True)] = None
-    input_dimension_count: Annotated[Uint, Limits(least=1)]
-    indices_dimension_count: Annotated[Uint, Limits(least=1)]
+    output_tensor: Annotated[TensorDesc | None, Out("*gathered", required=True), After("indices_tensor")] = None
+    """The blocks."""
 
     @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
     def gathered(self, known: Sizes) -> Sequence[Derived]:
@@ -333,26 +318,17 @@ class GatherND1Desc(PickNDDesc, dml="GATHER_ND1"):
     lies there. The output's sizes are those of the actual indices but the last, then those of a block, with ones in front. Of signed
     types, a negative index counts from the end. An index out of range is not defined by the reference; here the nearest in its dimension is
     read.
-
-    Attributes:
-        input_tensor: the tensor that is read; the dimensions before the last input_dimension_count are 1.
-        indices_tensor: the tuples; the dimensions before the last indices_dimension_count are 1, the first actual ones the input's batch.
-        output_tensor: the blocks.
-        input_dimension_count: how many dimensions of the input are actual, at least 1.
-        indices_dimension_count: how many dimensions of the indices are actual, at least 1.
-        batch_dimension_count: how many of these, the first ones of input and indices, are a batch; 0 is no batch.
     """
 
     formula = "output[b..., i..., s...] = input[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., s...]"
     support = FROM_3_0
     batch = "batch_dimension_count"
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
-    output_tensor: Annotated[TensorDesc | None, Out("*gathered", required=True)] = None
-    input_dimension_count: Annotated[Uint, Limits(least=1)]
-    indices_dimension_count: Annotated[Uint, Limits(least=1)]
-    batch_dimension_count: Uint
+    output_tensor: Annotated[TensorDesc | None, Out("*gathered", required=True), After("indices_tensor")] = None
+    """The blocks of each batch entry."""
+
+    batch_dimension_count: Annotated[Uint, After("indices_dimension_count")]
+    """How many of the first actual dimensions of input and indices are a batch. With 0 there is none."""
 
     @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
     def gathered(self, known: Sizes) -> Sequence[Derived]:
@@ -371,12 +347,6 @@ class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
 
     What the coordinates hold behind the last that is counted is not defined; here zeros. The dimension counts of the three tensors are
     their own.
-
-    Attributes:
-        input_tensor: what is searched; +0 and -0 are zero, NaN is not.
-        output_count_tensor: how many elements are not zero, one element.
-        output_coordinates_tensor: a row of coordinates for each element of the input. A row holds those in the last dimensions: at least
-            as many as the input has without leading ones, at most as many as it has.
     """
 
     formula = "output_coordinates[k] = coordinates of the k-th element of input that is not 0, for k < output_count"
@@ -386,10 +356,15 @@ class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The tensor that is searched. +0 and -0 are zero, NaN is not."""
+
     output_count_tensor: Annotated[TensorDesc | None, Out("*ones", UINT32, required=True)] = None
+    """How many elements are not zero."""
+
     output_coordinates_tensor: Annotated[
         TensorDesc | None, Out("*leading_ones input_element_count coordinate_size", UINT32, required=True)
     ] = None
+    """A row of coordinates for each element of the input. A row may leave out the coordinates of leading dimensions of size 1."""
 
     @derived("1 in each dimension")
     def ones(self, known: Sizes) -> Sequence[Derived]:
@@ -438,13 +413,6 @@ class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
 
     An index out of range leaves its sequence without the value. Of signed types, a negative index counts from the end. The reference
     demands one dimension count of all tensors; that of the values is not checked, as ONNX Runtime always gives them four dimensions.
-
-    Attributes:
-        indices_tensor: where each sequence holds the value: the output's sizes, but 1 along the axis.
-        values_tensor: what the other elements hold, then the value itself; any sizes of at least two elements, of which the rest is unused,
-            in any number of dimensions.
-        output_tensor: the sequences, of any length; nothing else tells it.
-        axis: the dimension along which a sequence lies.
     """
 
     formula = "output[c] = values[1] where c along axis is indices[c with 0 along axis], else values[0]"
@@ -456,10 +424,14 @@ class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
     )
     along_axis = {"indices_tensor": "1"}
 
-    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    indices_tensor: Annotated[TensorDesc, In("*indices", "I"), After()]
+    """Where each sequence holds the value."""
+
     values_tensor: Annotated[TensorDesc, In("*values")]
+    """The value of the other elements, then the value itself, in any number of dimensions. Further elements are not used."""
+
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
-    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The sequences. No other member tells their length."""
 
     @derived("sizes, but 1 along axis")
     def indices(self, known: Sizes) -> Sequence[Derived]:
@@ -479,13 +451,6 @@ class ScatterDesc(AlongAxisDesc, dml="SCATTER"):
     Two indices of one element are invalid: which of them wins is not defined; here the last in row-major order. Of signed types, a negative
     index counts from the end. An index out of range is not defined either; here it writes nothing. The header also calls the operator
     DML_OPERATOR_SCATTER_ELEMENTS. Its page has types for feature level 1_0, but 2_0 brought it.
-
-    Attributes:
-        input_tensor: what is copied.
-        indices_tensor: which element along the axis each update replaces; the input's sizes but along the axis.
-        updates_tensor: what is written, the indices' sizes.
-        output_tensor: the result, the input's sizes.
-        axis: the dimension that is indexed.
     """
 
     formula = "output = input, then output[c with indices[c] along axis] = updates[c]"
@@ -493,11 +458,17 @@ class ScatterDesc(AlongAxisDesc, dml="SCATTER"):
     since = "2_0"
     along_axis = {"indices_tensor": "index_count", "updates_tensor": "index_count"}
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    input_tensor: Annotated[TensorDesc, In("*sizes"), After()]
+    """The tensor that is copied."""
+
     indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
+    """The index along axis of the element that each update replaces."""
+
     updates_tensor: Annotated[TensorDesc, In("*indices")]
+    """The elements that are written."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
-    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The copy with its elements replaced."""
 
     @derived("sizes, but any length along axis")
     def indices(self, known: Sizes) -> Sequence[Derived]:
@@ -510,25 +481,16 @@ class ScatterNDDesc(PickNDDesc, dml="SCATTER_ND"):
     The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and replaces what lies there. Two
     tuples of one place are invalid: which of them wins is not defined; here the last in row-major order. Of signed types, a negative index
     counts from the end. An index out of range is not defined by the reference; here its tuple writes nothing.
-
-    Attributes:
-        input_tensor: what is copied; the dimensions before the last input_dimension_count are 1.
-        indices_tensor: the tuples; the dimensions before the last indices_dimension_count are 1.
-        updates_tensor: the blocks: the actual sizes of the indices but the last, then those of a block, with ones in front.
-        output_tensor: the result, the input's sizes.
-        input_dimension_count: how many dimensions of the input are actual, at least 1.
-        indices_dimension_count: how many dimensions of the indices are actual, at least 1.
     """
 
     formula = "output = input, then output[indices[i..., 0], indices[i..., 1], ..., s...] = updates[i..., s...]"
     support = FROM_2_1
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    indices_tensor: Annotated[TensorDesc, In("*indices", "I")]
-    updates_tensor: Annotated[TensorDesc, In("*updates")]
+    updates_tensor: Annotated[TensorDesc, In("*updates"), After("indices_tensor")]
+    """The blocks that are written."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
-    input_dimension_count: Annotated[Uint, Limits(least=1)]
-    indices_dimension_count: Annotated[Uint, Limits(least=1)]
+    """The copy with its blocks replaced."""
 
     @derived("leading ones, the actual sizes of indices but the last, those of the input that no tuple indexes")
     def updates(self, known: Sizes) -> Sequence[Derived]:

@@ -81,31 +81,37 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
     """DML_GEMM_OPERATOR_DESC: the product of two matrices, for each entry of a batch.
 
     A beta of 0 multiplies C like any other: what is not finite there gives NaN. A fused SOFTMAX is that of each row of the result.
-
-    Attributes:
-        a_tensor: A, M rows and K columns, or K rows and M columns if trans_a says TRANSPOSE.
-        b_tensor: B, K rows and N columns, or N rows and K columns if trans_b says TRANSPOSE.
-        c_tensor: C, of the output's sizes (a shared row or column has strides of 0); absent, nothing is added.
-        output_tensor: the result, M rows and N columns.
-        trans_a: whether A is transposed first.
-        trans_b: whether B is transposed first.
-        alpha: what the product is multiplied by.
-        beta: what C is multiplied by.
-        fused_activation: f, a function without tensors; absent, the result is not changed further.
     """
 
     formula = "output = f(alpha * A B + beta * C)"
     support = (Since("1_0", dims=4, T=FLOATS), Since("4_0", dims=(2, 4), T=FLOATS))
 
     a_tensor: Annotated[TensorDesc, In("*batch m k")]
+    """The matrix A. With trans_a TRANSPOSE it has k rows and m columns."""
+
     b_tensor: Annotated[TensorDesc, In("*batch k n")]
+    """The matrix B. With trans_b TRANSPOSE it has n rows and k columns."""
+
     c_tensor: Annotated[TensorDesc | None, In("*batch m n")] = None
+    """The matrix C that is added to the product. Strides of 0 repeat a row or a column. If absent, nothing is added."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*batch m n", required=True)] = None
+    """The result."""
+
     trans_a: Spelled[MatrixTransform] = default(MatrixTransform.NONE)
+    """Whether A is transposed first."""
+
     trans_b: Spelled[MatrixTransform] = default(MatrixTransform.NONE)
+    """Whether B is transposed first."""
+
     alpha: Float = default(1.0)
+    """The factor of the product."""
+
     beta: Float = default(1.0)
+    """The factor of C."""
+
     fused_activation: FusedFunction = default(None)
+    """The function f of the result, described without tensors. If absent, the result stays as it is."""
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         transposed = {"a_tensor": self.trans_a, "b_tensor": self.trans_b}.get(field.name)

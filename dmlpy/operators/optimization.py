@@ -16,20 +16,6 @@ class AdamOptimizerDesc(OperatorDesc, dml="ADAM_OPTIMIZER"):
 
     The reference's table gives the training step a float type, its text UINT32, which is what holds here. A step of 0 divides 0 by 0:
     the first is 1. The operator does not advance it. Each output may use the memory of any input but the training step.
-
-    Attributes:
-        input_parameters_tensor: X, the parameters before the step.
-        input_first_moment_tensor: M, the running mean of the gradient.
-        input_second_moment_tensor: V, the running mean of its square.
-        gradient_tensor: G, the gradient of the loss by the parameters.
-        training_step_tensor: t, the number of this step, one element.
-        output_parameters_tensor: X', the parameters after the step.
-        output_first_moment_tensor: M' after the step.
-        output_second_moment_tensor: V' after the step.
-        learning_rate: how far a step goes.
-        beta1: how slowly the first moment forgets; 0.9 in Python if left out.
-        beta2: how slowly the second moment forgets; 0.999 in Python if left out.
-        epsilon: what is added to the divisor; 1e-08 in Python if left out.
     """
 
     formula = """\
@@ -39,14 +25,37 @@ X' = X - learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t) * M' / (sqrt(V') + ep
     in_place = True
 
     input_parameters_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The parameters X before the step."""
+
     input_first_moment_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The running mean M of the gradient before the step."""
+
     input_second_moment_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The running mean V of the gradient's square before the step."""
+
     gradient_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The gradient G of the loss by the parameters."""
+
     training_step_tensor: Annotated[TensorDesc, In("1 1 1 1", UINT32)]
+    """The number t of this step."""
+
     output_parameters_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The parameters X' after the step."""
+
     output_first_moment_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The running mean M' after the step."""
+
     output_second_moment_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The running mean V' after the step."""
+
     learning_rate: Float
+    """How far a step goes."""
+
     beta1: Annotated[Float, Limits(least=0, most=1)] = default(0.9)
+    """The weight of the old first moment in the new one."""
+
     beta2: Annotated[Float, Limits(least=0, most=1)] = default(0.999)
+    """The weight of the old second moment in the new one."""
+
     epsilon: Float = default(1e-8)
+    """The number added to the divisor."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, ReduceFunction
 from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
 from dmlpy.description.sizes import Sizes, Told, UnboundSymbolError
-from dmlpy.description.structs import Bool, Spelled, Uint, Uints, default
+from dmlpy.description.structs import After, Bool, Spelled, Uint, Uints, default
 from dmlpy.description.support import (
     FLOATS,
     FLOATS_INTEGERS_32_AND_64,
@@ -35,10 +35,11 @@ class ReductionDesc(OperatorDesc):
 
     c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def axes(self) -> tuple[int, ...]: ...
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
+    axes: Annotated[Uints, Limits(axis_of="sizes")]
+    """The dimensions that a group extends along."""
 
     @derived("the input's sizes, with 1 for each dimension in axes")
     def reduced(self, known: Sizes) -> list[Told]:
@@ -76,13 +77,6 @@ class ReduceDesc(ReductionDesc, dml="REDUCE"):
     the smallest and the largest, an integer, the first of equal ones; over several axes it counts positions within those axes alone, the
     last fastest. From feature level 3_0 on the operators ARGMIN and ARGMAX replace them. Integers wrap around. A NaN is the smallest and
     the largest of its group.
-
-    Attributes:
-        function: what a group is reduced to.
-        input_tensor: x, of any sizes.
-        output_tensor: the result: the input's sizes, but 1 for each dimension in axes. It has the input's type, but for ARGMIN and ARGMAX
-            UINT32, and from feature level 3_0 on also INT32, UINT64 or INT64.
-        axes: the dimensions that a group extends along.
     """
 
     formula = "output = function(input, over the elements that differ only along axes)"
@@ -106,10 +100,11 @@ class ReduceDesc(ReductionDesc, dml="REDUCE"):
         Since("5_0", dims=(1, 8), when=_SUMS, T=FLOATS_INTEGERS_32_AND_64),
     )
 
-    function: Spelled[ReduceFunction]
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    output_tensor: Annotated[TensorDesc | None, Out("*reduced", required=True)] = None
-    axes: Annotated[Uints, Limits(axis_of="sizes")]
+    function: Annotated[Spelled[ReduceFunction], After()]
+    """The function that reduces a group."""
+
+    output_tensor: Annotated[TensorDesc | None, Out("*reduced", required=True), After("input_tensor")] = None
+    """The reduced groups. ARGMIN and ARGMAX give indices."""
 
     def type_variable(self, field: TensorField) -> TypeSet | str:
         return "I" if self.function in _INDICES["function"] and field.marker.output else field.marker.types
@@ -123,22 +118,17 @@ class IndexReductionDesc(ReductionDesc):
         Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, I=INTEGERS_32_AND_64),
     )
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    output_tensor: Annotated[TensorDesc | None, Out("*reduced", "I", required=True)] = None
-    axes: Annotated[Uints, Limits(axis_of="sizes")]
-    axis_direction: Spelled[AxisDirection] = default(AxisDirection.INCREASING)
+    output_tensor: Annotated[TensorDesc | None, Out("*reduced", "I", required=True), After("input_tensor")] = None
+    """The index of one element of each group."""
+
+    axis_direction: Annotated[Spelled[AxisDirection], After("axes")] = default(AxisDirection.INCREASING)
+    """Which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last."""
 
 
 class ArgminDesc(IndexReductionDesc, dml="ARGMIN"):
     """DML_ARGMIN_OPERATOR_DESC: the index of the smallest element of each group.
 
     Over several axes the index counts positions within those axes alone, the last fastest. A NaN counts before any number.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        output_tensor: the indices: the input's sizes, but 1 for each dimension in axes.
-        axes: the dimensions that a group extends along.
-        axis_direction: which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last.
     """
 
     formula = "output = argmin(input, over the elements that differ only along axes)"
@@ -148,12 +138,6 @@ class ArgmaxDesc(IndexReductionDesc, dml="ARGMAX"):
     """DML_ARGMAX_OPERATOR_DESC: the index of the largest element of each group.
 
     Over several axes the index counts positions within those axes alone, the last fastest. A NaN counts before any number.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        output_tensor: the indices: the input's sizes, but 1 for each dimension in axes.
-        axes: the dimensions that a group extends along.
-        axis_direction: which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last.
     """
 
     formula = "output = argmax(input, over the elements that differ only along axes)"
@@ -165,9 +149,16 @@ class CumulativeDesc(OperatorDesc):
     in_place: ClassVar[bool] = True
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The running results."""
+
     axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The dimension to accumulate along."""
+
     axis_direction: Spelled[AxisDirection] = default(AxisDirection.INCREASING)
+    """The order in which elements are accumulated: INCREASING starts at index 0, DECREASING at the last index."""
 
 
 _FROM_4_0 = (Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32), Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_32_AND_64))
@@ -177,38 +168,26 @@ class CumulativeSummationDesc(CumulativeDesc, dml="CUMULATIVE_SUMMATION"):
     """DML_CUMULATIVE_SUMMATION_OPERATOR_DESC: the running sum along an axis.
 
     Integers wrap around.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        output_tensor: the sums, the input's sizes.
-        axis: the dimension to walk along.
-        axis_direction: INCREASING walks from index 0 up, DECREASING from the last index down.
-        has_exclusive_sum: whether an element's own value is left out of its sum: the first element met gets 0.
     """
 
     formula = "output[i] = sum(input[0..i]); up to i - 1 if has_exclusive_sum; from the other end if DECREASING"
     support = (Since("2_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
 
     has_exclusive_sum: Bool = default(False)
+    """Whether an element's own value is left out of its sum. The first element is then 0."""
 
 
 class CumulativeProductDesc(CumulativeDesc, dml="CUMULATIVE_PRODUCT"):
     """DML_CUMULATIVE_PRODUCT_OPERATOR_DESC: the running product along an axis.
 
     Integers wrap around.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        output_tensor: the products, the input's sizes.
-        axis: the dimension to walk along.
-        axis_direction: INCREASING walks from index 0 up, DECREASING from the last index down.
-        has_exclusive_product: whether an element's own value is left out of its product: the first element met gets 1.
     """
 
     formula = "output[i] = product(input[0..i]); up to i - 1 if has_exclusive_product; from the other end if DECREASING"
     support = (Since("3_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
 
     has_exclusive_product: Bool = default(False)
+    """Whether an element's own value is left out of its product. The first element is then 1."""
 
 
 _TOP_K1_ROWS = (
@@ -224,13 +203,6 @@ class TopKDesc(OperatorDesc, dml="TOP_K"):
     Of equal elements the one with the lower index comes first; NaN is larger than any number. k may be the whole size along the axis: then
     this is a sort. The operator exists from feature level 1_0 on, though the first types that its page tells are those of 2_0; they are
     taken for 1_0 too.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        output_value_tensor: the elements: the input's sizes, but k along axis.
-        output_index_tensor: the indices along axis of these elements; the same sizes, unsigned integers.
-        axis: the dimension along which elements are compared.
-        k: how many elements are taken; at most the input's size along axis.
     """
 
     formula = "output_value = the k largest of input along axis, output_index = where they were"
@@ -238,10 +210,19 @@ class TopKDesc(OperatorDesc, dml="TOP_K"):
     support: ClassVar[tuple[Since, ...]] = (Since("2_0", dims=4, T=FLOATS, I=UINT32), *_TOP_K1_ROWS)
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     output_value_tensor: Annotated[TensorDesc | None, Out("*taken", required=True)] = None
+    """The k elements along axis."""
+
     output_index_tensor: Annotated[TensorDesc | None, Out("*taken", "I", required=True)] = None
+    """The indices along axis of these elements."""
+
     axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The dimension along which elements are compared."""
+
     k: Annotated[Uint, Limits(least=1)]
+    """How many elements are taken: at most the input's size along axis."""
 
     @derived("the input's sizes, with k along axis")
     def taken(self, known: Sizes) -> list[Told]:
@@ -264,14 +245,6 @@ class TopK1Desc(TopKDesc, dml="TOP_K1"):
 
     Of equal elements the one with the lower index comes first, in either direction; NaN is larger than any number. k may be the whole
     size along the axis: then this is a sort.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        output_value_tensor: the elements: the input's sizes, but k along axis.
-        output_index_tensor: the indices along axis of these elements; the same sizes, unsigned integers.
-        axis: the dimension along which elements are compared.
-        k: how many elements are taken; at most the input's size along axis.
-        axis_direction: DECREASING takes the k largest, the largest first, as TOP_K does; INCREASING the k smallest, the smallest first.
     """
 
     formula = "output_value = the k largest (DECREASING) or smallest (INCREASING) of input along axis, output_index = where they were"
@@ -279,3 +252,4 @@ class TopK1Desc(TopKDesc, dml="TOP_K1"):
     support = _TOP_K1_ROWS
 
     axis_direction: Spelled[AxisDirection] = default(AxisDirection.DECREASING)
+    """DECREASING takes the k largest, the largest first, as TOP_K does. INCREASING takes the k smallest, the smallest first."""

@@ -7,14 +7,14 @@ those of its edge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, InterpolationMode
 from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
 from dmlpy.description.naming import plural
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Told, UnboundSymbolError
-from dmlpy.description.structs import Bool, Float, Floats, Spelled, default
+from dmlpy.description.structs import After, Bool, Float, Floats, Spelled, default
 from dmlpy.description.support import FLOATS, FLOATS_BYTES, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import Size2DValue
@@ -24,10 +24,13 @@ from dmlpy.validation.problems import Problem
 class AnySizesDesc(OperatorDesc):
     """An operator whose output has as many dimensions as its input, of any sizes: the scales alone tell what is where."""
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def scales(self) -> tuple[float, ...]: ...
+    interpolation_mode: Spelled[InterpolationMode]
+    """How values between elements are found: NEAREST_NEIGHBOR takes the nearest element, LINEAR weighs the two on both sides, in each
+    dimension. Integers are rounded then, halves to the even one.
+    """
+
+    scales: Annotated[Floats, Limits(length="len(sizes)")]
+    """The factor of each dimension: how much larger the result is."""
 
     def sizes(self) -> Sizes:
         """The symbols of the size patterns, with the output's dimension count from the input."""
@@ -42,183 +45,132 @@ class AnySizesDesc(OperatorDesc):
 
 
 _FREE = "its sizes are free: scales tell where its elements lie in the input, not how many there are"
-_PIXEL_COUNTS = {"DimensionCount": ("scales", "input_pixel_offsets", "output_pixel_offsets")}
 _FROM_5_1 = (Since("5_1", dims=(1, 4), T=FLOATS), Since("6_2", dims=(1, 4), T=FLOATS_BYTES))
 
 
-class ResampleDesc(AnySizesDesc, dml="RESAMPLE"):
+class PixelOffsetsDesc(AnySizesDesc):
+    """A resampling whose coordinates may be moved within the pixels."""
+
+    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"DimensionCount": ("scales", "input_pixel_offsets", "output_pixel_offsets")}
+
+    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+    """What is added to an input coordinate before it is scaled: 0.5 for the centres of pixels, as RESAMPLE has it."""
+
+    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
+    """What is added to the scaled coordinate: -0.5 for the centres of pixels."""
+
+
+class RoundingDirectionDesc(PixelOffsetsDesc):
+    """A resampling that tells which of two elements is the nearest one."""
+
+    rounding_direction: Annotated[Spelled[AxisDirection], After("interpolation_mode")] = default(AxisDirection.INCREASING)
+    """The element that NEAREST_NEIGHBOR takes: INCREASING rounds its coordinate up, DECREASING down."""
+
+
+class ForwardResampleDesc(AnySizesDesc):
+    """A resampling, as opposed to the gradient of one."""
+
+    input_tensor: Annotated[TensorDesc, In("*sizes"), After()]
+    """The samples."""
+
+    output_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
+    """The samples at the other places."""
+
+
+class ResampleGradientDesc(PixelOffsetsDesc):
+    """The gradient of a resampling for its input."""
+
+    input_gradient_tensor: Annotated[TensorDesc, In("*sizes"), After()]
+    """The upstream gradient of the forward output, usually with its sizes."""
+
+    output_gradient_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
+    """The gradient of the forward input, usually with its sizes."""
+
+
+class ResampleDesc(ForwardResampleDesc, dml="RESAMPLE"):
     """DML_RESAMPLE_OPERATOR_DESC: reads a tensor at other places, by the centres of its pixels.
 
-    The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
-
-    Attributes:
-        input_tensor: the samples.
-        output_tensor: the result, of as many dimensions as the input.
-        interpolation_mode: NEAREST_NEIGHBOR takes the input element whose centre is nearest, of two the later, LINEAR weighs the two on
-            both sides, in each dimension. Integers are rounded then, halves to the even one.
-        scales: how much larger the result is, for each dimension.
+    Of two elements that are equally near, NEAREST_NEIGHBOR takes the later one. The output may have any sizes: one larger than the scaled
+    input repeats the input's edge, a smaller one crops.
     """
 
     formula = "output[o] = input at (o + 0.5) / scale - 0.5, for each dimension"
     c_counts: ClassVar[Mapping[str, str]] = {"ScaleCount": "scales"}
     support = (Since("2_0", dims=4, T=FLOATS), *_FROM_5_1)
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    output_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
-    interpolation_mode: Spelled[InterpolationMode]
-    scales: Annotated[Floats, Limits(length="len(sizes)")]
 
-
-class Resample1Desc(AnySizesDesc, dml="RESAMPLE1"):
+class Resample1Desc(ForwardResampleDesc, PixelOffsetsDesc, dml="RESAMPLE1"):
     """DML_RESAMPLE1_OPERATOR_DESC: reads a tensor at other places.
 
-    The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
-
-    Attributes:
-        input_tensor: the samples.
-        output_tensor: the result, of as many dimensions as the input.
-        interpolation_mode: NEAREST_NEIGHBOR takes the nearest input element, of two the later, LINEAR weighs the two on both sides, in
-            each dimension. Integers are rounded then, halves to the even one.
-        scales: how much larger the result is, for each dimension.
-        input_pixel_offsets: what is added to an input coordinate before it is scaled; 0.5 means pixels' centres, as RESAMPLE does.
-        output_pixel_offsets: what is added to it then; -0.5 means pixels' centres.
+    Of two elements that are equally near, NEAREST_NEIGHBOR takes the later one. The output may have any sizes: one larger than the scaled
+    input repeats the input's edge, a smaller one crops.
     """
 
     formula = "output[o] = input at (o - output_pixel_offset) / scale - input_pixel_offset, for each dimension"
-    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = _PIXEL_COUNTS
     support = (Since("2_1", dims=4, T=FLOATS), *_FROM_5_1)
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    output_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
-    interpolation_mode: Spelled[InterpolationMode]
-    scales: Annotated[Floats, Limits(length="len(sizes)")]
-    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
-    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
 
-
-class Resample2Desc(AnySizesDesc, dml="RESAMPLE2"):
+class Resample2Desc(ForwardResampleDesc, RoundingDirectionDesc, dml="RESAMPLE2"):
     """DML_RESAMPLE2_OPERATOR_DESC: reads a tensor at other places; which neighbour is the nearest is told.
 
     The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
-
-    Attributes:
-        input_tensor: the samples.
-        output_tensor: the result, of as many dimensions as the input.
-        interpolation_mode: NEAREST_NEIGHBOR takes one input element, LINEAR weighs the two on both sides, in each dimension. Integers are
-            rounded then, halves to the even one.
-        rounding_direction: the input element that NEAREST_NEIGHBOR takes: INCREASING rounds its coordinate up, DECREASING down.
-        scales: how much larger the result is, for each dimension.
-        input_pixel_offsets: what is added to an input coordinate before it is scaled; 0.5 means pixels' centres.
-        output_pixel_offsets: what is added to it then; -0.5 means pixels' centres.
     """
 
     formula = "output[o] = input at (o - output_pixel_offset) / scale - input_pixel_offset, for each dimension"
-    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = _PIXEL_COUNTS
     support: ClassVar[tuple[Since, ...]] = _FROM_5_1
-
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    output_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
-    interpolation_mode: Spelled[InterpolationMode]
-    rounding_direction: Spelled[AxisDirection] = default(AxisDirection.INCREASING)
-    scales: Annotated[Floats, Limits(length="len(sizes)")]
-    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
-    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
 
 
 class Resample3Desc(Resample2Desc, dml="RESAMPLE3"):
     """DML_RESAMPLE3_OPERATOR_DESC: reads a tensor at other places, without the artefacts of shrinking if asked to.
 
     The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
-
-    Attributes:
-        input_tensor: the samples.
-        output_tensor: the result, of as many dimensions as the input.
-        interpolation_mode: NEAREST_NEIGHBOR takes one input element, LINEAR weighs the two on both sides, in each dimension. Integers are
-            rounded then, halves to the even one.
-        rounding_direction: the input element that NEAREST_NEIGHBOR takes: INCREASING rounds its coordinate up, DECREASING down.
-        scales: how much larger the result is, for each dimension.
-        input_pixel_offsets: what is added to an input coordinate before it is scaled; 0.5 means pixels' centres.
-        output_pixel_offsets: what is added to it then; -0.5 means pixels' centres.
-        antialiased: whether LINEAR weighs every input element that an output one covers, where it shrinks. Microsoft's page says below
-            half the size in one place, and any shrinking in another; here it is any, as in ONNX.
     """
 
     support = (Since("6_4", dims=(1, 4), T=FLOATS_BYTES),)
 
     antialiased: Bool = default(False)
+    """Whether LINEAR weighs every input element that an output one covers, where it shrinks. Microsoft's page says below half the size in
+    one place, and any shrinking in another; here it is any, as in ONNX.
+    """
 
 
-class ResampleGradDesc(AnySizesDesc, dml="RESAMPLE_GRAD"):
+class ResampleGradDesc(ResampleGradientDesc, dml="RESAMPLE_GRAD"):
     """DML_RESAMPLE_GRAD_OPERATOR_DESC: the gradient of RESAMPLE1 for its input.
 
     Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get 0.
-
-    Attributes:
-        input_gradient_tensor: the upstream gradient, usually of the sizes of RESAMPLE1's output.
-        output_gradient_tensor: the gradient of RESAMPLE1's input, usually of that input's sizes; as many dimensions.
-        interpolation_mode: as the forward operator had it.
-        scales: as the forward operator had them.
-        input_pixel_offsets: as the forward operator had them.
-        output_pixel_offsets: as the forward operator had them.
     """
 
     formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"
-    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = _PIXEL_COUNTS
     support = (Since("3_0", dims=4, T=FLOATS), Since("5_1", dims=(1, 4), T=FLOATS))
 
-    input_gradient_tensor: Annotated[TensorDesc, In("*sizes")]
-    output_gradient_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
-    interpolation_mode: Spelled[InterpolationMode]
-    scales: Annotated[Floats, Limits(length="len(sizes)")]
-    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
-    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
 
-
-class ResampleGrad1Desc(AnySizesDesc, dml="RESAMPLE_GRAD1"):
+class ResampleGrad1Desc(ResampleGradientDesc, RoundingDirectionDesc, dml="RESAMPLE_GRAD1"):
     """DML_RESAMPLE_GRAD1_OPERATOR_DESC: the gradient of RESAMPLE2 for its input.
 
     Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get 0.
-
-    Attributes:
-        input_gradient_tensor: the upstream gradient, usually of the sizes of RESAMPLE2's output.
-        output_gradient_tensor: the gradient of RESAMPLE2's input, usually of that input's sizes; as many dimensions.
-        interpolation_mode: as the forward operator had it.
-        rounding_direction: as the forward operator had it.
-        scales: as the forward operator had them.
-        input_pixel_offsets: as the forward operator had them.
-        output_pixel_offsets: as the forward operator had them.
     """
 
     formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"
-    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = _PIXEL_COUNTS
     support = (Since("5_1", dims=(1, 4), T=FLOATS),)
-
-    input_gradient_tensor: Annotated[TensorDesc, In("*sizes")]
-    output_gradient_tensor: Annotated[TensorDesc | None, Out("*output_sizes", required=True)] = None
-    interpolation_mode: Spelled[InterpolationMode]
-    rounding_direction: Spelled[AxisDirection] = default(AxisDirection.INCREASING)
-    scales: Annotated[Floats, Limits(length="len(sizes)")]
-    input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
-    output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
 
 
 class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
-    """DML_UPSAMPLE_2D_OPERATOR_DESC: images, or volumes slice by slice, made larger by whole factors.
-
-    Attributes:
-        input_tensor: the images, [N, C, H, W], or [N, C, D, H, W].
-        output_tensor: the same, of input_height * scale_size.height and input_width * scale_size.width; a depth stays as it is.
-        scale_size: the factors of width and height, at least 1.
-        interpolation_mode: NEAREST_NEIGHBOR repeats elements, LINEAR weighs the two on both sides in height and in width.
-    """
+    """DML_UPSAMPLE_2D_OPERATOR_DESC: images, or volumes slice by slice, made larger by whole factors."""
 
     formula = "output[o] = input at (o + 0.5) / scale - 0.5, for height and width"
     support = (Since("1_0", dims=(4, 5), T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("batch_count channel_count *depth input_height input_width")]
+    """The images or volumes."""
+
     output_tensor: Annotated[TensorDesc | None, Out("batch_count channel_count *depth output_height output_width", required=True)] = None
+    """The larger images. A depth stays as it is."""
+
     scale_size: Size2DValue
+    """The factors of width and height, at least 1."""
+
     interpolation_mode: Spelled[InterpolationMode]
+    """NEAREST_NEIGHBOR repeats elements, LINEAR weighs the two on both sides in height and in width."""
 
     @derived("input_height * scale_size.height")
     def output_height(self, known: Sizes) -> Told:
@@ -246,23 +198,23 @@ class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
 
 
 class ValueScale2DDesc(OperatorDesc, dml="VALUE_SCALE_2D"):
-    """DML_VALUE_SCALE_2D_OPERATOR_DESC: the values of images times a factor, plus a number for each channel.
-
-    Attributes:
-        input_tensor: the images, [N, C, H, W], of 1 or 3 channels.
-        output_tensor: the result, the input's sizes.
-        scale: what every value is multiplied by.
-        bias: what is added then: one number for each channel.
-    """
+    """DML_VALUE_SCALE_2D_OPERATOR_DESC: the values of images times a factor, plus a number for each channel."""
 
     formula = "output[n, c, h, w] = scale * input[n, c, h, w] + bias[c]"
     c_counts: ClassVar[Mapping[str, str]] = {"ChannelCount": "bias"}
     support = (Since("1_0", dims=4, T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("batch_count channel_count height width")]
+    """The images, of 1 or 3 channels."""
+
     output_tensor: Annotated[TensorDesc | None, Out("batch_count channel_count height width", required=True)] = None
+    """The scaled images."""
+
     scale: Float
+    """The factor of every value."""
+
     bias: Floats
+    """The number added to each channel's values."""
 
     @rule("there are 1 or 3 channels, and as many biases")
     def image_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:

@@ -6,13 +6,14 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, TensorField, derived, rule
+from dmlpy.description.markers import Breach, Limits, TensorField, derived, rule
 from dmlpy.description.naming import plural
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, align
+from dmlpy.description.structs import Uints
 from dmlpy.description.tensors import TensorDesc, packed_strides
 
 
@@ -99,14 +100,14 @@ class SlidingDesc(OperatorDesc):
     array_weight: ClassVar[float] = 1.5
     """How many tensors the arrays count for where tensors disagree about their dimension count: one, and the last word."""
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def strides(self) -> tuple[int, ...]: ...
-        @property
-        def start_padding(self) -> tuple[int, ...]: ...
-        @property
-        def end_padding(self) -> tuple[int, ...]: ...
+    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    """The steps from one position of the window to the next, for each spatial dimension, the outermost first."""
+
+    start_padding: Uints
+    """The elements of padding before the first element of each spatial dimension."""
+
+    end_padding: Uints
+    """The elements of padding after the last element of each spatial dimension."""
 
     @cached_property
     def rank(self) -> int:

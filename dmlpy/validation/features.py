@@ -13,27 +13,21 @@ from dmlpy.validation.problems import DescError, DmlError, Problem
 
 
 class FeatureQueryTensorDataTypeSupport(ValueStruct):
-    """DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT.
-
-    Attributes:
-        data_type: the element type that is asked for.
-    """
+    """DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT."""
 
     c_name: ClassVar[str] = "DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT"
 
     data_type: SpelledType
+    """The element type that is asked for."""
 
 
 class FeatureDataTensorDataTypeSupport(ValueStruct):
-    """DML_FEATURE_DATA_TENSOR_DATA_TYPE_SUPPORT.
-
-    Attributes:
-        is_supported: whether the level has the type at all; operators may still refuse it.
-    """
+    """DML_FEATURE_DATA_TENSOR_DATA_TYPE_SUPPORT."""
 
     c_name: ClassVar[str] = "DML_FEATURE_DATA_TENSOR_DATA_TYPE_SUPPORT"
 
     is_supported: Bool
+    """Whether the level has the type at all. Operators may still refuse it."""
 
 
 def _as_levels(value: Any) -> tuple[FeatureLevel, ...]:
@@ -43,28 +37,22 @@ def _as_levels(value: Any) -> tuple[FeatureLevel, ...]:
 
 
 class FeatureQueryFeatureLevels(ValueStruct):
-    """DML_FEATURE_QUERY_FEATURE_LEVELS.
-
-    Attributes:
-        requested_feature_levels: the levels that the caller can use, at least one.
-    """
+    """DML_FEATURE_QUERY_FEATURE_LEVELS."""
 
     c_name: ClassVar[str] = "DML_FEATURE_QUERY_FEATURE_LEVELS"
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"RequestedFeatureLevelCount": "requested_feature_levels"}
 
     requested_feature_levels: Annotated[tuple[FeatureLevel, ...], read_by(_as_levels)]
+    """The levels that the caller can use, at least one."""
 
 
 class FeatureDataFeatureLevels(ValueStruct):
-    """DML_FEATURE_DATA_FEATURE_LEVELS.
-
-    Attributes:
-        max_supported_feature_level: the highest of the requested levels that is there.
-    """
+    """DML_FEATURE_DATA_FEATURE_LEVELS."""
 
     c_name: ClassVar[str] = "DML_FEATURE_DATA_FEATURE_LEVELS"
 
     max_supported_feature_level: Spelled[FeatureLevel]
+    """The highest of the requested levels that the device has."""
 
 
 _QUERIES: Mapping[Feature, type[Struct]] = {

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dmlpy as dml
 from dmlpy.description import members
+from dmlpy.description.members import MemberInfo
+from dmlpy.description.registry import OPERATORS
+from dmlpy.description.structs import Struct
+from dmlpy.inspection import schemas
+from dmlpy.inspection.explain import explain
 
 MODULE = '''
 from typing import Annotated
@@ -117,3 +126,135 @@ def test_types_that_an_attribute_chooses() -> None:
     assert indices == "With function ARGMIN or ARGMAX: UINT32; from 3_0 on also INT32 or UINT64 or INT64"
     assert all("UINT32; from 3_0" not in text for text in values)
     assert output.types_at(dml.FeatureLevel.FL_1_0) == frozenset({dml.DataType.FLOAT32, dml.DataType.FLOAT16, dml.DataType.UINT32})
+
+
+# every class
+
+TYPE_NAMES = re.compile(rf"\b({'|'.join(dml.DataType.spellings())})\b")
+
+
+def subclasses(kind: type[Struct]) -> Iterator[type[Struct]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from subclasses(below)
+
+
+@cache
+def declared() -> dict[type[Struct], dict[str, str]]:
+    """The fields that each struct class of dmlpy declares itself, with their texts; empty where there is none."""
+    assert len(OPERATORS) > 100  # imports all families
+    kinds = [kind for kind in dict.fromkeys(subclasses(Struct)) if kind.__module__.startswith("dmlpy.")]
+    return {
+        kind: {name: members.declared_texts(kind).get(name, "") for name in kind.__annotations__ if name in kind.model_fields}
+        for kind in kinds
+    }
+
+
+def faults_of(text: str, member: MemberInfo) -> Iterator[str]:
+    """Where a text is no sentence, or repeats what the marker tells."""
+    if not re.match(r"[A-Z]", text) or not text.endswith("."):
+        yield "is no sentence"
+    if re.search(r"(?<!\w)\[", text):
+        yield "repeats sizes"
+    if "in Python" in text:
+        yield "repeats the default"
+    if member.kind != "attribute":
+        types = {str(item) for row in member.support for item in row.types}
+        if len(types) == 1 and types & set(TYPE_NAMES.findall(text)):
+            yield "repeats the type"
+        if re.search(r"\b(input's|[a-z]'s) sizes\b|sizes and type", text):
+            yield "repeats the sizes of another tensor"
+
+
+FAULTY = [
+    ("x, the samples.", "is no sentence"),
+    ("The samples", "is no sentence"),
+    ("The samples, [1, T, B, I].", "repeats sizes"),
+    ("The samples, 0 in Python if left out.", "repeats the default"),
+    ("The lengths, UINT32.", "repeats the type"),
+    ("The lengths, the input's sizes.", "repeats the sizes of another tensor"),
+]
+
+
+@pytest.mark.parametrize(("text", "fault"), FAULTY, ids=[fault + str(index) for index, (_, fault) in enumerate(FAULTY)])
+def test_what_a_text_must_not_repeat(text: str, fault: str) -> None:
+    (lengths,) = (member for member in dml.LSTMDesc.members() if member.name == "sequence_lengths_tensor")
+    assert list(faults_of(text, lengths)) == [fault]
+    assert list(faults_of("The hidden state h[t] of every step, at least one.", lengths)) == []
+
+
+def test_every_declared_member_has_a_text_that_repeats_nothing() -> None:
+    wrong = []
+    for kind, fields in declared().items():
+        told = {member.name: member for member in kind.members()}
+        wrong += [f"{kind.__name__}.{name} {fault}" for name, text in fields.items() for fault in faults_of(text, told[name])]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_member_that_is_declared_again_means_something_else() -> None:
+    """Else the base's text would do, and with it the base's field."""
+    same = []
+    for kind, fields in declared().items():
+        above = [declared()[base] for base in kind.__mro__[1:] if base in declared()]
+        for name, text in fields.items():
+            inherited = next((own[name] for own in above if name in own), None)
+            same += [f"{kind.__name__}.{name}"] if inherited == text else []
+    assert not same
+
+
+def test_a_long_text_stands_in_one_class() -> None:
+    places: dict[tuple[str, str], list[str]] = {}
+    for kind, fields in declared().items():
+        for name, text in fields.items():
+            places.setdefault((name, text), []).append(kind.__name__)
+    repeated = {name: kinds for (name, text), kinds in places.items() if len(kinds) > 1 and len(text) > 100}
+    assert not repeated
+
+
+def page_of(kind: type[Struct]) -> str:
+    """The documentation on one line."""
+    return " ".join((inspect.getdoc(kind) or "").split())
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_help_explanation_schema_and_signature_agree(operator: str) -> None:
+    kind = OPERATORS[operator]
+    known = [member for member in kind.members() if member.name]
+    page, schema = page_of(kind), schemas.schema(kind)["$defs"][kind.c_name]
+    signature = inspect.signature(kind).parameters
+    table = "".join("".join(row) for row in explain(operator).members().rows)
+    assert [member.name for member in known] == list(signature) == list(kind.model_fields)
+    assert page.startswith(" ".join(kind.description().split()))
+    assert [name for name in schema["properties"] if name not in kind.c_counts] == [member.c_name for member in known]
+    for member in known:
+        head = f"{member.name}: {member.kind}, {'' if member.required else 'optional, '}{member.values}"
+        body = " ".join(filter(None, (head + (f", {member.types()}" if member.types() else ""), member.meaning)))
+        assert " ".join(body.split()) in page
+        assert member.meaning in table
+        assert schema["properties"][member.c_name]["description"] == schemas.in_c(kind, member.text)
+        assert (member.c_name in schema["required"]) == member.required
+        parameter, info = signature[member.name], kind.model_fields[member.name]
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameter.annotation == member.annotation
+        assert parameter.default == (inspect.Parameter.empty if info.is_required() else info.default)
+
+
+OTHER_STRUCTS = [dml.TensorDesc, dml.ScaleBias, dml.Size2D, dml.Graph]
+
+
+@pytest.mark.parametrize("kind", OTHER_STRUCTS, ids=lambda kind: kind.__name__)
+def test_help_shows_the_members_of_the_other_structs(kind: type[Struct]) -> None:
+    for member in kind.members():
+        assert not member.name or f"{member.name}: attribute" in page_of(kind)
+        assert member.meaning in page_of(kind) or not member.name
+
+
+def test_a_struct_without_source_code_has_members_without_texts() -> None:
+    namespace: dict[str, Any] = {}
+    source = (
+        "from dmlpy.description.value_structs import ValueStruct\n"
+        "class Typed(ValueStruct):\n    'Typed in.'\n    c_name = 'TYPED'\n    number: int\n"
+    )
+    exec(source, namespace)  # a class of an interactive session
+    kind = namespace["Typed"]
+    assert kind.__doc__ == "Typed in.\n\nMembers:\n    number: attribute, an integer from 0"

@@ -47,32 +47,20 @@ _MODULUS = (
 
 
 class ElementWiseAddDesc(BinaryDesc, dml="ELEMENT_WISE_ADD"):
-    """DML_ELEMENT_WISE_ADD_OPERATOR_DESC: the sum.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
-    """
+    """DML_ELEMENT_WISE_ADD_OPERATOR_DESC: the sum."""
 
     formula = "y = a + b"
     support = (*_UP_TO_5_DIMS_AT_FIRST, *_INTEGERS_TO_64_FROM_5_1)
 
 
 class ElementWiseAdd1Desc(BinaryDesc, dml="ELEMENT_WISE_ADD1"):
-    """DML_ELEMENT_WISE_ADD1_OPERATOR_DESC: the sum of floating-point numbers, and an activation of it.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
-        fused_activation: f, an element-wise activation without tensors; absent, the sum is not changed further.
-    """
+    """DML_ELEMENT_WISE_ADD1_OPERATOR_DESC: the sum of floating-point numbers, and an activation of it."""
 
     formula = "y = f(a + b)"
     support = (Since("2_0", dims=(4, 5), T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
 
     fused_activation: FusedActivation = default(None)
+    """The activation f, an element-wise one described without tensors. If absent, the sum stays as it is."""
 
     @rule("a fused activation is an element-wise function that can be fused")
     def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -83,11 +71,6 @@ class ElementWiseAtanYXDesc(BinaryDesc, dml="ELEMENT_WISE_ATAN_YX"):
     """DML_ELEMENT_WISE_ATAN_YX_OPERATOR_DESC: the angle, in radians, of the point with ordinate a and abscissa b.
 
     The signs of both choose the quadrant. Where both are 0 the result is undefined.
-
-    Attributes:
-        a_tensor: a, the ordinate (y); what repeats has strides of 0.
-        b_tensor: b, the abscissa (x), a's sizes and type; what repeats has strides of 0.
-        output_tensor: the angle, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = atan2(a, b)"
@@ -97,27 +80,18 @@ class ElementWiseAtanYXDesc(BinaryDesc, dml="ELEMENT_WISE_ATAN_YX"):
 class ElementWiseConstantPowDesc(ScaledDesc, dml="ELEMENT_WISE_CONSTANT_POW"):
     """DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC: a power with one exponent for all elements.
 
-    Attributes:
-        input_tensor: x, the base; a negative one gives NaN unless the exponent is a whole number.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-        exponent: the exponent.
+    A negative base gives NaN unless the exponent is a whole number.
     """
 
     formula = "y = x ^ exponent"
     support = FLOATS_FROM_1_0
 
     exponent: Float
+    """The exponent of all elements."""
 
 
 class ElementWiseDifferenceSquareDesc(BinaryDesc, dml="ELEMENT_WISE_DIFFERENCE_SQUARE"):
-    """DML_ELEMENT_WISE_DIFFERENCE_SQUARE_OPERATOR_DESC: the square of the difference.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
-    """
+    """DML_ELEMENT_WISE_DIFFERENCE_SQUARE_OPERATOR_DESC: the square of the difference."""
 
     formula = "y = (a - b) * (a - b)"
     support = (Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_OF_32),)
@@ -126,11 +100,7 @@ class ElementWiseDifferenceSquareDesc(BinaryDesc, dml="ELEMENT_WISE_DIFFERENCE_S
 class ElementWiseDivideDesc(BinaryDesc, dml="ELEMENT_WISE_DIVIDE"):
     """DML_ELEMENT_WISE_DIVIDE_OPERATOR_DESC: the quotient; that of integers is rounded toward zero.
 
-    Attributes:
-        a_tensor: a, the dividend; what repeats has strides of 0.
-        b_tensor: b, the divisor, a's sizes and type; what repeats has strides of 0. What an integer divided by 0 gives is not
-            documented; here it is 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
+    What an integer divided by 0 gives is not documented; here it is 0.
     """
 
     formula = "y = a / b"
@@ -142,13 +112,7 @@ class ElementWiseDivideDesc(BinaryDesc, dml="ELEMENT_WISE_DIVIDE"):
 
 
 class ElementWiseMaxDesc(BinaryDesc, dml="ELEMENT_WISE_MAX"):
-    """DML_ELEMENT_WISE_MAX_OPERATOR_DESC: the greater of two numbers. What NaN gives is not documented; here NaN.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
-    """
+    """DML_ELEMENT_WISE_MAX_OPERATOR_DESC: the greater of two numbers. What NaN gives is not documented; here NaN."""
 
     formula = "y = max(a, b)"
     support = INTEGERS_TO_64_FROM_5_0
@@ -158,11 +122,6 @@ class ElementWiseMeanDesc(BinaryDesc, dml="ELEMENT_WISE_MEAN"):
     """DML_ELEMENT_WISE_MEAN_OPERATOR_DESC: the mean of two numbers.
 
     How half an odd sum of integers is rounded is not documented; here toward zero.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = (a + b) / 2"
@@ -170,13 +129,7 @@ class ElementWiseMeanDesc(BinaryDesc, dml="ELEMENT_WISE_MEAN"):
 
 
 class ElementWiseMinDesc(BinaryDesc, dml="ELEMENT_WISE_MIN"):
-    """DML_ELEMENT_WISE_MIN_OPERATOR_DESC: the lesser of two numbers. What NaN gives is not documented; here NaN.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
-    """
+    """DML_ELEMENT_WISE_MIN_OPERATOR_DESC: the lesser of two numbers. What NaN gives is not documented; here NaN."""
 
     formula = "y = min(a, b)"
     support = INTEGERS_TO_64_FROM_5_0
@@ -186,11 +139,6 @@ class ElementWiseModulusFloorDesc(BinaryDesc, dml="ELEMENT_WISE_MODULUS_FLOOR"):
     """DML_ELEMENT_WISE_MODULUS_FLOOR_OPERATOR_DESC: the remainder with the sign of the divisor, as Python's % has it.
 
     What a divisor of 0 gives is not documented; here NaN, and 0 in integers.
-
-    Attributes:
-        a_tensor: a, the dividend; what repeats has strides of 0.
-        b_tensor: b, the divisor, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = a - b * floor(a / b)"
@@ -201,11 +149,6 @@ class ElementWiseModulusTruncateDesc(BinaryDesc, dml="ELEMENT_WISE_MODULUS_TRUNC
     """DML_ELEMENT_WISE_MODULUS_TRUNCATE_OPERATOR_DESC: the remainder with the sign of the dividend, as C's % has it.
 
     What a divisor of 0 gives is not documented; here NaN, and 0 in integers.
-
-    Attributes:
-        a_tensor: a, the dividend; what repeats has strides of 0.
-        b_tensor: b, the divisor, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = a - b * trunc(a / b)"
@@ -213,13 +156,7 @@ class ElementWiseModulusTruncateDesc(BinaryDesc, dml="ELEMENT_WISE_MODULUS_TRUNC
 
 
 class ElementWiseMultiplyDesc(BinaryDesc, dml="ELEMENT_WISE_MULTIPLY"):
-    """DML_ELEMENT_WISE_MULTIPLY_OPERATOR_DESC: the product.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
-    """
+    """DML_ELEMENT_WISE_MULTIPLY_OPERATOR_DESC: the product."""
 
     formula = "y = a * b"
     support = (*_UP_TO_5_DIMS_AT_FIRST, *_INTEGERS_TO_64_FROM_5_1)
@@ -231,14 +168,6 @@ class ElementWisePowDesc(ElementWiseDesc, dml="ELEMENT_WISE_POW"):
     Where both are integers the result is exact. What does not fit, and what a negative exponent gives, is not documented; here results wrap
     around, and those of negative exponents are rounded toward zero (0 to a negative power is 0). In place the output has the memory of
     input_tensor; DirectML's page does not name exponent_tensor.
-
-    Attributes:
-        input_tensor: x, the base; a negative one gives NaN unless the exponent is a whole number.
-        exponent_tensor: e, the input's sizes; what repeats has strides of 0. From feature level 3_0 on its type is its own.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is. The exponent is not scaled. How integers are
-            rounded then, or with an exponent that is no integer, is not documented; here the result is, toward zero, and moved into the
-            range of its type.
     """
 
     formula = "y = x ^ e"
@@ -249,9 +178,18 @@ class ElementWisePowDesc(ElementWiseDesc, dml="ELEMENT_WISE_POW"):
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The base x. A negative one gives NaN unless the exponent is a whole number."""
+
     exponent_tensor: Annotated[TensorDesc, In("*sizes", "E")]
+    """The exponents e. Strides of 0 repeat them. From feature level 3_0 on their type may differ from x's."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The power y. It may have the memory of input_tensor."""
+
     scale_bias: OptionalScaleBias = default(None)
+    """What x is replaced by first: x * scale + bias. The exponent is not scaled. If absent, x stays as it is. How DirectML rounds integers
+    then, or with an exponent that is no integer, is not documented: here toward zero, and the result is held within the range of the type.
+    """
 
     @rule("before feature level 3_0 exponent_tensor has the type of input_tensor")
     def exponent_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -263,13 +201,7 @@ class ElementWisePowDesc(ElementWiseDesc, dml="ELEMENT_WISE_POW"):
 
 
 class ElementWiseSubtractDesc(BinaryDesc, dml="ELEMENT_WISE_SUBTRACT"):
-    """DML_ELEMENT_WISE_SUBTRACT_OPERATOR_DESC: the difference.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, what is subtracted, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
-    """
+    """DML_ELEMENT_WISE_SUBTRACT_OPERATOR_DESC: the difference."""
 
     formula = "y = a - b"
     support = (*INTEGERS_OF_32_FROM_2_1, *_INTEGERS_TO_64_FROM_5_1)

@@ -132,7 +132,10 @@ class UnaryDesc(ElementWiseDesc):
     in_place: ClassVar[bool] = True
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The result y. It may have the memory of the input."""
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         return super().size_remedy(field, known) or self._moved()
@@ -152,10 +155,17 @@ class UnaryDesc(ElementWiseDesc):
         return f"to transpose, describe the input in the output's order: sizes {list(out.sizes)}, strides {strides}"
 
 
-class ScaledDesc(UnaryDesc):
-    """y = f(x * scale + bias)."""
+class ScaledInputDesc(OperatorDesc):
+    """A function of x * scale + bias."""
 
     scale_bias: OptionalScaleBias = default(None)
+    """What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds integers then is not documented: here
+    toward zero, and the result is held within the range of the type.
+    """
+
+
+class ScaledDesc(ScaledInputDesc, UnaryDesc):
+    """y = f(x * scale + bias)."""
 
 
 class BinaryDesc(ElementWiseDesc):
@@ -164,5 +174,10 @@ class BinaryDesc(ElementWiseDesc):
     in_place: ClassVar[bool] = True
 
     a_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The first operand a. Strides of 0 repeat it."""
+
     b_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The second operand b. Strides of 0 repeat it."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The result y. It may have the memory of either input."""

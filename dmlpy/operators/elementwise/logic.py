@@ -48,19 +48,19 @@ class ComparisonDesc(ElementWiseDesc):
     """y = 1 where a and b compare so, else 0."""
 
     a_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The first operand a. Strides of 0 repeat it."""
+
     b_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The second operand b. Strides of 0 repeat it."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Y", required=True)] = None
+    """The truth y, 1 or 0."""
 
 
 class ElementWiseBitAndDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_AND"):
     """DML_ELEMENT_WISE_BIT_AND_OPERATOR_DESC: and, bit by bit.
 
     The raw bits are combined: the type only tells how many there are.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = a & b"
@@ -71,27 +71,22 @@ class ElementWiseBitCountDesc(ElementWiseDesc, dml="ELEMENT_WISE_BIT_COUNT"):
     """DML_ELEMENT_WISE_BIT_COUNT_OPERATOR_DESC: how many bits of each element are 1.
 
     The raw bits are counted: the type only tells how many there are.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes, of a type of its own.
     """
 
     formula = "y = the number of bits of x that are 1"
     support = _ANY_BITS_FROM_4_1
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", TRUTHS, required=True)] = None
+    """The number y of bits that are 1."""
 
 
 class ElementWiseBitNotDesc(UnaryDesc, dml="ELEMENT_WISE_BIT_NOT"):
     """DML_ELEMENT_WISE_BIT_NOT_OPERATOR_DESC: every bit inverted.
 
     The raw bits are inverted: the type only tells how many there are.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
     """
 
     formula = "y = ~x"
@@ -102,11 +97,6 @@ class ElementWiseBitOrDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_OR"):
     """DML_ELEMENT_WISE_BIT_OR_OPERATOR_DESC: or, bit by bit.
 
     The raw bits are combined: the type only tells how many there are.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = a | b"
@@ -114,15 +104,10 @@ class ElementWiseBitOrDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_OR"):
 
 
 class ElementWiseBitShiftLeftDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_LEFT"):
-    """DML_ELEMENT_WISE_BIT_SHIFT_LEFT_OPERATOR_DESC: the bits moved up.
+    """DML_ELEMENT_WISE_BIT_SHIFT_LEFT_OPERATOR_DESC: the bits of a moved up, by b places.
 
     Zeros come in; bits past the type's width are lost. What a shift by that width or more gives is not documented;
     here 0.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, by how many bits, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = a << b"
@@ -130,15 +115,10 @@ class ElementWiseBitShiftLeftDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_LEFT")
 
 
 class ElementWiseBitShiftRightDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_RIGHT"):
-    """DML_ELEMENT_WISE_BIT_SHIFT_RIGHT_OPERATOR_DESC: the bits moved down.
+    """DML_ELEMENT_WISE_BIT_SHIFT_RIGHT_OPERATOR_DESC: the bits of a moved down, by b places.
 
     Zeros come in; bits past the type's width are lost. What a shift by that width or more gives is not documented;
     here 0.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, by how many bits, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = a >> b"
@@ -149,11 +129,6 @@ class ElementWiseBitXorDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_XOR"):
     """DML_ELEMENT_WISE_BIT_XOR_OPERATOR_DESC: exclusive or, bit by bit.
 
     The raw bits are combined: the type only tells how many there are.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = a ^ b"
@@ -161,14 +136,7 @@ class ElementWiseBitXorDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_XOR"):
 
 
 class ElementWiseIfDesc(ElementWiseDesc, dml="ELEMENT_WISE_IF"):
-    """DML_ELEMENT_WISE_IF_OPERATOR_DESC: the element of one tensor or of another, as a condition says.
-
-    Attributes:
-        condition_tensor: the condition, of the sizes of all: any number but 0 is true; what repeats has strides of 0.
-        a_tensor: a, taken where the condition is true; what repeats has strides of 0.
-        b_tensor: b, taken elsewhere, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type.
-    """
+    """DML_ELEMENT_WISE_IF_OPERATOR_DESC: the element of one tensor or of another, as a condition says."""
 
     formula = "y = a where condition != 0, else b"
     support = (
@@ -178,53 +146,52 @@ class ElementWiseIfDesc(ElementWiseDesc, dml="ELEMENT_WISE_IF"):
     )
 
     condition_tensor: Annotated[TensorDesc, In("*sizes", UINT8)]
+    """The condition: any number but 0 is true. Strides of 0 repeat it."""
+
     a_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The tensor taken where the condition is true. Strides of 0 repeat it."""
+
     b_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The tensor taken elsewhere. Strides of 0 repeat it."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The elements taken."""
 
 
 class ElementWiseIsInfinityDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_INFINITY"):
-    """DML_ELEMENT_WISE_IS_INFINITY_OPERATOR_DESC: which elements are infinite. NaN is not.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes.
-        infinity_mode: which infinities are asked for; both in Python if left out.
-    """
+    """DML_ELEMENT_WISE_IS_INFINITY_OPERATOR_DESC: which elements are infinite. NaN is not."""
 
     formula = "y = 1 where x is an infinity that infinity_mode asks for, else 0"
     in_place = True
     support = (Since("2_1", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", UINT8, required=True)] = None
+    """The truth y, 1 or 0."""
+
     infinity_mode: Spelled[IsInfinityMode] = default(IsInfinityMode.EITHER)
+    """Which infinities are asked for."""
 
 
 class ElementWiseIsNaNDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_NAN"):
-    """DML_ELEMENT_WISE_IS_NAN_OPERATOR_DESC: which elements are NaN. Infinities are not.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes.
-    """
+    """DML_ELEMENT_WISE_IS_NAN_OPERATOR_DESC: which elements are NaN. Infinities are not."""
 
     formula = "y = 1 where x is NaN, else 0"
     support = (Since("2_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", TRUTHS, required=True)] = None
+    """The truth y, 1 or 0."""
 
 
 class ElementWiseLogicalAndDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_AND"):
     """DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC: and, of truth values.
 
     Any number but 0 is true.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = 1 where a != 0 and b != 0, else 0"
@@ -232,77 +199,42 @@ class ElementWiseLogicalAndDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_AND"):
 
 
 class ElementWiseLogicalEqualsDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_EQUALS"):
-    """DML_ELEMENT_WISE_LOGICAL_EQUALS_OPERATOR_DESC: which elements are equal.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes, of a type of its own.
-    """
+    """DML_ELEMENT_WISE_LOGICAL_EQUALS_OPERATOR_DESC: which elements are equal."""
 
     formula = "y = 1 where a == b, else 0"
     support = _COMPARISONS_FROM_1_0
 
 
 class ElementWiseLogicalGreaterThanDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_GREATER_THAN"):
-    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC: which elements are greater.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes, of a type of its own.
-    """
+    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC: which elements are greater."""
 
     formula = "y = 1 where a > b, else 0"
     support = _COMPARISONS_FROM_1_0
 
 
 class ElementWiseLogicalGreaterThanOrEqualDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"):
-    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL_OPERATOR_DESC: which elements are greater or equal.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes, of a type of its own.
-    """
+    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL_OPERATOR_DESC: which elements are greater or equal."""
 
     formula = "y = 1 where a >= b, else 0"
     support = _COMPARISONS_FROM_3_0
 
 
 class ElementWiseLogicalLessThanDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_LESS_THAN"):
-    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OPERATOR_DESC: which elements are less.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes, of a type of its own.
-    """
+    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OPERATOR_DESC: which elements are less."""
 
     formula = "y = 1 where a < b, else 0"
     support = _COMPARISONS_FROM_1_0
 
 
 class ElementWiseLogicalLessThanOrEqualDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL"):
-    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL_OPERATOR_DESC: which elements are less or equal.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes, of a type of its own.
-    """
+    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL_OPERATOR_DESC: which elements are less or equal."""
 
     formula = "y = 1 where a <= b, else 0"
     support = _COMPARISONS_FROM_3_0
 
 
 class ElementWiseLogicalNotDesc(UnaryDesc, dml="ELEMENT_WISE_LOGICAL_NOT"):
-    """DML_ELEMENT_WISE_LOGICAL_NOT_OPERATOR_DESC: not, of truth values.
-
-    Attributes:
-        input_tensor: x; any number but 0 is true.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-    """
+    """DML_ELEMENT_WISE_LOGICAL_NOT_OPERATOR_DESC: not, of truth values. Any number but 0 is true."""
 
     formula = "y = 1 where x = 0, else 0"
     support = _TRUTHS_FROM_1_0
@@ -312,11 +244,6 @@ class ElementWiseLogicalOrDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_OR"):
     """DML_ELEMENT_WISE_LOGICAL_OR_OPERATOR_DESC: or, of truth values.
 
     Any number but 0 is true.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = 1 where a != 0 or b != 0, else 0"
@@ -327,11 +254,6 @@ class ElementWiseLogicalXorDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_XOR"):
     """DML_ELEMENT_WISE_LOGICAL_XOR_OPERATOR_DESC: exclusive or, of truth values.
 
     Any number but 0 is true.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        b_tensor: b, a's sizes and type; what repeats has strides of 0.
-        output_tensor: y, a's sizes and type; it may have the memory of either input.
     """
 
     formula = "y = 1 where exactly one of a and b is not 0, else 0"

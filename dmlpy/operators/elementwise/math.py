@@ -18,12 +18,6 @@ class ElementWiseAbsDesc(ScaledDesc, dml="ELEMENT_WISE_ABS"):
     """DML_ELEMENT_WISE_ABS_OPERATOR_DESC: the absolute value.
 
     That of the smallest integer does not fit, which is not documented; here it stays as it is.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is. How integers are rounded then is not documented;
-            here the result is, toward zero, and moved into the range of its type.
     """
 
     formula = "y = |x|"
@@ -36,156 +30,84 @@ class ElementWiseAbsDesc(ScaledDesc, dml="ELEMENT_WISE_ABS"):
 
 
 class ElementWiseAcosDesc(ScaledDesc, dml="ELEMENT_WISE_ACOS"):
-    """DML_ELEMENT_WISE_ACOS_OPERATOR_DESC: the arc cosine, in radians.
-
-    Attributes:
-        input_tensor: x, from -1 to 1.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_ACOS_OPERATOR_DESC: the arc cosine, in radians, of numbers from -1 to 1."""
 
     formula = "y = acos(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseAcoshDesc(ScaledDesc, dml="ELEMENT_WISE_ACOSH"):
-    """DML_ELEMENT_WISE_ACOSH_OPERATOR_DESC: the inverse hyperbolic cosine.
-
-    Attributes:
-        input_tensor: x, at least 1.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_ACOSH_OPERATOR_DESC: the inverse hyperbolic cosine of numbers from 1 on."""
 
     formula = "y = acosh(x) = ln(x + sqrt(x * x - 1))"
     support = FLOATS_FROM_2_0
 
 
 class ElementWiseAsinDesc(ScaledDesc, dml="ELEMENT_WISE_ASIN"):
-    """DML_ELEMENT_WISE_ASIN_OPERATOR_DESC: the arc sine, in radians.
-
-    Attributes:
-        input_tensor: x, from -1 to 1.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_ASIN_OPERATOR_DESC: the arc sine, in radians, of numbers from -1 to 1."""
 
     formula = "y = asin(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseAsinhDesc(ScaledDesc, dml="ELEMENT_WISE_ASINH"):
-    """DML_ELEMENT_WISE_ASINH_OPERATOR_DESC: the inverse hyperbolic sine.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_ASINH_OPERATOR_DESC: the inverse hyperbolic sine."""
 
     formula = "y = asinh(x) = ln(x + sqrt(x * x + 1))"
     support = FLOATS_FROM_2_0
 
 
 class ElementWiseAtanDesc(ScaledDesc, dml="ELEMENT_WISE_ATAN"):
-    """DML_ELEMENT_WISE_ATAN_OPERATOR_DESC: the arc tangent, in radians.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_ATAN_OPERATOR_DESC: the arc tangent, in radians."""
 
     formula = "y = atan(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseAtanhDesc(ScaledDesc, dml="ELEMENT_WISE_ATANH"):
-    """DML_ELEMENT_WISE_ATANH_OPERATOR_DESC: the inverse hyperbolic tangent.
-
-    Attributes:
-        input_tensor: x, from -1 to 1.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_ATANH_OPERATOR_DESC: the inverse hyperbolic tangent of numbers from -1 to 1."""
 
     formula = "y = atanh(x) = ln((1 + x) / (1 - x)) / 2"
     support = FLOATS_FROM_2_0
 
 
 class ElementWiseCeilDesc(ScaledDesc, dml="ELEMENT_WISE_CEIL"):
-    """DML_ELEMENT_WISE_CEIL_OPERATOR_DESC: the least whole number that is not below x.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_CEIL_OPERATOR_DESC: the least whole number that is not below x."""
 
     formula = "y = ceil(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseCosDesc(ScaledDesc, dml="ELEMENT_WISE_COS"):
-    """DML_ELEMENT_WISE_COS_OPERATOR_DESC: the cosine.
-
-    Attributes:
-        input_tensor: x, in radians.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_COS_OPERATOR_DESC: the cosine of angles in radians."""
 
     formula = "y = cos(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseCoshDesc(ScaledDesc, dml="ELEMENT_WISE_COSH"):
-    """DML_ELEMENT_WISE_COSH_OPERATOR_DESC: the hyperbolic cosine.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_COSH_OPERATOR_DESC: the hyperbolic cosine."""
 
     formula = "y = cosh(x) = (exp(x) + exp(-x)) / 2"
     support = FLOATS_FROM_2_0
 
 
 class ElementWiseErfDesc(ScaledDesc, dml="ELEMENT_WISE_ERF"):
-    """DML_ELEMENT_WISE_ERF_OPERATOR_DESC: the Gauss error function.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_ERF_OPERATOR_DESC: the Gauss error function."""
 
     formula = "y = erf(x) = 2 / sqrt(pi) * (the integral of exp(-t * t) from 0 to x)"
     support = FLOATS_FROM_2_0
 
 
 class ElementWiseExpDesc(ScaledDesc, dml="ELEMENT_WISE_EXP"):
-    """DML_ELEMENT_WISE_EXP_OPERATOR_DESC: the exponential function.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_EXP_OPERATOR_DESC: the exponential function."""
 
     formula = "y = exp(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseFloorDesc(ScaledDesc, dml="ELEMENT_WISE_FLOOR"):
-    """DML_ELEMENT_WISE_FLOOR_OPERATOR_DESC: the greatest whole number that is not above x.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_FLOOR_OPERATOR_DESC: the greatest whole number that is not above x."""
 
     formula = "y = floor(x)"
     support = FLOATS_FROM_1_0
@@ -195,12 +117,6 @@ class ElementWiseIdentityDesc(ScaledDesc, dml="ELEMENT_WISE_IDENTITY"):
     """DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC: copies each element.
 
     Where the strides of input and output differ, the copy transposes, gathers or repeats.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is. How integers are rounded then is not documented;
-            here the result is, toward zero, and moved into the range of its type.
     """
 
     formula = "y = x"
@@ -213,13 +129,7 @@ class ElementWiseIdentityDesc(ScaledDesc, dml="ELEMENT_WISE_IDENTITY"):
 
 
 class ElementWiseLogDesc(ScaledDesc, dml="ELEMENT_WISE_LOG"):
-    """DML_ELEMENT_WISE_LOG_OPERATOR_DESC: the natural logarithm.
-
-    Attributes:
-        input_tensor: x; 0 gives minus infinity, a negative number NaN.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_LOG_OPERATOR_DESC: the natural logarithm. That of 0 is minus infinity, that of a negative number NaN."""
 
     formula = "y = ln(x)"
     support = FLOATS_FROM_1_0
@@ -229,10 +139,6 @@ class ElementWiseNegateDesc(UnaryDesc, dml="ELEMENT_WISE_NEGATE"):
     """DML_ELEMENT_WISE_NEGATE_OPERATOR_DESC: the number of the other sign.
 
     That of the smallest integer does not fit, which is not documented; here it stays as it is.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
     """
 
     formula = "y = -x"
@@ -240,13 +146,7 @@ class ElementWiseNegateDesc(UnaryDesc, dml="ELEMENT_WISE_NEGATE"):
 
 
 class ElementWiseRecipDesc(ScaledDesc, dml="ELEMENT_WISE_RECIP"):
-    """DML_ELEMENT_WISE_RECIP_OPERATOR_DESC: the reciprocal.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_RECIP_OPERATOR_DESC: the reciprocal."""
 
     formula = "y = 1 / x"
     support = FLOATS_FROM_1_0
@@ -256,10 +156,6 @@ class ElementWiseSignDesc(UnaryDesc, dml="ELEMENT_WISE_SIGN"):
     """DML_ELEMENT_WISE_SIGN_OPERATOR_DESC: the sign: -1, 0 or 1.
 
     A negative zero gives 0 and so does, by the formula, NaN.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
     """
 
     formula = "y = -1 where x < 0, 1 where x > 0, else 0"
@@ -272,65 +168,35 @@ class ElementWiseSignDesc(UnaryDesc, dml="ELEMENT_WISE_SIGN"):
 
 
 class ElementWiseSinDesc(ScaledDesc, dml="ELEMENT_WISE_SIN"):
-    """DML_ELEMENT_WISE_SIN_OPERATOR_DESC: the sine.
-
-    Attributes:
-        input_tensor: x, in radians.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_SIN_OPERATOR_DESC: the sine of angles in radians."""
 
     formula = "y = sin(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseSinhDesc(ScaledDesc, dml="ELEMENT_WISE_SINH"):
-    """DML_ELEMENT_WISE_SINH_OPERATOR_DESC: the hyperbolic sine.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_SINH_OPERATOR_DESC: the hyperbolic sine."""
 
     formula = "y = sinh(x) = (exp(x) - exp(-x)) / 2"
     support = FLOATS_FROM_2_0
 
 
 class ElementWiseSqrtDesc(ScaledDesc, dml="ELEMENT_WISE_SQRT"):
-    """DML_ELEMENT_WISE_SQRT_OPERATOR_DESC: the square root.
-
-    Attributes:
-        input_tensor: x, not negative.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_SQRT_OPERATOR_DESC: the square root of numbers that are not negative."""
 
     formula = "y = sqrt(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseTanDesc(ScaledDesc, dml="ELEMENT_WISE_TAN"):
-    """DML_ELEMENT_WISE_TAN_OPERATOR_DESC: the tangent.
-
-    Attributes:
-        input_tensor: x, in radians.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_TAN_OPERATOR_DESC: the tangent of angles in radians."""
 
     formula = "y = tan(x)"
     support = FLOATS_FROM_1_0
 
 
 class ElementWiseTanhDesc(ScaledDesc, dml="ELEMENT_WISE_TANH"):
-    """DML_ELEMENT_WISE_TANH_OPERATOR_DESC: the hyperbolic tangent.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes and type; it may have the input's memory.
-        scale_bias: x is replaced by x * scale + bias first; absent, it stays as it is.
-    """
+    """DML_ELEMENT_WISE_TANH_OPERATOR_DESC: the hyperbolic tangent."""
 
     formula = "y = tanh(x)"
     support = FLOATS_FROM_2_0

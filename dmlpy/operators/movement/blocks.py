@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DepthSpaceOrder, FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.structs import Spelled, Uint, Uints
+from dmlpy.description.structs import After, Spelled, Uint, Uints
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.operators.windows import SlidingDesc
@@ -30,8 +30,13 @@ class BlockSizeDesc(OperatorDesc):
     """The sizes of the input that are cut into blocks, each with the power of the block size that divides it."""
 
     input_tensor: Annotated[TensorDesc, In(INPUT_IMAGE)]
+    """The image before the blocks are moved."""
+
     output_tensor: Annotated[TensorDesc | None, Out(OUTPUT_IMAGE, required=True)] = None
+    """The image after the blocks are moved."""
+
     block_size: Annotated[Uint, Limits(least=1)]
+    """The side of a square block."""
 
     def _times(self, known: Sizes, symbol: str, power: int = 1) -> Told:
         """A size of the input, times a power of the block size.
@@ -91,11 +96,6 @@ class DepthToSpaceDesc(DepthToSpaceBaseDesc, dml="DEPTH_TO_SPACE"):
     """DML_DEPTH_TO_SPACE_OPERATOR_DESC: moves channels into blocks of the image, the inverse of SPACE_TO_DEPTH.
 
     The same as DEPTH_TO_SPACE1 with the order DEPTH_COLUMN_ROW.
-
-    Attributes:
-        input_tensor: the image; its channels are a multiple of block_size * block_size.
-        output_tensor: the image with larger sides and fewer channels.
-        block_size: the side of a block, at least 1.
     """
 
     formula = "output[n, c, h * B + by, w * B + bx] = input[n, (by * B + bx) * C + c, h, w], B = block_size, C = output_channel_count"
@@ -103,20 +103,13 @@ class DepthToSpaceDesc(DepthToSpaceBaseDesc, dml="DEPTH_TO_SPACE"):
 
 
 class DepthToSpace1Desc(DepthToSpaceBaseDesc, dml="DEPTH_TO_SPACE1"):
-    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: moves channels into blocks of the image, the inverse of SPACE_TO_DEPTH1.
-
-    Attributes:
-        input_tensor: the image; its channels are a multiple of block_size * block_size.
-        output_tensor: the image with larger sides and fewer channels.
-        block_size: the side of a block, at least 1.
-        order: how the input's channels are counted: k = (by * B + bx) * C + c for DEPTH_COLUMN_ROW, (c * B + by) * B + bx for
-            COLUMN_ROW_DEPTH.
-    """
+    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: moves channels into blocks of the image, the inverse of SPACE_TO_DEPTH1."""
 
     formula = "output[n, c, h * B + by, w * B + bx] = input[n, k, h, w], B = block_size, k by order"
     support = FROM_2_1
 
     order: Spelled[DepthSpaceOrder]
+    """How the input's channels are counted: k = (by * B + bx) * C + c for DEPTH_COLUMN_ROW, (c * B + by) * B + bx for COLUMN_ROW_DEPTH."""
 
 
 class SpaceToDepthBaseDesc(BlockSizeDesc):
@@ -141,11 +134,6 @@ class SpaceToDepthDesc(SpaceToDepthBaseDesc, dml="SPACE_TO_DEPTH"):
     """DML_SPACE_TO_DEPTH_OPERATOR_DESC: moves blocks of the image into channels, the inverse of DEPTH_TO_SPACE.
 
     The same as SPACE_TO_DEPTH1 with the order DEPTH_COLUMN_ROW.
-
-    Attributes:
-        input_tensor: the image; height and width are multiples of block_size.
-        output_tensor: the image with smaller sides and more channels.
-        block_size: the side of a block, at least 1.
     """
 
     formula = "output[n, (by * B + bx) * C + c, h, w] = input[n, c, h * B + by, w * B + bx], B = block_size, C = input_channel_count"
@@ -153,20 +141,13 @@ class SpaceToDepthDesc(SpaceToDepthBaseDesc, dml="SPACE_TO_DEPTH"):
 
 
 class SpaceToDepth1Desc(SpaceToDepthBaseDesc, dml="SPACE_TO_DEPTH1"):
-    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: moves blocks of the image into channels, the inverse of DEPTH_TO_SPACE1.
-
-    Attributes:
-        input_tensor: the image; height and width are multiples of block_size.
-        output_tensor: the image with smaller sides and more channels.
-        block_size: the side of a block, at least 1.
-        order: how the output's channels are counted: k = (by * B + bx) * C + c for DEPTH_COLUMN_ROW, (c * B + by) * B + bx for
-            COLUMN_ROW_DEPTH.
-    """
+    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: moves blocks of the image into channels, the inverse of DEPTH_TO_SPACE1."""
 
     formula = "output[n, k, h, w] = input[n, c, h * B + by, w * B + bx], B = block_size, k by order"
     support = FROM_2_1
 
     order: Spelled[DepthSpaceOrder]
+    """How the output's channels are counted: k = (by * B + bx) * C + c for DEPTH_COLUMN_ROW, (c * B + by) * B + bx for COLUMN_ROW_DEPTH."""
 
 
 class ColumnsDesc(SlidingDesc):
@@ -176,10 +157,11 @@ class ColumnsDesc(SlidingDesc):
     # The reference's table of types is empty; these are those of its examples, and their half.
     support = (Since("6_4", dims=(3, 8), T=FLOATS),)
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def window_sizes(self) -> tuple[int, ...]: ...
+    window_sizes: Annotated[Uints, Limits(length="dimension_count", least=1), After()]
+    """The elements of a block along each spatial dimension."""
+
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1), After("strides")]
+    """The steps from one element of a block to the next along each spatial dimension."""
 
     @cached_property
     def rank(self) -> int:
@@ -219,15 +201,6 @@ class FoldDesc(ColumnsDesc, dml="FOLD"):
     Columns count the blocks' positions in row-major order; a column's elements count channels, then places in the block, also in that
     order. What falls outside the image is dropped. No member but the output tells the image's sizes. The reference names no element
     types: FLOAT32 and FLOAT16 are taken. Columns may have leading dimensions of 1.
-
-    Attributes:
-        input_tensor: the columns, each a block of all channels.
-        output_tensor: the image: 1 to 6 spatial dimensions.
-        window_sizes: a block's sizes, for each spatial dimension, at least 1.
-        strides: the step from one block to the next, at least 1.
-        dilations: the step from one element of a block to the next, at least 1.
-        start_padding: how far blocks reach out of the image before its first element.
-        end_padding: how far they reach out after its last.
     """
 
     formula = "output[n, c, position * strides + w * dilations - start_padding] += input[n, (c, w), position]"
@@ -235,13 +208,11 @@ class FoldDesc(ColumnsDesc, dml="FOLD"):
     slid_over = "output_tensor"
     positioned = "input_tensor"
 
-    input_tensor: Annotated[TensorDesc, In("batch_count column_size block_count")]
+    input_tensor: Annotated[TensorDesc, In("batch_count column_size block_count"), After()]
+    """The columns, each a block of all channels."""
+
     output_tensor: Annotated[TensorDesc, Out("batch_count channel_count *spatial")]
-    window_sizes: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
+    """The image, of 1 to 6 spatial dimensions."""
 
 
 class UnfoldDesc(ColumnsDesc, dml="UNFOLD"):
@@ -250,24 +221,13 @@ class UnfoldDesc(ColumnsDesc, dml="UNFOLD"):
     Columns count the blocks' positions in row-major order; a column's elements count channels, then places in the block, also in that
     order. Outside the image there are zeros. The reference names no element types: FLOAT32 and FLOAT16 are taken. Columns may have
     leading dimensions of 1.
-
-    Attributes:
-        input_tensor: the image: 1 to 6 spatial dimensions.
-        output_tensor: the columns, each a block of all channels.
-        window_sizes: a block's sizes, for each spatial dimension, at least 1.
-        strides: the step from one block to the next, at least 1.
-        dilations: the step from one element of a block to the next, at least 1.
-        start_padding: zeros before the image's first element.
-        end_padding: zeros after its last.
     """
 
     formula = "output[n, (c, w), position] = input[n, c, position * strides + w * dilations - start_padding]"
     ranked = ("input_tensor",)
 
-    input_tensor: Annotated[TensorDesc, In("batch_count channel_count *spatial")]
+    input_tensor: Annotated[TensorDesc, In("batch_count channel_count *spatial"), After()]
+    """The image, of 1 to 6 spatial dimensions."""
+
     output_tensor: Annotated[TensorDesc | None, Out("batch_count column_size block_count", required=True)] = None
-    window_sizes: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
+    """The columns, each a block of all channels."""

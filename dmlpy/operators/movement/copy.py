@@ -9,7 +9,7 @@ from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, derived, rule
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Told, UnboundSymbolError
-from dmlpy.description.structs import Uint, Uints
+from dmlpy.description.structs import After, Uints
 from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,
@@ -32,10 +32,6 @@ class CastDesc(OperatorDesc, dml="CAST"):
 
     As with a static_cast of C++: from a float to an integer the fraction is dropped, integers wrap around in smaller ones. Floats that an
     integer type cannot hold are not defined by the reference: here they become the nearest number of the type, and NaN becomes 0.
-
-    Attributes:
-        input_tensor: what is converted, of any sizes.
-        output_tensor: the result, the input's sizes; its type says what to convert to.
     """
 
     formula = "output = static_cast<type of output>(input)"
@@ -47,17 +43,14 @@ class CastDesc(OperatorDesc, dml="CAST"):
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The numbers to convert."""
+
     output_tensor: Annotated[TensorDesc, Out("*sizes", "U")]
+    """The converted numbers. Its type is the type that is converted to."""
 
 
 class JoinDesc(AlongAxisDesc, dml="JOIN"):
-    """DML_JOIN_OPERATOR_DESC: puts tensors one after the other along an axis, the inverse of SPLIT.
-
-    Attributes:
-        input_tensors: the parts in order, at least one; they may differ along the axis only.
-        output_tensor: the whole: the inputs' sizes, added up along the axis.
-        axis: the dimension along which the parts lie one after the other.
-    """
+    """DML_JOIN_OPERATOR_DESC: puts tensors one after the other along an axis, the inverse of SPLIT."""
 
     formula = "output = input[0] | input[1] | ... along axis"
     c_counts = {"InputCount": "input_tensors"}
@@ -69,9 +62,11 @@ class JoinDesc(AlongAxisDesc, dml="JOIN"):
     )
     along_axis = {"input_tensors": "length", "output_tensor": "joined_length"}
 
-    input_tensors: Annotated[TensorDescs, In("*sizes")]
+    input_tensors: Annotated[TensorDescs, In("*sizes"), After()]
+    """The parts in order, at least one."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*joined", required=True)] = None
-    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The parts joined."""
 
     @derived("the sum of the inputs' sizes along axis")
     def joined_length(self, known: Sizes) -> Derived:
@@ -91,12 +86,6 @@ class ReverseSubsequencesDesc(AlongAxisDesc, dml="REVERSE_SUBSEQUENCES"):
     """DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: turns round the first elements of each sequence along an axis; the others stay.
 
     A length larger than the sequence is the whole sequence; lengths of 0 and 1 change nothing.
-
-    Attributes:
-        input_tensor: the sequences.
-        sequence_lengths_tensor: how many elements of each sequence are turned round; the input's sizes, but 1 along the axis.
-        output_tensor: the result, the input's sizes.
-        axis: the dimension along which a sequence lies.
     """
 
     formula = "output[i] = input[L - 1 - i] for i < L, else input[i], along axis, for L = min(sequence_length, size)"
@@ -108,10 +97,14 @@ class ReverseSubsequencesDesc(AlongAxisDesc, dml="REVERSE_SUBSEQUENCES"):
     )
     along_axis = {"sequence_lengths_tensor": "1"}
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    input_tensor: Annotated[TensorDesc, In("*sizes"), After()]
+    """The sequences."""
+
     sequence_lengths_tensor: Annotated[TensorDesc, In("*lengths", "L")]
+    """How many elements of each sequence are reversed."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
-    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The sequences with their first elements reversed."""
 
     @derived("sizes, but 1 along axis")
     def lengths(self, known: Sizes) -> Sequence[Derived]:
@@ -122,11 +115,6 @@ class SplitDesc(AlongAxisDesc, dml="SPLIT"):
     """DML_SPLIT_OPERATOR_DESC: cuts a tensor into parts along an axis, the inverse of JOIN.
 
     The sizes of the outputs say where to cut, so all of them have to be described.
-
-    Attributes:
-        input_tensor: the whole.
-        output_tensors: the parts in order, at least one; they differ along the axis only, and there they add up to the input's size.
-        axis: the dimension that is cut.
     """
 
     formula = "output[0] | output[1] | ... along axis = input"
@@ -139,9 +127,11 @@ class SplitDesc(AlongAxisDesc, dml="SPLIT"):
     )
     along_axis = {"input_tensor": "whole_length", "output_tensors": "length"}
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    input_tensor: Annotated[TensorDesc, In("*sizes"), After()]
+    """The tensor to cut."""
+
     output_tensors: Annotated[TensorDescs, Out("*sizes")]
-    axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The parts in order, at least one. Along axis their sizes add up to the input's."""
 
     def applicable_outputs(self) -> tuple[str, ...]:
         return ()  # they are described already, or the desc could not be built
@@ -184,13 +174,7 @@ def _last_part(lengths: Sequence[int], whole: int) -> str | None:
 
 
 class TileDesc(OperatorDesc, dml="TILE"):
-    """DML_TILE_OPERATOR_DESC: repeats the whole input along each dimension.
-
-    Attributes:
-        input_tensor: what is repeated.
-        output_tensor: the result, repeats[i] times the input's size in dimension i.
-        repeats: how often, for each dimension, at least once.
-    """
+    """DML_TILE_OPERATOR_DESC: repeats the whole input along each dimension."""
 
     formula = "output[o] = input[o mod sizes]"
     c_counts = {"RepeatsCount": "repeats"}
@@ -202,8 +186,13 @@ class TileDesc(OperatorDesc, dml="TILE"):
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The tensor to repeat."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*tiled", required=True)] = None
+    """The repetitions side by side."""
+
     repeats: Annotated[Uints, Limits(length="len(sizes)", least=1)]
+    """How often the input is repeated along each dimension."""
 
     @derived("sizes * repeats")
     def tiled(self, known: Sizes) -> Sequence[Derived]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, PaddingMode
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.structs import Float, Ints, Scalar, Spelled, SpelledType, Uints, default
+from dmlpy.description.structs import After, Float, Ints, Scalar, Spelled, SpelledType, Uints, default
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.movement.copy import FLOATS_INTEGERS_16_AND_32
@@ -25,15 +25,17 @@ REFLECTION m(p) = min(q, 2n - 2 - q) for q = p mod (2n - 2), SYMMETRIC m(p) = mi
 CONSTANT output[o] = padding_value where any coordinate is outside"""
     c_counts = {"DimensionCount": ("start_padding", "end_padding")}
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def start_padding(self) -> tuple[int, ...]: ...
-        @property
-        def end_padding(self) -> tuple[int, ...]: ...
-
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The tensor that gets a margin."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*padded", required=True)] = None
+    """The tensor with its margin."""
+
+    start_padding: Annotated[Uints, Limits(length="len(sizes)")]
+    """The elements added before the first one of each dimension."""
+
+    end_padding: Annotated[Uints, Limits(length="len(sizes)")]
+    """The elements added after the last one of each dimension."""
 
     @derived("sizes + start_padding + end_padding")
     def padded(self, known: Sizes) -> Sequence[Derived]:
@@ -54,15 +56,6 @@ class PaddingDesc(AnyPaddingDesc, dml="PADDING"):
     Modes: CONSTANT writes padding_value; EDGE repeats the outermost elements; REFLECTION mirrors without them, SYMMETRIC with them; WRAP
     starts over from the other side. A margin wider than the input folds over and over. What REFLECTION does in a dimension of size 1,
     the reference does not define; here it repeats the element.
-
-    Attributes:
-        input_tensor: what gets a margin.
-        output_tensor: the result, the input's sizes with start_padding and end_padding added.
-        padding_mode: what the margin holds; CONSTANT in Python if left out.
-        padding_value: what CONSTANT writes, cut to an integer in tensors of integers and clipped to their range; other modes ignore it; 0
-            in Python if left out.
-        start_padding: elements before the first, for each dimension.
-        end_padding: elements after the last, for each dimension.
     """
 
     support = (
@@ -72,10 +65,14 @@ class PaddingDesc(AnyPaddingDesc, dml="PADDING"):
         Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
 
-    padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"SYMMETRIC": "3_0", "WRAP": "6_4"})] = default(PaddingMode.CONSTANT)
+    padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"SYMMETRIC": "3_0", "WRAP": "6_4"}), After("output_tensor")] = default(
+        PaddingMode.CONSTANT
+    )
+    """The values of the margin."""
+
     padding_value: Float = default(0.0)
-    start_padding: Annotated[Uints, Limits(length="len(sizes)")]
-    end_padding: Annotated[Uints, Limits(length="len(sizes)")]
+    """The value that CONSTANT writes. For tensors of integers it is rounded toward zero and held within their range. Other modes ignore it.
+    """
 
 
 class Padding1Desc(AnyPaddingDesc, dml="PADDING1"):
@@ -84,37 +81,23 @@ class Padding1Desc(AnyPaddingDesc, dml="PADDING1"):
     Modes: CONSTANT writes padding_value; EDGE repeats the outermost elements; REFLECTION mirrors without them, SYMMETRIC with them; WRAP
     starts over from the other side. A margin wider than the input folds over and over. What REFLECTION does in a dimension of size 1,
     the reference does not define; here it repeats the element.
-
-    Attributes:
-        input_tensor: what gets a margin.
-        output_tensor: the result, the input's sizes with start_padding and end_padding added.
-        padding_mode: what the margin holds; CONSTANT in Python if left out.
-        padding_value_data_type: the type of padding_value, which is the output's.
-        padding_value: what CONSTANT writes; other modes ignore it; 0 in Python if left out.
-        start_padding: elements before the first, for each dimension.
-        end_padding: elements after the last, for each dimension.
     """
 
     support = (Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),)
     scalars = {"padding_value": "padding_value_data_type"}
 
-    padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"WRAP": "6_4"})] = default(PaddingMode.CONSTANT)
+    padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"WRAP": "6_4"}), After("output_tensor")] = default(PaddingMode.CONSTANT)
+    """The values of the margin. SYMMETRIC exists from the operator's first level on."""
+
     padding_value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
+    """The type of padding_value."""
+
     padding_value: Scalar = default(0)
-    start_padding: Annotated[Uints, Limits(length="len(sizes)")]
-    end_padding: Annotated[Uints, Limits(length="len(sizes)")]
+    """The value that CONSTANT writes. Other modes ignore it."""
 
 
 class SliceDesc(OperatorDesc, dml="SLICE"):
-    """DML_SLICE_OPERATOR_DESC: copies a window of a tensor, every element or every few.
-
-    Attributes:
-        input_tensor: the tensor that has the window.
-        output_tensor: the elements of the window, slice_sizes.
-        offsets: where the window starts, for each dimension.
-        slice_sizes: how many elements are copied, for each dimension, at least one; the member Sizes of the C struct.
-        strides: the step from one copied element to the next, for each dimension.
-    """
+    """DML_SLICE_OPERATOR_DESC: copies a window of a tensor, every element or every few."""
 
     formula = "output[o] = input[offsets + strides * o]"
     c_counts = {"DimensionCount": ("offsets", "slice_sizes", "strides")}
@@ -126,10 +109,19 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The tensor that the window lies in."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sliced", required=True)] = None
+    """The elements that are copied."""
+
     offsets: Annotated[Uints, Limits(length="len(sizes)")]
+    """Where the window starts in each dimension."""
+
     slice_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
+    """How many elements are copied in each dimension: the member Sizes of the C struct."""
+
     strides: Annotated[Uints, Limits(length="len(sizes)")]
+    """The step from one copied element to the next in each dimension."""
 
     @derived("slice_sizes")
     def sliced(self, known: Sizes) -> Sequence[Derived]:
@@ -167,14 +159,14 @@ class WindowDesc(OperatorDesc):
     taken: ClassVar[str] = ""
     """The tensor of the elements that are taken."""
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def input_window_offsets(self) -> tuple[int, ...]: ...
-        @property
-        def input_window_sizes(self) -> tuple[int, ...]: ...
-        @property
-        def input_window_strides(self) -> tuple[int, ...]: ...
+    input_window_offsets: Annotated[Uints, Limits(length="len(sizes)")]
+    """Where the window starts in each dimension."""
+
+    input_window_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
+    """How many elements the window covers in each dimension."""
+
+    input_window_strides: Annotated[Ints, Limits(length="len(sizes)", nonzero=True)]
+    """The step from one element taken to the next in each dimension. A negative one starts at the window's last element."""
 
     @derived("(input_window_sizes - 1) // |input_window_strides| + 1, at most")
     def sliced(self, known: Sizes) -> Sequence[Derived]:
@@ -222,16 +214,7 @@ class WindowDesc(OperatorDesc):
 
 
 class Slice1Desc(WindowDesc, dml="SLICE1"):
-    """DML_SLICE1_OPERATOR_DESC: copies a window of a tensor, every element or every few, forwards or backwards.
-
-    Attributes:
-        input_tensor: the tensor that has the window.
-        output_tensor: the elements that are copied: up to as many as the window has in steps of the stride, fewer if it is smaller.
-        input_window_offsets: where the window starts, for each dimension.
-        input_window_sizes: how many elements of the input the window covers, for each dimension, at least one.
-        input_window_strides: the step from one copied element to the next, for each dimension; a negative one walks back from the
-            window's last element.
-    """
+    """DML_SLICE1_OPERATOR_DESC: copies a window of a tensor, every element or every few, forwards or backwards."""
 
     formula = "output[o] = input[start + stride * o], start = offset for a positive stride, offset + window - 1 for a negative one"
     support = (
@@ -241,24 +224,15 @@ class Slice1Desc(WindowDesc, dml="SLICE1"):
     )
     taken = "output_tensor"
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    input_tensor: Annotated[TensorDesc, In("*sizes"), After()]
+    """The tensor that the window lies in."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sliced", required=True)] = None
-    input_window_offsets: Annotated[Uints, Limits(length="len(sizes)")]
-    input_window_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
-    input_window_strides: Annotated[Ints, Limits(length="len(sizes)", nonzero=True)]
+    """The elements that are copied. A smaller tensor than the window allows copies fewer."""
 
 
 class SliceGradDesc(WindowDesc, dml="SLICE_GRAD"):
-    """DML_SLICE_GRAD_OPERATOR_DESC: the gradient of SLICE1's input: the gradient of its output at the places it was copied from, else 0.
-
-    Attributes:
-        input_gradient_tensor: the gradient of SLICE1's output, of its sizes.
-        output_gradient_tensor: the gradient of SLICE1's input, of its sizes, which no other member tells.
-        input_window_offsets: where the window starts in the output, for each dimension.
-        input_window_sizes: how many elements of the output the window covers, for each dimension, at least one.
-        input_window_strides: the step from one written element to the next, for each dimension; a negative one walks back from the
-            window's last element.
-    """
+    """DML_SLICE_GRAD_OPERATOR_DESC: the gradient of SLICE1's input: the gradient of its output at the places it was copied from, else 0."""
 
     formula = "output_gradient = 0, then output_gradient[start + stride * o] = input_gradient[o], start as in SLICE1"
     support = (
@@ -268,8 +242,8 @@ class SliceGradDesc(WindowDesc, dml="SLICE_GRAD"):
     )
     taken = "input_gradient_tensor"
 
-    input_gradient_tensor: Annotated[TensorDesc, In("*sliced")]
+    input_gradient_tensor: Annotated[TensorDesc, In("*sliced"), After()]
+    """The gradient of SLICE1's output."""
+
     output_gradient_tensor: Annotated[TensorDesc, Out("*sizes")]
-    input_window_offsets: Annotated[Uints, Limits(length="len(sizes)")]
-    input_window_sizes: Annotated[Uints, Limits(length="len(sizes)", least=1)]
-    input_window_strides: Annotated[Ints, Limits(length="len(sizes)", nonzero=True)]
+    """The gradient of SLICE1's input. No other member tells its sizes."""

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Out, rule
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.structs import Bool, Float, default
+from dmlpy.description.structs import After, Bool, Float, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.operators.activation import FusedActivation
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
 from dmlpy.validation.problems import DescError, Problem
@@ -40,10 +39,11 @@ class NormalizationDesc(StatisticsDesc):
     training: ClassVar[bool] = False
     """Whether the statistics are the batch's own."""
 
+    input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x, of dimensions of any meaning."""
+
     if TYPE_CHECKING:
         # Declared by each struct, at its place in the C struct's order.
-        @property
-        def input_tensor(self) -> TensorDesc: ...
         @property
         def epsilon(self) -> float: ...
 
@@ -64,19 +64,7 @@ class NormalizationDesc(StatisticsDesc):
 
 
 class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZATION"):
-    """DML_BATCH_NORMALIZATION_OPERATOR_DESC: normalizes with given statistics.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        mean_tensor: the mean of each group; each size 1 or the input's. The four statistics may have sizes of their own.
-        variance_tensor: the variance of each group.
-        scale_tensor: what the normalized input is multiplied by.
-        bias_tensor: what is added then.
-        output_tensor: y, the input's sizes.
-        spatial: without effect from feature level 4_0 on; before, False forbids a mean and a variance that repeat along height and width.
-        epsilon: what is added to the variance; 1e-05 in Python if left out.
-        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
-    """
+    """DML_BATCH_NORMALIZATION_OPERATOR_DESC: normalizes with given statistics."""
 
     formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
     support = (Since("1_0", dims=4, T=FLOATS), Since("3_1", dims=(1, 8), T=FLOATS))
@@ -90,15 +78,23 @@ class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZA
         "y": "output_tensor",
     }
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    mean_tensor: Annotated[TensorDesc, In("*mean_sizes")]
+    mean_tensor: Annotated[TensorDesc, In("*mean_sizes"), After("input_tensor")]
+    """The mean of each group. The four statistics may have sizes of their own, each size 1 or the input's."""
+
     variance_tensor: Annotated[TensorDesc, In("*variance_sizes")]
+    """The variance of each group."""
+
     scale_tensor: Annotated[TensorDesc, In("*scale_sizes")]
+    """The factor of the normalized input."""
+
     bias_tensor: Annotated[TensorDesc, In("*bias_sizes")]
+    """The number added to the scaled input."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The normalized result y."""
+
     spatial: Bool = default(True)
-    epsilon: Float = default(1e-5)
-    fused_activation: FusedActivation = default(None)
+    """Before feature level 4_0, False forbids a mean and a variance that repeat along height and width. From 4_0 on it has no effect."""
 
     @rule("before feature level 4_0 mean and variance repeat along height and width only if spatial")
     def spatial_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -128,17 +124,6 @@ class BatchNormalizationTrainingDesc(FusingDesc, NormalizationDesc, dml="BATCH_N
     """DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC: normalizes with the batch's own statistics.
 
     They are taken over exactly the dimensions in which scale has size 1, n entries at a time; the variance divides by n.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        scale_tensor: what the normalized input is multiplied by; each size 1 or the input's.
-        bias_tensor: what is added then, scale's sizes.
-        fused_add_tensor: what is added too, the input's sizes; absent, nothing.
-        output_tensor: y, the input's sizes.
-        output_mean_tensor: the mean of each group, scale's sizes.
-        output_variance_tensor: the variance of each group, scale's sizes.
-        epsilon: what is added to the variance; 1e-05 in Python if left out.
-        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
     """
 
     formula = """\
@@ -157,15 +142,23 @@ y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias + fused_add)"""
         "batch_variance": "output_variance_tensor",
     }
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    scale_tensor: Annotated[TensorDesc, In("*statistics")]
+    scale_tensor: Annotated[TensorDesc, In("*statistics"), After("input_tensor")]
+    """The factor of the normalized input, each size 1 or the input's."""
+
     bias_tensor: Annotated[TensorDesc, In("*statistics")]
+    """The number added to the scaled input."""
+
     fused_add_tensor: Annotated[TensorDesc | None, In("*sizes")] = None
+    """A tensor added to the result before the activation. If absent, nothing is added."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The normalized result y."""
+
     output_mean_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
+    """The mean of each group of the batch."""
+
     output_variance_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
-    epsilon: Float = default(1e-5)
-    fused_activation: FusedActivation = default(None)
+    """The variance of each group of the batch."""
 
     def gradient(self) -> BatchNormalizationTrainingGradDesc:
         """The operator of the gradients of input, scale and bias. The gradient of fused_add is the upstream gradient itself.
@@ -199,32 +192,35 @@ class NormalizationGradDesc(NormalizationDesc):
         "d_bias": "output_bias_gradient_tensor",
     }
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
     input_gradient_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The upstream gradient dy. A broadcast one (strides of 0) is read in place."""
+
     mean_tensor: Annotated[TensorDesc, In("*statistics")]
+    """The mean that the forward operator was given or computed, each size 1 or the input's."""
+
     variance_tensor: Annotated[TensorDesc, In("*statistics")]
+    """The variance that the forward operator was given or computed."""
+
     scale_tensor: Annotated[TensorDesc, In("*statistics")]
+    """The scale of the forward operator."""
+
     output_gradient_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The gradient dx of the input."""
+
     output_scale_gradient_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
+    """The gradient d_scale of the scale."""
+
     output_bias_gradient_tensor: Annotated[TensorDesc | None, Out("*statistics", required=True)] = None
+    """The gradient d_bias of the bias."""
+
     epsilon: Float = default(1e-5)
+    """The epsilon of the forward operator."""
 
 
 class BatchNormalizationGradDesc(NormalizationGradDesc, dml="BATCH_NORMALIZATION_GRAD"):
     """DML_BATCH_NORMALIZATION_GRAD_OPERATOR_DESC: the gradients where mean and variance are constants.
 
     Sums are over exactly the dimensions in which mean has size 1.
-
-    Attributes:
-        input_tensor: x as the forward operator had it.
-        input_gradient_tensor: dy, the upstream gradient, the input's sizes; a broadcast one (strides of 0) is read in place.
-        mean_tensor: as the forward operator had it; each size 1 or the input's.
-        variance_tensor: as the forward operator had it, mean's sizes.
-        scale_tensor: as the forward operator had it, mean's sizes.
-        output_gradient_tensor: dx, the input's sizes.
-        output_scale_gradient_tensor: d_scale, mean's sizes.
-        output_bias_gradient_tensor: d_bias, mean's sizes.
-        epsilon: as the forward operator had it; 1e-05 in Python if left out.
     """
 
     formula = """\
@@ -241,17 +237,6 @@ class BatchNormalizationTrainingGradDesc(NormalizationGradDesc, dml="BATCH_NORMA
     The gradient of the input centres x by its own mean, as DirectML's page has it, that of the scale by mean_tensor: so a mean that was
     rounded to FLOAT16 spoils the latter only; one that is no finite number makes dx NaN too. x - mean(x) stands for that in the
     formula.
-
-    Attributes:
-        input_tensor: x as the forward operator had it.
-        input_gradient_tensor: dy, the upstream gradient, the input's sizes; a broadcast one (strides of 0) is read in place.
-        mean_tensor: what the forward operator gave; each size 1 or the input's.
-        variance_tensor: what the forward operator gave, mean's sizes.
-        scale_tensor: as the forward operator had it, mean's sizes.
-        output_gradient_tensor: dx, the input's sizes.
-        output_scale_gradient_tensor: d_scale, mean's sizes.
-        output_bias_gradient_tensor: d_bias, mean's sizes.
-        epsilon: as the forward operator had it; 1e-05 in Python if left out.
     """
 
     formula = """\

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, rule
 from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Sizes, Term, align
+from dmlpy.description.structs import Float, default
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.operators.activation import ActivationDesc, unfusable
+from dmlpy.operators.activation import FusedActivation, unfusable
 
 
 class StatisticsDesc(OperatorDesc):
@@ -64,12 +65,13 @@ class StatisticsDesc(OperatorDesc):
 
 
 class FusingDesc(OperatorDesc):
-    """An operator that applies an activation to each element of its output."""
+    """A normalization that applies an activation to each element of its output."""
 
-    if TYPE_CHECKING:
+    epsilon: Float = default(1e-5)
+    """The number added to the variance, so that nothing is divided by 0."""
 
-        @property
-        def fused_activation(self) -> ActivationDesc | None: ...
+    fused_activation: FusedActivation = default(None)
+    """The activation f, an element-wise one described without tensors. If absent, the result stays as it is."""
 
     @rule("a fused activation is an element-wise function that can be fused")
     def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:

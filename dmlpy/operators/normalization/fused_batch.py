@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import DataFormat, FeatureLevel
 from dmlpy.description.markers import Breach, In, Out, TensorField, rule
 from dmlpy.description.sizes import Sizes, Term, parse
-from dmlpy.description.structs import Bool, Float, Spelled, default
+from dmlpy.description.structs import After, Bool, Float, Spelled, default
 from dmlpy.description.support import FLOAT32, FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
@@ -39,21 +39,23 @@ class FusedBatchNormDesc(SomeOutputDesc):
     support = (Since("1_0", dims=(1, 5), T=FLOATS),)
     unused = _NO_PLACEHOLDERS
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in TensorFlow's order.
-        @property
-        def x(self) -> TensorDesc: ...
-        @property
-        def scale(self) -> TensorDesc: ...
-        @property
-        def data_format(self) -> DataFormat: ...
-        @property
-        def is_training(self) -> bool: ...
-        @property
-        def epsilon(self) -> float: ...
-
     roles: ClassVar[Mapping[str, str]] = {}
     """What each tensor is to a device: see `NormalizationGeometry`."""
+
+    x: Annotated[TensorDesc, In(_IMAGES)]
+    """The images or volumes, in the order of data_format."""
+
+    scale: Annotated[TensorDesc, In("channels", FLOAT32)]
+    """The factor of the normalized input."""
+
+    epsilon: Float = default(1e-4)
+    """The number added to the variance, so that nothing is divided by 0."""
+
+    data_format: Spelled[DataFormat] = default(DataFormat.NHWC)
+    """The order of x's sizes."""
+
+    is_training: Bool = default(True)
+    """Whether the statistics are the batch's own. If not, they are given."""
 
     @cached_property
     def geometry(self) -> NormalizationGeometry:
@@ -104,22 +106,6 @@ class FusedBatchNormV3Desc(FusedBatchNormDesc, own="FUSED_BATCH_NORM_V3"):
     """DMLPY_FUSED_BATCH_NORM_V3_OPERATOR_DESC: normalizes each channel, with the batch's statistics or with given ones.
 
     Sums are over the n entries of a channel.
-
-    Attributes:
-        x: input; [N, H, W, C], or the order that data_format tells.
-        scale: what the normalized input is multiplied by, [C], FLOAT32.
-        offset: what is added then, [C], FLOAT32.
-        mean: of inference, the mean; of training, the old running mean, not read if exponential_avg_factor is 1; [C], FLOAT32.
-        variance: the same of the variance, [C], FLOAT32.
-        y: output, x's sizes.
-        batch_mean: of training, the running mean; of inference, mean; [C], FLOAT32.
-        batch_variance: of training, the running variance, from the unbiased one of the batch; of inference, variance; [C], FLOAT32.
-        reserve_space_1: for the gradient: of training, the batch's mean; of inference, mean; [C], FLOAT32.
-        reserve_space_2: for the gradient: of training, the batch's biased variance; of inference, variance; [C], FLOAT32.
-        epsilon: what is added to the variance; 0.0001 in Python if left out.
-        exponential_avg_factor: f, the weight of this batch in the running statistics; 1 in Python if left out.
-        data_format: the order of x's sizes: NHWC, NCHW, NDHWC or NCDHW.
-        is_training: whether the statistics are the batch's own.
     """
 
     formula = """\
@@ -141,20 +127,33 @@ y = scale * (x - m) / sqrt(v + epsilon) + offset"""
         "batch_variance": "reserve_space_2",
     }
 
-    x: Annotated[TensorDesc, In(_IMAGES)]
-    scale: Annotated[TensorDesc, In("channels", FLOAT32)]
-    offset: Annotated[TensorDesc, In("channels", FLOAT32)]
+    offset: Annotated[TensorDesc, In("channels", FLOAT32), After("scale")]
+    """The number added to the scaled input."""
+
     mean: Annotated[TensorDesc | None, In("channels", FLOAT32)] = None
+    """The mean, for inference. For training, the running mean before this batch, which is not read if exponential_avg_factor is 1."""
+
     variance: Annotated[TensorDesc | None, In("channels", FLOAT32)] = None
+    """The variance, for inference. For training, the running variance before this batch, which is not read if exponential_avg_factor is 1.
+    """
+
     y: Annotated[TensorDesc | None, Out(_IMAGES)] = None
+    """The normalized result."""
+
     batch_mean: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    """The new running mean, for training. For inference, mean."""
+
     batch_variance: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    """The new running variance, for training: of the batch's unbiased variance. For inference, variance."""
+
     reserve_space_1: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    """The batch's mean, for the gradient of training. For inference, mean."""
+
     reserve_space_2: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
-    epsilon: Float = default(1e-4)
-    exponential_avg_factor: Float = default(1.0)
-    data_format: Spelled[DataFormat] = default(DataFormat.NHWC)
-    is_training: Bool = default(True)
+    """The batch's biased variance, for the gradient of training. For inference, variance."""
+
+    exponential_avg_factor: Annotated[Float, After("epsilon")] = default(1.0)
+    """The weight f of this batch in the running statistics."""
 
     @property
     def reads_statistics(self) -> bool:
@@ -190,19 +189,6 @@ class FusedBatchNormGradV3Desc(FusedBatchNormDesc, own="FUSED_BATCH_NORM_GRAD_V3
     """DMLPY_FUSED_BATCH_NORM_GRAD_V3_OPERATOR_DESC: the gradients of x, scale and offset.
 
     Sums are over the n entries of a channel.
-
-    Attributes:
-        y_backprop: upstream gradient of y, x's sizes; a broadcast one (strides of 0) is read in place.
-        x: as the forward operator had it; [N, H, W, C], or the order that data_format tells.
-        scale: as the forward operator had it, [C], FLOAT32.
-        reserve_space_1: what the forward operator gave: m, [C], FLOAT32.
-        reserve_space_2: what the forward operator gave: v, [C], FLOAT32.
-        x_backprop: gradient of x, x's sizes.
-        scale_backprop: gradient of scale, [C], FLOAT32.
-        offset_backprop: gradient of offset, [C], FLOAT32.
-        epsilon: as the forward operator had it; 0.0001 in Python if left out.
-        data_format: the order of x's sizes: NHWC, NCHW, NDHWC or NCDHW.
-        is_training: whether the statistics were the batch's own; else they are constants.
     """
 
     formula = """\
@@ -222,14 +208,20 @@ scale_backprop = sum(dy * normalized), offset_backprop = sum(dy)"""
         "d_bias": "offset_backprop",
     }
 
-    y_backprop: Annotated[TensorDesc, In(_IMAGES)]
-    x: Annotated[TensorDesc, In(_IMAGES)]
-    scale: Annotated[TensorDesc, In("channels", FLOAT32)]
-    reserve_space_1: Annotated[TensorDesc, In("channels", FLOAT32)]
+    y_backprop: Annotated[TensorDesc, In(_IMAGES), After()]
+    """The upstream gradient of y. A broadcast one (strides of 0) is read in place."""
+
+    reserve_space_1: Annotated[TensorDesc, In("channels", FLOAT32), After("scale")]
+    """The mean m that the forward operator left."""
+
     reserve_space_2: Annotated[TensorDesc, In("channels", FLOAT32)]
+    """The variance v that the forward operator left."""
+
     x_backprop: Annotated[TensorDesc | None, Out(_IMAGES)] = None
+    """The gradient of x."""
+
     scale_backprop: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
+    """The gradient of scale."""
+
     offset_backprop: Annotated[TensorDesc | None, Out("channels", FLOAT32)] = None
-    epsilon: Float = default(1e-4)
-    data_format: Spelled[DataFormat] = default(DataFormat.NHWC)
-    is_training: Bool = default(True)
+    """The gradient of offset."""

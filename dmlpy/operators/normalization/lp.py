@@ -15,20 +15,22 @@ class LPNormalizationDesc(OperatorDesc, dml="LP_NORMALIZATION"):
     """DML_LP_NORMALIZATION_OPERATOR_DESC: divides each line of elements along an axis by its norm.
 
     Microsoft's page does not tell how epsilon enters. Here it is the least divisor: a line whose norm is larger is divided by that alone.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        output_tensor: y, the input's sizes.
-        axis: the dimension that a line extends along.
-        epsilon: what keeps the division from being by zero; 1e-05 in Python if left out.
-        p: which norm: 1 is the sum of absolute values, 2 the root of the sum of squares; 2 in Python if left out.
     """
 
     formula = "y = x / sum(|x|^p along axis)^(1 / p)"
     support = (Since("1_0", dims=4, T=FLOATS), Since("3_1", dims=(1, 8), T=FLOATS))
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The normalized result y."""
+
     axis: Annotated[Uint, Limits(axis_of="sizes")]
+    """The dimension that a line extends along."""
+
     epsilon: Float = default(1e-5)
+    """The least divisor, so that nothing is divided by 0."""
+
     p: Annotated[Uint, Limits(one_of=(1, 2))] = default(2)
+    """The norm: 1 is the sum of absolute values, 2 the root of the sum of squares."""

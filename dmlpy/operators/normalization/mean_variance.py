@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, rule
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.structs import Bool, Float, Uints, default
+from dmlpy.description.structs import After, Bool, Uints, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.operators.activation import FusedActivation
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
 
 
@@ -20,12 +19,11 @@ class ScaledDesc(FusingDesc, StatisticsDesc):
 
     statistics = ("scale_tensor", "bias_tensor")
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def scale_tensor(self) -> TensorDesc | None: ...
-        @property
-        def bias_tensor(self) -> TensorDesc | None: ...
+    scale_tensor: Annotated[TensorDesc | None, In("*scale_sizes"), After()] = None
+    """The factor of the normalized input, each size 1 or the input's. If absent, 1."""
+
+    bias_tensor: Annotated[TensorDesc | None, In("*bias_sizes")] = None
+    """The number added to the scaled input, each size 1 or the input's. If absent, 0."""
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         tensor = getattr(self, field.name)
@@ -37,11 +35,14 @@ class AxesScaledDesc(ScaledDesc):
 
     c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
 
-    input_tensor: Annotated[TensorDesc, In("*sizes")]
-    scale_tensor: Annotated[TensorDesc | None, In("*scale_sizes")] = None
-    bias_tensor: Annotated[TensorDesc | None, In("*bias_sizes")] = None
-    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    input_tensor: Annotated[TensorDesc, In("*sizes"), After()]
+    """The input x."""
+
+    output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True), After("bias_tensor")] = None
+    """The normalized result y."""
+
     axes: Annotated[Uints, Limits(axis_of="sizes")]
+    """The dimensions over which mean and variance are taken."""
 
 
 class PairedScaleDesc(ScaledDesc):
@@ -61,29 +62,23 @@ class MeanVarianceNormalizationDesc(PairedScaleDesc, dml="MEAN_VARIANCE_NORMALIZ
     """DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC: normalizes each image by its own mean and variance, by channel or as a whole.
 
     The variance divides by the number of elements.
-
-    Attributes:
-        input_tensor: x, [N, C, H, W].
-        scale_tensor: what the normalized input is multiplied by; each size 1 or the input's; absent, 1.
-        bias_tensor: what is added then; each size 1 or the input's; absent, 0. Before feature level 5_2 both are given, or neither.
-        output_tensor: y, the input's sizes.
-        cross_channel: whether mean and variance are taken over C, H and W; False: over H and W, for each channel.
-        normalize_variance: whether to divide by the deviation; False leaves x - mean undivided.
-        epsilon: what is added to the variance; 1e-05 in Python if left out.
-        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
     """
 
     formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
     support = (Since("1_0", dims=4, T=FLOATS),)
 
-    input_tensor: Annotated[TensorDesc, In("batch_count channel_count height width")]
-    scale_tensor: Annotated[TensorDesc | None, In("*scale_sizes")] = None
-    bias_tensor: Annotated[TensorDesc | None, In("*bias_sizes")] = None
-    output_tensor: Annotated[TensorDesc | None, Out("batch_count channel_count height width", required=True)] = None
+    input_tensor: Annotated[TensorDesc, In("batch_count channel_count height width"), After()]
+    """The images x."""
+
+    output_tensor: Annotated[TensorDesc | None, Out("batch_count channel_count height width", required=True), After("bias_tensor")] = None
+    """The normalized images y."""
+
     cross_channel: Bool = default(False)
+    """Whether mean and variance are taken over channels, height and width. If not, they are taken over height and width, for each channel.
+    """
+
     normalize_variance: Bool = default(True)
-    epsilon: Float = default(1e-5)
-    fused_activation: FusedActivation = default(None)
+    """Whether to divide by the standard deviation. If not, the result is x - mean."""
 
 
 class MeanVarianceNormalization1Desc(PairedScaleDesc, AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZATION1"):
@@ -91,24 +86,13 @@ class MeanVarianceNormalization1Desc(PairedScaleDesc, AxesScaledDesc, dml="MEAN_
 
     The elements of a group differ only along axes; the variance divides by their number. Axes [2, 3] are MEAN_VARIANCE_NORMALIZATION of
     each channel, axes [1, 2, 3] that across channels, the last axes alone a layer normalization.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        scale_tensor: what the normalized input is multiplied by; each size 1 or the input's; absent, 1.
-        bias_tensor: what is added then; each size 1 or the input's; absent, 0. Before feature level 5_2 both are given, or neither.
-        output_tensor: y, the input's sizes.
-        axes: the dimensions that mean and variance are taken over.
-        normalize_variance: whether to divide by the deviation; False leaves x - mean undivided.
-        epsilon: what is added to the variance; 1e-05 in Python if left out.
-        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
     """
 
     formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
     support = (Since("2_1", dims=4, T=FLOATS), Since("3_1", dims=(1, 8), T=FLOATS))
 
-    normalize_variance: Bool = default(True)
-    epsilon: Float = default(1e-5)
-    fused_activation: FusedActivation = default(None)
+    normalize_variance: Annotated[Bool, After("axes")] = default(True)
+    """Whether to divide by the standard deviation of the group. If not, the result is x - mean."""
 
     @rule("before feature level 4_0 scale and bias do not repeat along the channels, dimension 1")
     def scale_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -125,23 +109,13 @@ class MeanVarianceNormalization2Desc(AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZ
 
     As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not tell whether the variance is then still
     taken about the mean. It is the mean of squares here: an RMS normalization, for which the operator is used.
-
-    Attributes:
-        input_tensor: x, of any sizes.
-        scale_tensor: what the normalized input is multiplied by; each size 1 or the input's; absent, 1.
-        bias_tensor: what is added then; each size 1 or the input's; absent, 0.
-        output_tensor: y, the input's sizes.
-        axes: the dimensions that mean and variance are taken over.
-        use_mean: whether to subtract the mean.
-        use_variance: whether to divide by the deviation.
-        epsilon: what is added to the variance; 1e-05 in Python if left out.
-        fused_activation: f, an element-wise activation without tensors; absent, y is not changed further.
     """
 
     formula = "y = f(scale * (x - m) / d + bias), m = mean if use_mean else 0, d = sqrt(variance + epsilon) if use_variance else 1"
     support = (Since("6_3", dims=(1, 8), T=FLOATS),)
 
-    use_mean: Bool = default(True)
+    use_mean: Annotated[Bool, After("axes")] = default(True)
+    """Whether to subtract the mean."""
+
     use_variance: Bool = default(True)
-    epsilon: Float = default(1e-5)
-    fused_activation: FusedActivation = default(None)
+    """Whether to divide by the standard deviation."""

@@ -8,27 +8,19 @@ from __future__ import annotations
 from typing import Annotated
 
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.structs import Uints
+from dmlpy.description.markers import In, Out
+from dmlpy.description.structs import After
 from dmlpy.description.support import FLOATS, FLOATS_BYTES, FLOATS_INTEGERS_TO_64, UINT32, UNSIGNED_32_AND_64, Since
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.operators.pooling.windows import DilatedPoolingDesc, PoolingDesc
+from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc
 
 
-class MaxPoolingDesc(PoolingDesc, dml="MAX_POOLING"):
+class MaxPoolingDesc(ForwardPoolingDesc, dml="MAX_POOLING"):
     """DML_MAX_POOLING_OPERATOR_DESC: the largest of each window's elements, for each batch entry and channel.
 
     Padding never wins, NaN always. Sizes are rounded down; where the output is described with sizes that are all rounded up, as for
     ONNX's ceil_mode, the last windows are cut off. A window that lies in the padding alone gives the least value of the type, -infinity
     of floating point.
-
-    Attributes:
-        input_tensor: x, [batch, channels, height, width], or with a depth before the height.
-        output_tensor: y, [batch, channels, *out], an element for each position of the window.
-        strides: steps from one position of the window to the next, for each spatial dimension, the outermost first.
-        window_size: elements of the window, likewise.
-        start_padding: elements of padding before the first element of each spatial dimension.
-        end_padding: elements of padding after the last one.
     """
 
     formula = "y[o] = max over k of x[o * strides + k - start_padding]"
@@ -38,29 +30,22 @@ class MaxPoolingDesc(PoolingDesc, dml="MAX_POOLING"):
         Since("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64),
     )
 
-    input_tensor: Annotated[TensorDesc, In("batch channels *spatial")]
-    output_tensor: Annotated[TensorDesc | None, Out("batch channels *out", required=True)] = None
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    window_size: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
+
+class IndexedPoolingDesc(ForwardPoolingDesc):
+    """A max pooling that tells where each maximum lies."""
+
+    ranked = ("input_tensor", "output_tensor", "output_indices_tensor")
+
+    output_indices_tensor: Annotated[TensorDesc | None, Out("batch channels *out", "Index"), After("output_tensor")] = None
+    """The index of each maximum in the whole input, the lowest of equal ones. If absent, indices are not computed."""
 
 
-class MaxPooling1Desc(PoolingDesc, dml="MAX_POOLING1"):
+class MaxPooling1Desc(IndexedPoolingDesc, dml="MAX_POOLING1"):
     """DML_MAX_POOLING1_OPERATOR_DESC: as MAX_POOLING, and tells where each maximum lies.
 
     Padding never wins, NaN always. Sizes are rounded down, or all up if the output is described so. An index counts through the whole
     input as one packed array, batch and channels included. A window that lies in the padding alone gives the least value of the type,
     -infinity of floating point, and the index 0.
-
-    Attributes:
-        input_tensor: x, [batch, channels, height, width], or with a depth before the height.
-        output_tensor: y, [batch, channels, *out], an element for each position of the window.
-        output_indices_tensor: the index of each maximum in the whole input, of y's sizes; the lowest of equal ones; absent, not told.
-        strides: steps from one position of the window to the next, for each spatial dimension, the outermost first.
-        window_size: elements of the window, likewise.
-        start_padding: elements of padding before the first element of each spatial dimension.
-        end_padding: elements of padding after the last one.
     """
 
     formula = "y[o] = max over k of x[o * strides + k - start_padding]"
@@ -69,33 +54,14 @@ class MaxPooling1Desc(PoolingDesc, dml="MAX_POOLING1"):
         Since("3_0", dims=(4, 5), T=FLOATS_BYTES, Index=UINT32),
         Since("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64),
     )
-    ranked = ("input_tensor", "output_tensor", "output_indices_tensor")
-
-    input_tensor: Annotated[TensorDesc, In("batch channels *spatial")]
-    output_tensor: Annotated[TensorDesc | None, Out("batch channels *out", required=True)] = None
-    output_indices_tensor: Annotated[TensorDesc | None, Out("batch channels *out", "Index")] = None
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    window_size: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
 
 
-class MaxPooling2Desc(DilatedPoolingDesc, dml="MAX_POOLING2"):
+class MaxPooling2Desc(IndexedPoolingDesc, DilatedPoolingDesc, dml="MAX_POOLING2"):
     """DML_MAX_POOLING2_OPERATOR_DESC: as MAX_POOLING1, with a window whose elements may lie apart.
 
     Padding never wins, NaN always. Sizes are rounded down, or all up if the output is described so. An index counts through the whole
     input as one packed array, batch and channels included. A window that lies in the padding alone gives the least value of the type,
     -infinity of floating point, and the index 0.
-
-    Attributes:
-        input_tensor: x, [batch, channels, height, width], or with a depth before the height.
-        output_tensor: y, [batch, channels, *out], an element for each position of the window.
-        output_indices_tensor: the index of each maximum in the whole input, of y's sizes; the lowest of equal ones; absent, not told.
-        strides: steps from one position of the window to the next, for each spatial dimension, the outermost first.
-        window_size: elements of the window, likewise.
-        start_padding: elements of padding before the first element of each spatial dimension.
-        end_padding: elements of padding after the last one.
-        dilations: steps from one element of the window to the next, likewise; 1 where they are neighbours.
     """
 
     formula = "y[o] = max over k of x[o * strides + k * dilations - start_padding]"
@@ -104,16 +70,6 @@ class MaxPooling2Desc(DilatedPoolingDesc, dml="MAX_POOLING2"):
         Since("3_0", dims=(4, 5), T=FLOATS_BYTES, Index=UINT32),
         Since("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64),
     )
-    ranked = ("input_tensor", "output_tensor", "output_indices_tensor")
-
-    input_tensor: Annotated[TensorDesc, In("batch channels *spatial")]
-    output_tensor: Annotated[TensorDesc | None, Out("batch channels *out", required=True)] = None
-    output_indices_tensor: Annotated[TensorDesc | None, Out("batch channels *out", "Index")] = None
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    window_size: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
-    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
 
 
 class MaxPoolingGradDesc(DilatedPoolingDesc, dml="MAX_POOLING_GRAD"):
@@ -121,16 +77,6 @@ class MaxPoolingGradDesc(DilatedPoolingDesc, dml="MAX_POOLING_GRAD"):
 
     Each incoming element is added where its window has its maximum, the lowest index of equal ones; elsewhere the result is 0. That of a
     window in the padding alone is dropped.
-
-    Attributes:
-        input_tensor: x, the forward operator's input: [batch, channels, *spatial].
-        input_gradient_tensor: dy, of the sizes of the forward output: [batch, channels, *out].
-        output_gradient_tensor: dx, of x's sizes.
-        strides: steps from one position of the forward window to the next, for each spatial dimension, the outermost first.
-        window_size: elements of the forward window, likewise.
-        start_padding: elements of padding before the first element of each spatial dimension of the forward input.
-        end_padding: elements of padding after the last one.
-        dilations: steps from one element of the forward window to the next, likewise; 1 where they are neighbours.
     """
 
     formula = "dx[i] = sum of dy[o] over the windows o whose maximum is x[i]"
@@ -138,25 +84,20 @@ class MaxPoolingGradDesc(DilatedPoolingDesc, dml="MAX_POOLING_GRAD"):
     ranked = ("input_tensor", "input_gradient_tensor", "output_gradient_tensor")
     positioned = "input_gradient_tensor"
 
-    input_tensor: Annotated[TensorDesc, In("batch channels *spatial")]
+    input_tensor: Annotated[TensorDesc, In("batch channels *spatial"), After()]
+    """The input x of the forward operator."""
+
     input_gradient_tensor: Annotated[TensorDesc, In("batch channels *out")]
+    """The upstream gradient dy of the forward output."""
+
     output_gradient_tensor: Annotated[TensorDesc | None, Out("batch channels *spatial", required=True)] = None
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    window_size: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
-    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
+    """The gradient dx of the forward input."""
 
 
 class MaxUnpoolingDesc(OperatorDesc, dml="MAX_UNPOOLING"):
     """DML_MAX_UNPOOLING_OPERATOR_DESC: puts each element where an index says, among zeros: MAX_POOLING1 backwards.
 
     No input tells the output's sizes: describe it. An index outside the output, or one that two elements share, is not defined.
-
-    Attributes:
-        input_tensor: x, [batch, channels, height, width].
-        indices_tensor: for each element of x its index in the whole output; of x's sizes.
-        output_tensor: y, of any four sizes, usually those of the input of the pooling.
     """
 
     formula = "y = 0; flat(y)[indices[i]] = x[i]"
@@ -164,5 +105,10 @@ class MaxUnpoolingDesc(OperatorDesc, dml="MAX_UNPOOLING"):
     support = (Since("3_0", dims=4, T=FLOATS, Index=UINT32), Since("5_0", dims=4, T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64))
 
     input_tensor: Annotated[TensorDesc, In("batch channels height width")]
+    """The elements x."""
+
     indices_tensor: Annotated[TensorDesc, In("batch channels height width", "Index")]
+    """The index of each element in the whole output."""
+
     output_tensor: Annotated[TensorDesc, Out("output_batch output_channels output_height output_width")]
+    """The result y, usually with the sizes of the pooling's input. No other member tells them."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from dmlpy.description.descs import OperatorDesc, SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, InterpolationMode, ReduceFunction
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.structs import Bool, Float, Spelled, Uint, default
+from dmlpy.description.structs import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.support import FLOATS, UINT32, UNSIGNED_32_AND_64, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import Size2DValue
@@ -23,14 +23,29 @@ REDUCTIONS = (ReduceFunction.AVERAGE, ReduceFunction.MAX)
 class RegionsDesc(OperatorDesc):
     """What ROI_ALIGN, ROI_ALIGN1 and their gradient share."""
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def roi_tensor(self) -> TensorDesc: ...
-        @property
-        def minimum_samples_per_output(self) -> int: ...
-        @property
-        def maximum_samples_per_output(self) -> int: ...
+    roi_tensor: Annotated[TensorDesc, In("*ones num_rois 4")]
+    """The corners x1, y1, x2, y2 of each region. Leading dimensions of size 1 may be added."""
+
+    batch_indices_tensor: Annotated[TensorDesc, In("*ones num_rois", "Index")]
+    """The image of each region, from 0 to batch - 1. Leading dimensions of size 1 may be added."""
+
+    reduction_function: Annotated[Spelled[ReduceFunction], Limits(one_of=REDUCTIONS)]
+    """The function that reduces the samples of an output element."""
+
+    interpolation_mode: Spelled[InterpolationMode]
+    """How a sample between pixels is read."""
+
+    spatial_scale_x: Float = default(1.0)
+    """The factor of x1 and x2."""
+
+    spatial_scale_y: Float = default(1.0)
+    """The factor of y1 and y2."""
+
+    minimum_samples_per_output: Uint
+    """The least number of samples along an axis."""
+
+    maximum_samples_per_output: Uint
+    """The largest number of samples along an axis."""
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         own = field.marker.terms
@@ -59,30 +74,43 @@ class RegionsDesc(OperatorDesc):
             yield Breach("minimum_samples_per_output", str(least), f"at most maximum_samples_per_output = {most}")
 
 
+class ForwardRegionsDesc(RegionsDesc):
+    """A pooling of regions, as opposed to the gradient of one."""
+
+    input_tensor: Annotated[TensorDesc, In("batch channels height width"), After()]
+    """The images."""
+
+    output_tensor: Annotated[TensorDesc, Out("num_rois channels output_height output_width"), After("batch_indices_tensor")]
+    """The samples of each region, reduced."""
+
+    out_of_bounds_input_value: Annotated[Float, After("spatial_scale_y")] = default(0.0)
+    """The value that is read where a region lies outside of the image."""
+
+
+class PlacedRegionsDesc(RegionsDesc):
+    """What ROI_ALIGN1 and its gradient tell of where samples lie."""
+
+    input_pixel_offset: Annotated[Float, After("spatial_scale_y")] = default(0.5)
+    """What is taken off a coordinate of the input: 0.5 where a pixel's coordinates are those of its centre."""
+
+    output_pixel_offset: Float = default(-0.5)
+    """What is taken off a sample's number: -0.5 for the centres."""
+
+    align_regions_to_corners: Annotated[Bool, After("maximum_samples_per_output")] = default(False)
+    """Whether the outermost samples lie on the corners of the region."""
+
+
 def _with_ones(terms: tuple[Term, ...], dimension_count: int) -> tuple[Term, ...]:
     """The terms after a leading run, with ones in its place."""
     return (Term(1),) * (dimension_count - len(terms) + 1) + terms[1:]
 
 
-class ROIAlignDesc(RegionsDesc, dml="ROI_ALIGN"):
+class ROIAlignDesc(ForwardRegionsDesc, dml="ROI_ALIGN"):
     """DML_ROI_ALIGN_OPERATOR_DESC: samples each region of interest at output_height x output_width places.
 
     A region, scaled, is cut into an element for each output; n samples along either axis are read between its pixels, n being the
     region's size for an output, held within the two bounds. Their mean or maximum is the result. It is ROI_ALIGN1 with an
     input_pixel_offset of 0.5 and an output_pixel_offset of -0.5. The output's height and width are chosen by its desc.
-
-    Attributes:
-        input_tensor: the images, [batch, channels, height, width].
-        roi_tensor: x1, y1, x2, y2 of each region: [num_rois, 4], leading ones before it if you like.
-        batch_indices_tensor: the image of each region, 0 to batch - 1: [num_rois], leading ones before it if you like.
-        output_tensor: [num_rois, channels, output_height, output_width].
-        reduction_function: AVERAGE or MAX of the samples.
-        interpolation_mode: how a sample between pixels is read.
-        spatial_scale_x: what x1 and x2 are multiplied by.
-        spatial_scale_y: what y1 and y2 are multiplied by.
-        out_of_bounds_input_value: what is read where a region lies outside of the image.
-        minimum_samples_per_output: the least number of samples along an axis.
-        maximum_samples_per_output: the largest number of samples along an axis.
     """
 
     formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
@@ -91,41 +119,13 @@ class ROIAlignDesc(RegionsDesc, dml="ROI_ALIGN"):
         Since("5_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UNSIGNED_32_AND_64),
     )
 
-    input_tensor: Annotated[TensorDesc, In("batch channels height width")]
-    roi_tensor: Annotated[TensorDesc, In("*ones num_rois 4")]
-    batch_indices_tensor: Annotated[TensorDesc, In("*ones num_rois", "Index")]
-    output_tensor: Annotated[TensorDesc, Out("num_rois channels output_height output_width")]
-    reduction_function: Annotated[Spelled[ReduceFunction], Limits(one_of=REDUCTIONS)]
-    interpolation_mode: Spelled[InterpolationMode]
-    spatial_scale_x: Float = default(1.0)
-    spatial_scale_y: Float = default(1.0)
-    out_of_bounds_input_value: Float = default(0.0)
-    minimum_samples_per_output: Uint
-    maximum_samples_per_output: Uint
 
-
-class ROIAlign1Desc(RegionsDesc, dml="ROI_ALIGN1"):
+class ROIAlign1Desc(PlacedRegionsDesc, ForwardRegionsDesc, dml="ROI_ALIGN1"):
     """DML_ROI_ALIGN1_OPERATOR_DESC: as ROI_ALIGN, with offsets of its own and samples that may reach the region's corners.
 
     Sample s of an axis lies at (s - output_pixel_offset) * size / (outputs * n) + start - input_pixel_offset, n being size / outputs held
     within the two bounds; output o has the samples o * n up to (o + 1) * n - 1. An empty region reads one point; an inverted one gives a
     mirrored output.
-
-    Attributes:
-        input_tensor: the images, [batch, channels, height, width].
-        roi_tensor: x1, y1, x2, y2 of each region: [num_rois, 4], leading ones before it if you like.
-        batch_indices_tensor: the image of each region, 0 to batch - 1: [num_rois], leading ones before it if you like.
-        output_tensor: [num_rois, channels, output_height, output_width].
-        reduction_function: AVERAGE or MAX of the samples.
-        interpolation_mode: how a sample between pixels is read.
-        spatial_scale_x: what x1 and x2 are multiplied by.
-        spatial_scale_y: what y1 and y2 are multiplied by.
-        input_pixel_offset: what is taken off a coordinate of the input; 0.5 where a pixel's coordinates are its centre's.
-        output_pixel_offset: what is taken off a sample's number; -0.5 for the centres.
-        out_of_bounds_input_value: what is read where a region lies outside of the image.
-        minimum_samples_per_output: the least number of samples along an axis.
-        maximum_samples_per_output: the largest number of samples along an axis.
-        align_regions_to_corners: whether the outermost samples lie on the corners of the region.
     """
 
     formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
@@ -134,61 +134,24 @@ class ROIAlign1Desc(RegionsDesc, dml="ROI_ALIGN1"):
         Since("5_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UNSIGNED_32_AND_64),
     )
 
-    input_tensor: Annotated[TensorDesc, In("batch channels height width")]
-    roi_tensor: Annotated[TensorDesc, In("*ones num_rois 4")]
-    batch_indices_tensor: Annotated[TensorDesc, In("*ones num_rois", "Index")]
-    output_tensor: Annotated[TensorDesc, Out("num_rois channels output_height output_width")]
-    reduction_function: Annotated[Spelled[ReduceFunction], Limits(one_of=REDUCTIONS)]
-    interpolation_mode: Spelled[InterpolationMode]
-    spatial_scale_x: Float = default(1.0)
-    spatial_scale_y: Float = default(1.0)
-    input_pixel_offset: Float = default(0.5)
-    output_pixel_offset: Float = default(-0.5)
-    out_of_bounds_input_value: Float = default(0.0)
-    minimum_samples_per_output: Uint
-    maximum_samples_per_output: Uint
-    align_regions_to_corners: Bool = default(False)
 
-
-class ROIAlignGradDesc(RegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
-    """DML_ROI_ALIGN_GRAD_OPERATOR_DESC: the gradients of ROI_ALIGN1 for the images, for the regions, or for both.
-
-    Attributes:
-        input_tensor: the forward operator's images, [batch, channels, height, width]; needed for output_roi_gradient_tensor and for MAX.
-        input_gradient_tensor: the gradient of the forward output, [num_rois, channels, output_height, output_width].
-        roi_tensor: x1, y1, x2, y2 of each region: [num_rois, 4], leading ones before it if you like.
-        batch_indices_tensor: the image of each region: [num_rois], leading ones before it if you like; UINT32 at every level.
-        output_gradient_tensor: the gradient of the images, [batch, channels, height, width]; without input_tensor describe it yourself.
-        output_roi_gradient_tensor: the gradient of the regions, of the sizes of roi_tensor.
-        reduction_function: AVERAGE or MAX of the samples, as forward.
-        interpolation_mode: how a sample between pixels was read.
-        spatial_scale_x: what x1 and x2 are multiplied by.
-        spatial_scale_y: what y1 and y2 are multiplied by.
-        input_pixel_offset: what is taken off a coordinate of the input.
-        output_pixel_offset: what is taken off a sample's number.
-        minimum_samples_per_output: the least number of samples along an axis.
-        maximum_samples_per_output: the largest number of samples along an axis.
-        align_regions_to_corners: whether the outermost samples lie on the corners of the region.
-    """
+class ROIAlignGradDesc(PlacedRegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
+    """DML_ROI_ALIGN_GRAD_OPERATOR_DESC: the gradients of ROI_ALIGN1 for the images, for the regions, or for both."""
 
     formula = "output_gradient[i] = sum of weight * input_gradient[o] over the samples that read i"
     support = (Since("4_1", dims=4, dims_of={**DIMS_OF, "output_roi_gradient_tensor": (2, 4)}, T=FLOATS, Index=UINT32),)
 
-    input_tensor: Annotated[TensorDesc | None, In("batch channels height width")] = None
+    input_tensor: Annotated[TensorDesc | None, In("batch channels height width"), After()] = None
+    """The images of the forward operator. MAX needs them, and so does output_roi_gradient_tensor."""
+
     input_gradient_tensor: Annotated[TensorDesc, In("num_rois channels output_height output_width")]
-    roi_tensor: Annotated[TensorDesc, In("*ones num_rois 4")]
-    batch_indices_tensor: Annotated[TensorDesc, In("*ones num_rois", "Index")]
-    output_gradient_tensor: Annotated[TensorDesc | None, Out("batch channels height width")] = None
+    """The upstream gradient of the forward output."""
+
+    output_gradient_tensor: Annotated[TensorDesc | None, Out("batch channels height width"), After("batch_indices_tensor")] = None
+    """The gradient of the images. Without input_tensor nothing else tells its sizes."""
+
     output_roi_gradient_tensor: Annotated[TensorDesc | None, Out("*ones num_rois 4")] = None
-    reduction_function: Annotated[Spelled[ReduceFunction], Limits(one_of=REDUCTIONS)]
-    interpolation_mode: Spelled[InterpolationMode]
-    spatial_scale_x: Float = default(1.0)
-    spatial_scale_y: Float = default(1.0)
-    input_pixel_offset: Float = default(0.5)
-    output_pixel_offset: Float = default(-0.5)
-    minimum_samples_per_output: Uint
-    maximum_samples_per_output: Uint
-    align_regions_to_corners: Bool = default(False)
+    """The gradient of the regions."""
 
     def applicable_outputs(self) -> tuple[str, ...]:
         return super().applicable_outputs() if self.input_tensor is not None else ("output_gradient_tensor",)
@@ -210,23 +173,25 @@ class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
     Part ox of a region of W = x2 - x1 + 1 columns has the columns from x1 + floor(ox * W / width) up to, not including,
     x1 + ceil((ox + 1) * W / width), of those inside the image; rows likewise. As in ONNX's MaxRoiPool halves are rounded away from 0, and
     a part without a pixel of the image is 0.
-
-    Attributes:
-        input_tensor: the images, [batch, channels, height, width].
-        roi_tensor: batch index, x1, y1, x2, y2 of each region, x2 at least x1 and y2 at least y1: [1, 1, num_rois, 5].
-        output_tensor: [num_rois, channels, pooled_height, pooled_width].
-        spatial_scale: what the coordinates are multiplied by; 1 in Python if left out.
-        pooled_size: width and height of the output.
     """
 
     formula = "output[r, c, oy, ox] = max of input[batch, c] over the part (oy, ox) of region r"
     support = (Since("1_0", dims=4, T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("batch channels height width")]
+    """The images."""
+
     roi_tensor: Annotated[TensorDesc, In("1 1 num_rois 5")]
+    """The batch index and the corners x1, y1, x2, y2 of each region, x2 at least x1 and y2 at least y1."""
+
     output_tensor: Annotated[TensorDesc | None, Out("num_rois channels pooled_height pooled_width", required=True)] = None
+    """The maximum of each part."""
+
     spatial_scale: Float = default(1.0)
+    """The factor of the coordinates."""
+
     pooled_size: Size2DValue
+    """Width and height of the output."""
 
     @derived("pooled_size.height")
     def pooled_height(self, known: Sizes) -> Told:

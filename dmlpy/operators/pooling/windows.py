@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import Annotated, ClassVar
 
-from dmlpy.description.markers import derived
+from dmlpy.description.markers import In, Limits, Out, derived
 from dmlpy.description.sizes import Derived, Sizes, Told
+from dmlpy.description.structs import After, Uints
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.windows import SlidingDesc
 
 COUNTED = ("strides", "window_size", "start_padding", "end_padding")
@@ -21,10 +23,8 @@ class PoolingDesc(SlidingDesc):
 
     c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {"DimensionCount": COUNTED}
 
-    if TYPE_CHECKING:
-
-        @property
-        def window_size(self) -> tuple[int, ...]: ...
+    window_size: Annotated[Uints, Limits(length="dimension_count", least=1), After("strides")]
+    """The elements of the window along each spatial dimension."""
 
     def window_lengths(self, known: Sizes) -> Sequence[int]:
         return self.window_size
@@ -50,6 +50,19 @@ class DilatedPoolingDesc(PoolingDesc):
 
     c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {"DimensionCount": (*COUNTED, "dilations")}
 
+    dilations: Annotated[Uints, Limits(length="dimension_count", least=1), After("end_padding")]
+    """The steps from one element of the window to the next along each spatial dimension: 1 where they are neighbours."""
+
     @derived("(spatial + start_padding + end_padding - (1 + (window_size - 1) * dilations)) // strides + 1, or rounded up")
     def out(self, known: Sizes) -> Sequence[Derived]:
         return self.positions(known)
+
+
+class ForwardPoolingDesc(PoolingDesc):
+    """A pooling, as opposed to the gradient of one."""
+
+    input_tensor: Annotated[TensorDesc, In("batch channels *spatial"), After()]
+    """The input x. The spatial dimensions are height and width, or depth, height and width."""
+
+    output_tensor: Annotated[TensorDesc | None, Out("batch channels *out", required=True)] = None
+    """The result y, an element for each position of the window."""

@@ -41,9 +41,18 @@ class LinearDesc(ElementWiseDesc):
     """A function of elements with a scale and a zero point for each."""
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     scale_tensor: Annotated[TensorDesc, In("*sizes", "S")]
+    """The scale of each element. Where x is INT32 it is FLOAT32. The result of a scale of 0 is undefined: here x / 0 held within the range,
+    and NaN counts as 0.
+    """
+
     zero_point_tensor: Annotated[TensorDesc | None, In("*sizes")] = None
+    """The zero point of each element. If absent, it is 0; feature levels below 6_2 need it."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", required=True)] = None
+    """The result y."""
 
     @rule("before feature level 6_2 there is a zero point")
     def zero_point_level(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -56,14 +65,6 @@ class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEA
     """DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC: numbers as integers of 8 bits.
 
     A scale or a zero point that belongs to the whole tensor, or to all elements at one place of an axis, repeats by strides of 0.
-
-    Attributes:
-        input_tensor: x.
-        scale_tensor: the scale of each element, the input's sizes: FLOAT32 where the input is INT32, else of the input's type. What a scale
-            of 0 gives is undefined; here x / 0, clamped, and NaN counts as 0.
-        zero_point_tensor: the zero point of each element, the input's sizes and the output's type; absent, it is 0. Feature levels below
-            6_2 need it.
-        output_tensor: y, the input's sizes; UINT8 in Python if neither it nor a zero point tells its type.
     """
 
     formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
@@ -76,7 +77,10 @@ class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEA
     )
 
     zero_point_tensor: Annotated[TensorDesc | None, In("*sizes", "Q")] = None
+    """The zero point of each element, of the output's type. If absent, it is 0; feature levels below 6_2 need it."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Q", required=True)] = None
+    """The integers y. with_outputs makes them UINT8 if neither they nor a zero point tell the type."""
 
     @rule("scale_tensor is FLOAT32 where input_tensor is INT32, else of the type of input_tensor")
     def quantize_scale_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -92,12 +96,6 @@ class ElementWiseDequantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_DEQUANTIZE_L
     """DML_ELEMENT_WISE_DEQUANTIZE_LINEAR_OPERATOR_DESC: the numbers that integers stand for.
 
     A scale or a zero point that belongs to the whole tensor, or to all elements at one place of an axis, repeats by strides of 0.
-
-    Attributes:
-        input_tensor: x.
-        scale_tensor: the scale of each element, the input's sizes. What a scale of 0 gives is undefined.
-        zero_point_tensor: the zero point of each element, the input's sizes and type; absent, it is 0. Feature levels below 6_2 need it.
-        output_tensor: y, the input's sizes and the scale's type.
     """
 
     formula = "y = (x - zero_point) * scale"
@@ -110,23 +108,13 @@ class ElementWiseDequantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_DEQUANTIZE_L
     )
 
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "S", required=True)] = None
+    """The numbers y."""
 
 
 class ElementWiseQuantizedLinearAddDesc(ElementWiseDesc, WholeTensorDesc, dml="ELEMENT_WISE_QUANTIZED_LINEAR_ADD"):
     """DML_ELEMENT_WISE_QUANTIZED_LINEAR_ADD_OPERATOR_DESC: the sum of quantized tensors, quantized again.
 
     A, B and the output may be of different types. Each has one scale and one zero point: tensors of one element.
-
-    Attributes:
-        a_tensor: a; what repeats has strides of 0.
-        a_scale_tensor: the scale of A, one element in as many dimensions.
-        a_zero_point_tensor: the zero point of A, one element of A's type; absent, it is 0.
-        b_tensor: b, a's sizes; what repeats has strides of 0.
-        b_scale_tensor: the scale of B, one element.
-        b_zero_point_tensor: the zero point of B, one element of B's type; absent, it is 0.
-        output_scale_tensor: the scale of the output, one element.
-        output_zero_point_tensor: the zero point of the output, one element of the output's type; absent, it is 0.
-        output_tensor: y, a's sizes; UINT8 in Python if neither it nor its zero point tells its type.
     """
 
     formula = """\
@@ -135,14 +123,31 @@ y = clamp(round(v / output_scale) + output_zero_point, the range of the output's
     support = (Since("4_0", dims=(1, 8), A=BYTES, B=BYTES, Q=BYTES),)
 
     a_tensor: Annotated[TensorDesc, In("*sizes", "A")]
+    """The quantized tensor a. Strides of 0 repeat it."""
+
     a_scale_tensor: Annotated[TensorDesc, In("*ones", FLOAT32)]
+    """The scale of a."""
+
     a_zero_point_tensor: Annotated[TensorDesc | None, In("*ones", "A")] = None
+    """The zero point of a. If absent, it is 0."""
+
     b_tensor: Annotated[TensorDesc, In("*sizes", "B")]
+    """The quantized tensor b. Strides of 0 repeat it."""
+
     b_scale_tensor: Annotated[TensorDesc, In("*ones", FLOAT32)]
+    """The scale of b."""
+
     b_zero_point_tensor: Annotated[TensorDesc | None, In("*ones", "B")] = None
+    """The zero point of b. If absent, it is 0."""
+
     output_scale_tensor: Annotated[TensorDesc, In("*ones", FLOAT32)]
+    """The scale of the output."""
+
     output_zero_point_tensor: Annotated[TensorDesc | None, In("*ones", "Q")] = None
+    """The zero point of the output. If absent, it is 0."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Q", required=True)] = None
+    """The quantized sum y. with_outputs makes it UINT8 if neither it nor its zero point tells the type."""
 
 
 class DynamicQuantizeLinearDesc(WholeTensorDesc, dml="DYNAMIC_QUANTIZE_LINEAR"):
@@ -151,12 +156,6 @@ class DynamicQuantizeLinearDesc(WholeTensorDesc, dml="DYNAMIC_QUANTIZE_LINEAR"):
     least and most are the range of the output's type. Whether the input's range is first widened to hold 0, as ONNX has it, is not
     documented; here it is, or the zero point would not fit its type. Nor is it documented what an input of zeros gives, whose scale is 0;
     here its zero point is least, and so is every result.
-
-    Attributes:
-        input_tensor: x.
-        output_tensor: y, the input's sizes; UINT8 in Python if left out.
-        output_scale_tensor: the scale, one element in as many dimensions.
-        output_zero_point_tensor: the zero point, one element of the output's type.
     """
 
     formula = """\
@@ -165,9 +164,16 @@ y = clamp(round(x / scale) + zero_point, least, most)"""
     support = (Since("4_0", dims=(1, 8), T=FLOATS, Q=BYTES),)
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Q", required=True)] = None
+    """The integers y."""
+
     output_scale_tensor: Annotated[TensorDesc | None, Out("*ones", FLOAT32, required=True)] = None
+    """The scale of the integers."""
+
     output_zero_point_tensor: Annotated[TensorDesc | None, Out("*ones", "Q", required=True)] = None
+    """The zero point of the integers."""
 
 
 def _placed(tensor: TensorDesc, whole: Sequence[int]) -> str | None:
@@ -187,9 +193,18 @@ class QuantizationDesc(OperatorDesc):
     """The tensors whose types the scale and the zero point have."""
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
+    """The input x."""
+
     quantization_type: Annotated[Spelled[QuantizationType], Limits(one_of=(QuantizationType.SCALE, QuantizationType.SCALE_ZERO_POINT))]
+    """Which tensors quantization_tensors holds: with SCALE the zero point is 0."""
+
     quantization_tensors: Annotated[TensorDescs, In("*sizes", FLOATS_BYTES | NIBBLES)]
+    """The scale, of the type of the numbers, then the zero point, of the type of the integers. Each size divides the input's: 1 repeats, a
+    smaller one is a number of blocks of equal size. DirectML's page does not tell; it is what ONNX Runtime describes.
+    """
+
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Y", required=True)] = None
+    """The result y. with_outputs gives integers the zero point's type, UINT8 without one, and numbers the scale's."""
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
         if slot.field.listed:
@@ -250,14 +265,6 @@ class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
 
     DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
     quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX.
-
-    Attributes:
-        input_tensor: x.
-        quantization_type: SCALE, where the zero point is 0, or SCALE_ZERO_POINT.
-        quantization_tensors: the scale, of the input's type, then the zero point, of the output's, each in as many dimensions as the input.
-            Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size. DirectML's page does not tell; it
-            is what ONNX Runtime describes.
-        output_tensor: y, the input's sizes; UINT8 in Python if neither it nor a zero point tells its type.
     """
 
     formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
@@ -270,14 +277,6 @@ class DequantizeDesc(QuantizationDesc, dml="DEQUANTIZE"):
 
     DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
     quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX.
-
-    Attributes:
-        input_tensor: x.
-        quantization_type: SCALE, where the zero point is 0, or SCALE_ZERO_POINT.
-        quantization_tensors: the scale, of the output's type, then the zero point, of the input's, each in as many dimensions as the input.
-            Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size. DirectML's page does not tell; it
-            is what ONNX Runtime describes.
-        output_tensor: y, the input's sizes and the scale's type.
     """
 
     formula = "y = (x - zero_point) * scale"

@@ -11,14 +11,15 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.markers import Breach, In, Out, Slot, TensorField, derived, rule
 from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Derived, Sizes, Term, Told
-from dmlpy.description.structs import Bool, Uint, Uints, default
+from dmlpy.description.structs import After
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.convolution import ConvolvingDesc
 from dmlpy.operators.matrix import MatrixProductDesc
+from dmlpy.operators.pooling.average import AveragingDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc
 
 EACH = {"m": "row", "n": "column", "output_channels": "output channel", "channels": "channel"}
@@ -133,6 +134,18 @@ class QuantizedConvolvingDesc(QuantizedDesc, ConvolvingDesc):
 
     array_weight = 0.5
 
+    input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial", "X"), After()]
+    """The quantized input x. From feature level 4_0 on it may lack a height."""
+
+    input_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 1", "X")] = None
+    """The zero point of x, one element. If absent, 0."""
+
+    filter_tensor: Annotated[TensorDesc, In("output_channels filter_channels *window", "W", constant=True)]
+    """The quantized filters w."""
+
+    filter_zero_point_tensor: Annotated[TensorDesc | None, In("1 filter_zero_point_channel_count 1 1", "W", constant=True)] = None
+    """The zero point of w, one element, or one for each output channel. If absent, 0."""
+
     @derived("2; of tensors without a height 1 too")
     def dimension_count(self, known: Sizes) -> Derived | Sequence[Derived]:
         if self._width_alone():
@@ -152,18 +165,6 @@ class ConvolutionIntegerDesc(OneRankDesc, QuantizedConvolvingDesc, dml="CONVOLUT
     The filter is not flipped; padding is 0 once the zero point is taken off; sums wrap around. The arrays have 2 entries; of tensors
     without a height the last ones are for the width, or the only ones. A zero point of fewer than 4 dimensions may have its channels
     along any one.
-
-    Attributes:
-        input_tensor: x, [batch, input_channels, height, width]; from 4_0 on without a height too.
-        input_zero_point_tensor: x's zero point, one element of x's type; absent, 0.
-        filter_tensor: w, [output_channels, input_channels / group_count, *window].
-        filter_zero_point_tensor: w's zero point, one element, or one for each output channel: [1, output_channels, 1, 1]; absent, 0.
-        output_tensor: y, [batch, output_channels, *out].
-        strides: steps from one position of the filter to the next, for each spatial dimension, the outermost first.
-        dilations: steps from one element of the filter to the next, likewise; 1 where they are neighbours.
-        start_padding: elements of padding before the first element of each spatial dimension.
-        end_padding: elements of padding after the last one.
-        group_count: groups of channels that are convolved apart; as many as input channels for a depth-wise convolution.
     """
 
     formula = "y[n, m, o] = sum over c, k of (x[n, c, o * strides + k * dilations - start_padding] - xz) * (w[m, c, k] - wz[m])"
@@ -175,16 +176,10 @@ class ConvolutionIntegerDesc(OneRankDesc, QuantizedConvolvingDesc, dml="CONVOLUT
         Since("4_0", dims=(3, 4), dims_of=dict.fromkeys(parameters, (1, 4)), X=BYTES, W=BYTES),
     )
 
-    input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial", "X")]
-    input_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 1", "X")] = None
-    filter_tensor: Annotated[TensorDesc, In("output_channels filter_channels *window", "W", constant=True)]
-    filter_zero_point_tensor: Annotated[TensorDesc | None, In("1 filter_zero_point_channel_count 1 1", "W", constant=True)] = None
-    output_tensor: Annotated[TensorDesc | None, Out("batch output_channels *out", INT32, required=True)] = None
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
-    group_count: Annotated[Uint, Limits(least=1)] = default(1)
+    output_tensor: Annotated[
+        TensorDesc | None, Out("batch output_channels *out", INT32, required=True), After("filter_zero_point_tensor")
+    ] = None
+    """The sums y."""
 
 
 class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LINEAR_CONVOLUTION"):
@@ -192,23 +187,6 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
 
     The filter is not flipped; padding is 0 once dequantized. The arrays have 2 entries; of tensors without a height the last ones
     are for the width, or the only ones. A scale or zero point of fewer than 4 dimensions may have its channels along any one.
-
-    Attributes:
-        input_tensor: x, [batch, input_channels, height, width]; from 4_0 on without a height too.
-        input_scale_tensor: x's scale, one element.
-        input_zero_point_tensor: x's zero point, one element of x's type; absent, 0.
-        filter_tensor: w, [output_channels, input_channels / group_count, *window].
-        filter_scale_tensor: w's scale, one element, or one for each output channel: [1, output_channels, 1, 1].
-        filter_zero_point_tensor: w's zero point, of w's type, one element or one for each output channel; absent, 0.
-        bias_tensor: what is added to each output channel, in units of x's scale times w's: [1, output_channels, 1, 1]; absent, nothing.
-        output_scale_tensor: y's scale, one element.
-        output_zero_point_tensor: y's zero point, one element of y's type; absent, 0.
-        output_tensor: y, [batch, output_channels, *out].
-        strides: steps from one position of the filter to the next, for each spatial dimension, the outermost first.
-        dilations: steps from one element of the filter to the next, likewise; 1 where they are neighbours.
-        start_padding: elements of padding before the first element of each spatial dimension.
-        end_padding: elements of padding after the last one.
-        group_count: groups of channels that are convolved apart; as many as input channels for a depth-wise convolution.
     """
 
     formula = (
@@ -237,43 +215,31 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
         Since("5_2", dims=(3, 4), dims_of=dict.fromkeys(parameters, (1, 4)), X=BYTES, W=BYTES, Y=BYTES),
     )
 
-    input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial", "X")]
-    input_scale_tensor: Annotated[TensorDesc, In("1 1 1 1", FLOAT32)]
-    input_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 1", "X")] = None
-    filter_tensor: Annotated[TensorDesc, In("output_channels filter_channels *window", "W", constant=True)]
-    filter_scale_tensor: Annotated[TensorDesc, In("1 filter_scale_channel_count 1 1", FLOAT32, constant=True)]
-    filter_zero_point_tensor: Annotated[TensorDesc | None, In("1 filter_zero_point_channel_count 1 1", "W", constant=True)] = None
-    bias_tensor: Annotated[TensorDesc | None, In("1 output_channels *ones", INT32, constant=True)] = None
+    input_scale_tensor: Annotated[TensorDesc, In("1 1 1 1", FLOAT32), After("input_tensor")]
+    """The scale of x, one element."""
+
+    filter_scale_tensor: Annotated[TensorDesc, In("1 filter_scale_channel_count 1 1", FLOAT32, constant=True), After("filter_tensor")]
+    """The scale of w, one element, or one for each output channel."""
+
+    bias_tensor: Annotated[TensorDesc | None, In("1 output_channels *ones", INT32, constant=True), After("filter_zero_point_tensor")] = None
+    """The bias of each output channel, in units of x's scale times w's. If absent, nothing is added."""
+
     output_scale_tensor: Annotated[TensorDesc, In("1 1 1 1", FLOAT32)]
+    """The scale of y, one element."""
+
     output_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 1", "Y")] = None
+    """The zero point of y, one element. If absent, 0."""
+
     output_tensor: Annotated[TensorDesc | None, Out("batch output_channels *out", "Y", required=True)] = None
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
-    group_count: Annotated[Uint, Limits(least=1)] = default(1)
+    """The quantized result y."""
 
 
-class QuantizedLinearAveragePoolingDesc(QuantizedDesc, DilatedPoolingDesc, dml="QUANTIZED_LINEAR_AVERAGE_POOLING"):
+class QuantizedLinearAveragePoolingDesc(QuantizedDesc, DilatedPoolingDesc, AveragingDesc, dml="QUANTIZED_LINEAR_AVERAGE_POOLING"):
     """DML_QUANTIZED_LINEAR_AVERAGE_POOLING_OPERATOR_DESC: the mean of each window's quantized elements, quantized again.
 
     DirectML's page prints the sizes of the output without dilations; they count here, as in MAX_POOLING2. What a window that lies in
     the padding alone gives without include_padding is not defined. A scale or zero point of fewer than 4 dimensions may have its
     channels along any one.
-
-    Attributes:
-        input_tensor: x, [batch, channels, height, width], or with a depth before the height.
-        input_scale_tensor: x's scale, one element, or one for each channel: [1, channels, 1, 1].
-        input_zero_point_tensor: x's zero point, of x's type, one element or one for each channel; absent, 0.
-        output_scale_tensor: y's scale, one element, or one for each channel.
-        output_zero_point_tensor: y's zero point, of y's type, one element or one for each channel; absent, 0.
-        output_tensor: y, [batch, channels, *out], an element for each position of the window.
-        strides: steps from one position of the window to the next, for each spatial dimension, the outermost first.
-        window_size: elements of the window, likewise.
-        start_padding: elements of padding before the first element of each spatial dimension.
-        end_padding: elements of padding after the last one.
-        dilations: steps from one element of the window to the next, likewise; 1 where they are neighbours.
-        include_padding: whether the sum is divided by all elements of the window, or by those inside the input only.
     """
 
     formula = "y = clamp(round(mean over the window of (x - xz) * xs / ys) + yz)"
@@ -283,31 +249,45 @@ class QuantizedLinearAveragePoolingDesc(QuantizedDesc, DilatedPoolingDesc, dml="
     movable = tuple(parameters)
     support = (Since("6_2", dims=(4, 5), dims_of=dict.fromkeys(parameters, (1, 5)), X=BYTES, Y=BYTES),)
 
-    input_tensor: Annotated[TensorDesc, In("batch channels *spatial", "X")]
+    input_tensor: Annotated[TensorDesc, In("batch channels *spatial", "X"), After()]
+    """The quantized input x. The spatial dimensions are height and width, or depth, height and width."""
+
     input_scale_tensor: Annotated[TensorDesc, In("1 input_scale_count 1 1", FLOAT32)]
+    """The scale of x, one element, or one for each channel."""
+
     input_zero_point_tensor: Annotated[TensorDesc | None, In("1 input_zero_point_count 1 1", "X")] = None
+    """The zero point of x, one element, or one for each channel. If absent, 0."""
+
     output_scale_tensor: Annotated[TensorDesc, In("1 output_scale_count 1 1", FLOAT32)]
+    """The scale of y, one element, or one for each channel."""
+
     output_zero_point_tensor: Annotated[TensorDesc | None, In("1 output_zero_point_count 1 1", "Y")] = None
+    """The zero point of y, one element, or one for each channel. If absent, 0."""
+
     output_tensor: Annotated[TensorDesc | None, Out("batch channels *out", "Y", required=True)] = None
-    strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    window_size: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    start_padding: Uints
-    end_padding: Uints
-    dilations: Annotated[Uints, Limits(length="dimension_count", least=1)]
-    include_padding: Bool
+    """The quantized result y, an element for each position of the window."""
 
 
-class MatrixMultiplyIntegerDesc(QuantizedDesc, MatrixProductDesc, dml="MATRIX_MULTIPLY_INTEGER"):
+class QuantizedProductDesc(QuantizedDesc, MatrixProductDesc):
+    """A product of two matrices of quantized numbers."""
+
+    a_tensor: Annotated[TensorDesc, In("*batch m k", "A")]
+    """The quantized matrix A."""
+
+    a_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 a_zero_point_count 1", "A")] = None
+    """The zero point of A, one element, or one for each row. If absent, 0."""
+
+    b_tensor: Annotated[TensorDesc, In("*batch k n", "B")]
+    """The quantized matrix B. Its type may differ from A's."""
+
+    b_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 b_zero_point_count", "B")] = None
+    """The zero point of B, one element, or one for each column. If absent, 0."""
+
+
+class MatrixMultiplyIntegerDesc(QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEGER"):
     """DML_MATRIX_MULTIPLY_INTEGER_OPERATOR_DESC: the product of two matrices of quantized numbers, summed as 32-bit integers.
 
     Sums wrap around. Of fewer than 4 dimensions, a_zero_point_tensor may have its rows along any one.
-
-    Attributes:
-        a_tensor: A, [*batch, M, K].
-        a_zero_point_tensor: A's zero point, of A's type, one element, or one for each row: [1, 1, M, 1]; absent, 0.
-        b_tensor: B, [*batch, K, N]; its type may be another than A's.
-        b_zero_point_tensor: B's zero point, of B's type, one element, or one for each column: [1, 1, 1, N]; absent, 0.
-        output_tensor: the result, [*batch, M, N].
     """
 
     formula = "output[i, j] = sum over k of (A[i, k] - AZ[i]) * (B[k, j] - BZ[j])"
@@ -319,28 +299,15 @@ class MatrixMultiplyIntegerDesc(QuantizedDesc, MatrixProductDesc, dml="MATRIX_MU
         Since("5_2", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=BYTES, B=BYTES),
     )
 
-    a_tensor: Annotated[TensorDesc, In("*batch m k", "A")]
-    a_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 a_zero_point_count 1", "A")] = None
-    b_tensor: Annotated[TensorDesc, In("*batch k n", "B")]
-    b_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 b_zero_point_count", "B")] = None
     output_tensor: Annotated[TensorDesc | None, Out("*batch m n", INT32, required=True)] = None
+    """The sums."""
 
 
-class MatrixMultiplyIntegerToFloatDesc(OneRankDesc, MatrixProductDesc, dml="MATRIX_MULTIPLY_INTEGER_TO_FLOAT"):
+class MatrixMultiplyIntegerToFloatDesc(OneRankDesc, QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEGER_TO_FLOAT"):
     """DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC: the product of two matrices of quantized numbers, as floats.
 
     DirectML's page wants A and B of one type; DirectML takes signed beside unsigned ones too, as ONNX Runtime gives them. Of fewer than
     4 dimensions, A's scale and zero point may have their rows along any one.
-
-    Attributes:
-        a_tensor: A, [*batch, M, K].
-        a_scale_tensor: A's scale, of the output's type, one element, or one for each row: [1, 1, M, 1].
-        a_zero_point_tensor: A's zero point, of A's type, one element or one for each row; absent, 0.
-        b_tensor: B, [*batch, K, N]; its type may be another than A's.
-        b_scale_tensor: B's scale, one element, or one for each column: [1, 1, 1, N].
-        b_zero_point_tensor: B's zero point, of B's type, one element or one for each column; absent, 0.
-        bias_tensor: what is added to the result, of its sizes; absent, nothing.
-        output_tensor: the result, [*batch, M, N].
     """
 
     formula = "output[i, j] = sum over k of (A[i, k] - AZ[i]) * AS[i] * (B[k, j] - BZ[j]) * BS[j] + bias[i, j]"
@@ -349,30 +316,21 @@ class MatrixMultiplyIntegerToFloatDesc(OneRankDesc, MatrixProductDesc, dml="MATR
     of_one_rank = tuple(parameters)
     support = (Since("6_2", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=INTEGERS_TO_32, B=INTEGERS_TO_32, T=FLOATS),)
 
-    a_tensor: Annotated[TensorDesc, In("*batch m k", "A")]
-    a_scale_tensor: Annotated[TensorDesc, In("1 1 a_scale_count 1")]
-    a_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 a_zero_point_count 1", "A")] = None
-    b_tensor: Annotated[TensorDesc, In("*batch k n", "B")]
-    b_scale_tensor: Annotated[TensorDesc, In("1 1 1 b_scale_count")]
-    b_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 b_zero_point_count", "B")] = None
-    bias_tensor: Annotated[TensorDesc | None, In("*batch m n")] = None
+    a_scale_tensor: Annotated[TensorDesc, In("1 1 a_scale_count 1"), After("a_tensor")]
+    """The scale of A, one element, or one for each row."""
+
+    b_scale_tensor: Annotated[TensorDesc, In("1 1 1 b_scale_count"), After("b_tensor")]
+    """The scale of B, one element, or one for each column."""
+
+    bias_tensor: Annotated[TensorDesc | None, In("*batch m n"), After("b_zero_point_tensor")] = None
+    """The bias added to the product. If absent, nothing is added."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*batch m n", required=True)] = None
+    """The product as floats."""
 
 
-class QuantizedLinearMatrixMultiplyDesc(OneRankDesc, MatrixProductDesc, dml="QUANTIZED_LINEAR_MATRIX_MULTIPLY"):
-    """DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC: the product of two matrices of quantized numbers, quantized again.
-
-    Attributes:
-        a_tensor: A, [*batch, M, K].
-        a_scale_tensor: A's scale, one element, or one for each row: [1, 1, M, 1], leading ones left out if you like.
-        a_zero_point_tensor: A's zero point, of A's type, one element or one for each row; absent, 0.
-        b_tensor: B, [*batch, K, N].
-        b_scale_tensor: B's scale, one element, or one for each column: [1, 1, 1, N], leading ones left out if you like.
-        b_zero_point_tensor: B's zero point, of B's type, one element or one for each column; absent, 0.
-        output_scale_tensor: the result's scale, one element, or one for each row.
-        output_zero_point_tensor: the result's zero point, of the result's type, one element or one for each row; absent, 0.
-        output_tensor: the result, [*batch, M, N].
-    """
+class QuantizedLinearMatrixMultiplyDesc(OneRankDesc, QuantizedProductDesc, dml="QUANTIZED_LINEAR_MATRIX_MULTIPLY"):
+    """DML_QUANTIZED_LINEAR_MATRIX_MULTIPLY_OPERATOR_DESC: the product of two matrices of quantized numbers, quantized again."""
 
     formula = "output[i, j] = clamp(round(sum over k of (A[i, k] - AZ[i]) * AS[i] * (B[k, j] - BZ[j]) * BS[j] / OS[i]) + OZ[i])"
     parameters = {
@@ -389,12 +347,17 @@ class QuantizedLinearMatrixMultiplyDesc(OneRankDesc, MatrixProductDesc, dml="QUA
         Since("4_0", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=BYTES, B=BYTES, Y=BYTES),
     )
 
-    a_tensor: Annotated[TensorDesc, In("*batch m k", "A")]
-    a_scale_tensor: Annotated[TensorDesc, In("1 1 a_scale_count 1", FLOAT32)]
-    a_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 a_zero_point_count 1", "A")] = None
-    b_tensor: Annotated[TensorDesc, In("*batch k n", "B")]
-    b_scale_tensor: Annotated[TensorDesc, In("1 1 1 b_scale_count", FLOAT32)]
-    b_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 1 b_zero_point_count", "B")] = None
-    output_scale_tensor: Annotated[TensorDesc, In("1 1 output_scale_count 1", FLOAT32)]
+    a_scale_tensor: Annotated[TensorDesc, In("1 1 a_scale_count 1", FLOAT32), After("a_tensor")]
+    """The scale of A, one element, or one for each row. Leading dimensions of size 1 may be left out."""
+
+    b_scale_tensor: Annotated[TensorDesc, In("1 1 1 b_scale_count", FLOAT32), After("b_tensor")]
+    """The scale of B, one element, or one for each column. Leading dimensions of size 1 may be left out."""
+
+    output_scale_tensor: Annotated[TensorDesc, In("1 1 output_scale_count 1", FLOAT32), After("b_zero_point_tensor")]
+    """The scale of the result, one element, or one for each row."""
+
     output_zero_point_tensor: Annotated[TensorDesc | None, In("1 1 output_zero_point_count 1", "Y")] = None
+    """The zero point of the result, one element, or one for each row. If absent, 0."""
+
     output_tensor: Annotated[TensorDesc | None, Out("*batch m n", "Y", required=True)] = None
+    """The quantized product."""

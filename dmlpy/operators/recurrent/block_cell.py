@@ -23,42 +23,48 @@ class GRUBlockDesc(SomeOutputDesc):
     accepts_owned = False
     support = (Since("1_0", dims=(1, 2), T=FLOATS),)
 
+    x: Annotated[TensorDesc, In("batch_size input_size")]
+    """The input of the step."""
+
+    h_prev: Annotated[TensorDesc, In("batch_size cell_size")]
+    """The state before the step."""
+
+    w_ru: Annotated[TensorDesc, In("input_and_cell_size 2*cell_size")]
+    """The weights of r, then those of u. The rows are for x, then for h_prev."""
+
+    w_c: Annotated[TensorDesc, In("input_and_cell_size cell_size")]
+    """The weights of c. The rows are for x, then for h_prev * r."""
+
     @derived("input_size + cell_size")
     def input_and_cell_size(self, known: Sizes) -> int:
         return known["input_size"] + known["cell_size"]
 
 
 class GRUBlockCellDesc(GRUBlockDesc, own="GRU_BLOCK_CELL"):
-    """DMLPY_GRU_BLOCK_CELL_OPERATOR_DESC: one step of gated recurrent units.
-
-    Attributes:
-        x: input, [B, I].
-        h_prev: state before the step, [B, H].
-        w_ru: weights of r, then u, [I + H, 2H]: rows of x, then of h_prev.
-        w_c: weights of c, [I + H, H]: rows of x, then of h_prev * r.
-        b_ru: biases of r, then u, [2H].
-        b_c: biases of c, [H].
-        r: reset gate, [B, H].
-        u: update gate, [B, H].
-        c: candidate, [B, H].
-        h: state after the step, [B, H].
-    """
+    """DMLPY_GRU_BLOCK_CELL_OPERATOR_DESC: one step of gated recurrent units."""
 
     formula = """\
 [r, u] = sigmoid([x, h_prev] w_ru + b_ru)
 c = tanh([x, h_prev * r] w_c + b_c)
 h = u * h_prev + (1 - u) * c"""
 
-    x: Annotated[TensorDesc, In("batch_size input_size")]
-    h_prev: Annotated[TensorDesc, In("batch_size cell_size")]
-    w_ru: Annotated[TensorDesc, In("input_and_cell_size 2*cell_size")]
-    w_c: Annotated[TensorDesc, In("input_and_cell_size cell_size")]
     b_ru: Annotated[TensorDesc, In("2*cell_size")]
+    """The biases of r, then those of u."""
+
     b_c: Annotated[TensorDesc, In("cell_size")]
+    """The biases of c."""
+
     r: Annotated[TensorDesc | None, Out("batch_size cell_size")] = None
+    """The reset gate."""
+
     u: Annotated[TensorDesc | None, Out("batch_size cell_size")] = None
+    """The update gate."""
+
     c: Annotated[TensorDesc | None, Out("batch_size cell_size")] = None
+    """The candidate."""
+
     h: Annotated[TensorDesc | None, Out("batch_size cell_size")] = None
+    """The state after the step."""
 
 
 class GRUBlockCellGradDesc(GRUBlockDesc, own="GRU_BLOCK_CELL_GRAD"):
@@ -70,22 +76,6 @@ class GRUBlockCellGradDesc(GRUBlockDesc, own="GRU_BLOCK_CELL_GRAD"):
     `w_r_h_prev` for `w_u_h_prev` in the terms of u; `h` for `h_prev` in `d_u_bar`; `u` for `d_h * u` in its second `d_h_prev`; and never
     defines `d_r_bar`. The equations here are those that the operator computes: they agree with TensorFlow's own results to 1e-7 on random
     inputs, where each slip of the page, taken literally, is off by 15% to 165%.
-
-    Attributes:
-        x: as the step had it, [B, I].
-        h_prev: as the step had it, [B, H].
-        w_ru: as the step had it, [I + H, 2H].
-        w_c: as the step had it, [I + H, H].
-        b_ru: not read, [2H].
-        b_c: not read, [H].
-        r: what the step gave, [B, H].
-        u: what the step gave, [B, H].
-        c: what the step gave, [B, H].
-        d_h: upstream gradient of h, [B, H].
-        d_x: gradient of x, [B, I].
-        d_h_prev: gradient of h_prev, [B, H].
-        d_c_bar: gradient of what tanh is applied to, [B, H].
-        d_r_bar_u_bar: gradient of what sigmoid is applied to, r then u, [B, 2H].
     """
 
     formula = """\
@@ -97,20 +87,35 @@ d_r_bar = d_h_prevr * h_prev * r * (1 - r)
 d_x = d_x1 + d_x2
 d_h_prev = d_h1 + d_h_prevr * r + d_h * u"""
 
-    x: Annotated[TensorDesc, In("batch_size input_size")]
-    h_prev: Annotated[TensorDesc, In("batch_size cell_size")]
-    w_ru: Annotated[TensorDesc, In("input_and_cell_size 2*cell_size")]
-    w_c: Annotated[TensorDesc, In("input_and_cell_size cell_size")]
     b_ru: Annotated[TensorDesc | None, In("2*cell_size")] = None
+    """The biases of r and u, which are not read."""
+
     b_c: Annotated[TensorDesc | None, In("cell_size")] = None
+    """The biases of c, which are not read."""
+
     r: Annotated[TensorDesc, In("batch_size cell_size")]
+    """The reset gate that the step computed."""
+
     u: Annotated[TensorDesc, In("batch_size cell_size")]
+    """The update gate that the step computed."""
+
     c: Annotated[TensorDesc, In("batch_size cell_size")]
+    """The candidate that the step computed."""
+
     d_h: Annotated[TensorDesc, In("batch_size cell_size")]
+    """The upstream gradient of h."""
+
     d_x: Annotated[TensorDesc | None, Out("batch_size input_size")] = None
+    """The gradient of x."""
+
     d_h_prev: Annotated[TensorDesc | None, Out("batch_size cell_size")] = None
+    """The gradient of h_prev."""
+
     d_c_bar: Annotated[TensorDesc | None, Out("batch_size cell_size")] = None
+    """The gradient of the argument of tanh."""
+
     d_r_bar_u_bar: Annotated[TensorDesc | None, Out("batch_size 2*cell_size")] = None
+    """The gradient of the argument of sigmoid, r then u."""
 
 
 class GRUBlockWeightGradients(NamedTuple):

@@ -11,13 +11,13 @@ only for TensorFlow's sake (`output`, `output_h`, `output_c`, `host_reserved`) m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
 from dmlpy.description.markers import Breach, In, Out, TensorField, derived, rule, size
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError
-from dmlpy.description.structs import Bool, Float, Spelled, Uint, default
+from dmlpy.description.structs import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, Since
 from dmlpy.description.tensors import MAX_UINT32, TensorDesc
 from dmlpy.operators.recurrent.params import ParamsLayout
@@ -53,28 +53,46 @@ class CudnnRNNDesc(SomeOutputDesc):
     accepts_owned = False
     support = (Since("1_0", dims=(1, 3), T=FLOATS),)
 
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in TensorFlow's order.
-        @property
-        def input(self) -> TensorDesc: ...
-        @property
-        def sequence_lengths(self) -> TensorDesc | None: ...
-        @property
-        def rnn_mode(self) -> RnnMode: ...
-        @property
-        def input_mode(self) -> RnnInputMode: ...
-        @property
-        def direction(self) -> RnnDirection: ...
-        @property
-        def dropout(self) -> float: ...
-        @property
-        def seed(self) -> int: ...
-        @property
-        def seed2(self) -> int: ...
-        @property
-        def num_proj(self) -> int: ...
-        @property
-        def time_major(self) -> bool: ...
+    input: Annotated[TensorDesc, In("seq_length batch_size input_size")]
+    """The input x of every step. The batch comes first unless time_major."""
+
+    input_h: Annotated[TensorDesc, In("stacked_directions batch_size state_size")]
+    """The hidden state h of every layer and direction before the first step. The batch comes first unless time_major."""
+
+    input_c: Annotated[TensorDesc | None, In("stacked_directions batch_size num_units")] = None
+    """The cell state c of every layer and direction before the first step, for lstm only. The batch comes first unless time_major."""
+
+    params: Annotated[TensorDesc, In("params_size")]
+    """All matrices and biases in one buffer: see `params_layout`."""
+
+    sequence_lengths: Annotated[TensorDesc | None, In("batch_size", INT32, at_most="seq_length")] = None
+    """How many steps of each sample count, from 0 to seq_length. If absent, all of them."""
+
+    rnn_mode: Spelled[RnnMode] = default(RnnMode.LSTM)
+    """The cell. The reset gate of gru acts after the recurrent product."""
+
+    input_mode: Spelled[RnnInputMode] = default(RnnInputMode.LINEAR_INPUT)
+    """What the first layer does with its input: linear_input multiplies it by matrices; skip_input adds it to every gate, which needs
+    input_size = num_units; auto_select skips where the sizes allow it.
+    """
+
+    direction: Spelled[RnnDirection] = default(RnnDirection.UNIDIRECTIONAL)
+    """Whether each layer also has a backward direction."""
+
+    dropout: Float = default(0.0)
+    """The share of each layer's output, but the last's, that is set to zero while training. 1 / (1 - dropout) scales the rest."""
+
+    seed: Uint = default(0)
+    """The first word of the dropout's key, in its low 32 bits."""
+
+    seed2: Uint = default(0)
+    """The second word of the dropout's key, in its low 32 bits."""
+
+    num_proj: Uint = default(0)
+    """The entries of the projected hidden state, for lstm only. With 0 there is no projection."""
+
+    time_major: Bool = default(True)
+    """Whether time comes before the batch in input, output and states."""
 
     @size(because="direction")
     def num_directions(self) -> int:
@@ -217,31 +235,7 @@ class CudnnRNNDesc(SomeOutputDesc):
 
 
 class CudnnRNNV3Desc(CudnnRNNDesc, own="CUDNN_RNN_V3"):
-    """DMLPY_CUDNN_RNN_V3_OPERATOR_DESC: a network of stacked recurrent layers, for inference and training.
-
-    Attributes:
-        input: x, [T, B, I]; [B, T, I] unless time_major.
-        input_h: h of every layer and direction before the first step, [L D, B, S]; [B, L D, S] unless time_major.
-        input_c: the same for c, [L D, B, H]; for lstm only.
-        params: all matrices and biases in one buffer, [params_size].
-        sequence_lengths: steps of each sample that count, [B], INT32, 0 to T; absent, all.
-        dropout_offset: what makes this step's dropout masks its own, [1], UINT64; absent, 0.
-        output: h of the last layer, [T, B, D S], forward then backward; zero past a sample's end; [B, T, D S] unless time_major.
-        output_h: h after each sample's last step, sizes of input_h.
-        output_c: c after each sample's last step, sizes of input_c.
-        reserve_space: what the gradient needs, [reserve_size], FLOAT32; if is_training.
-        host_reserved: TensorFlow's place for cuDNN's choice of an algorithm, [1], INT8: 0.
-        rnn_mode: rnn_relu, rnn_tanh, lstm or gru (whose reset gate acts after the recurrent product).
-        input_mode: linear_input; skip_input: the first layer adds x to every gate in place of a product, which needs I = H;
-            auto_select: skip_input if I = H, else linear_input.
-        direction: unidirectional or bidirectional.
-        dropout: the share of each layer's output, but the last's, that is set to zero while training; 1 / (1 - dropout) scales the rest.
-        seed: its low 32 bits are the first word of the dropout's key.
-        seed2: its low 32 bits are the second.
-        num_proj: P, or 0 for no projection; for lstm only.
-        is_training: whether there are dropout and a reserve.
-        time_major: whether time comes before the batch in input, output and states.
-    """
+    """DMLPY_CUDNN_RNN_V3_OPERATOR_DESC: a network of stacked recurrent layers, for inference and training."""
 
     formula = """\
 rnn:  h[t] = act(W x[t] + bW + R h[t-1] + bR)
@@ -249,26 +243,28 @@ lstm: i, f, o = sigmoid(W x[t] + bW + R h[t-1] + bR), g = tanh(...); c[t] = f * 
 gru:  r, z = sigmoid(W x[t] + bW + R h[t-1] + bR); n = tanh(Wn x[t] + bWn + r * (Rn h[t-1] + bRn)); h[t] = (1 - z) * n + z * h[t-1]
 a deeper layer's x[t] is the h[t] of both directions of the layer below, after dropout"""
 
-    input: Annotated[TensorDesc, In("seq_length batch_size input_size")]
-    input_h: Annotated[TensorDesc, In("stacked_directions batch_size state_size")]
-    input_c: Annotated[TensorDesc | None, In("stacked_directions batch_size num_units")] = None
-    params: Annotated[TensorDesc, In("params_size")]
-    sequence_lengths: Annotated[TensorDesc | None, In("batch_size", INT32, at_most="seq_length")] = None
-    dropout_offset: Annotated[TensorDesc | None, In("1", UINT64)] = None
+    dropout_offset: Annotated[TensorDesc | None, In("1", UINT64), After("sequence_lengths")] = None
+    """The offset of this step's dropout masks, which makes them its own. If absent, 0."""
+
     output: Annotated[TensorDesc | None, Out("seq_length batch_size output_size")] = None
+    """The hidden states of the last layer, forward then backward. They are zero past a sample's end. The batch comes first unless
+    time_major.
+    """
+
     output_h: Annotated[TensorDesc | None, Out("stacked_directions batch_size state_size")] = None
+    """The hidden state of every layer and direction after each sample's last step."""
+
     output_c: Annotated[TensorDesc | None, Out("stacked_directions batch_size num_units")] = None
+    """The cell state of every layer and direction after each sample's last step."""
+
     reserve_space: Annotated[TensorDesc | None, Out("reserve_size", FLOAT32, reserve=True)] = None
+    """The values that the gradient needs, if is_training."""
+
     host_reserved: Annotated[TensorDesc | None, Out("1", INT8)] = None
-    rnn_mode: Spelled[RnnMode] = default(RnnMode.LSTM)
-    input_mode: Spelled[RnnInputMode] = default(RnnInputMode.LINEAR_INPUT)
-    direction: Spelled[RnnDirection] = default(RnnDirection.UNIDIRECTIONAL)
-    dropout: Float = default(0.0)
-    seed: Uint = default(0)
-    seed2: Uint = default(0)
-    num_proj: Uint = default(0)
-    is_training: Bool = default(True)
-    time_major: Bool = default(True)
+    """TensorFlow's place for cuDNN's choice of an algorithm. It is set to 0."""
+
+    is_training: Annotated[Bool, After("num_proj")] = default(True)
+    """Whether there are dropout and a reserve."""
 
     def applicable_outputs(self) -> tuple[str, ...]:
         return tuple(name for name in super().applicable_outputs() if self.is_training or name != "reserve_space")
@@ -303,58 +299,43 @@ a deeper layer's x[t] is the h[t] of both directions of the layer below, after d
 class CudnnRNNBackpropV3Desc(CudnnRNNDesc, own="CUDNN_RNN_BACKPROP_V3"):
     """DMLPY_CUDNN_RNN_BACKPROP_V3_OPERATOR_DESC: the gradient of a network of stacked recurrent layers.
 
-    Attributes:
-        input: x, as the network had it, [T, B, I]; [B, T, I] unless time_major.
-        input_h: as the network had it, [L D, B, S]; [B, L D, S] unless time_major.
-        input_c: as the network had it, [L D, B, H]; for lstm only.
-        params: as the network had it, [params_size].
-        sequence_lengths: as the network had it, [B], INT32.
-        output: not read, sizes of output_backprop.
-        output_h: not read, sizes of input_h.
-        output_c: not read, sizes of input_c.
-        output_backprop: upstream gradient of output, [T, B, D S]; ignored past a sample's end; absent, zero.
-        output_h_backprop: upstream gradient of output_h; absent, zero.
-        output_c_backprop: upstream gradient of output_c; absent, zero.
-        reserve_space: what the network left, [reserve_size], FLOAT32.
-        host_reserved: not read, [1], INT8.
-        input_backprop: gradient of input, of its sizes; zero past a sample's end.
-        input_h_backprop: gradient of input_h.
-        input_c_backprop: gradient of input_c.
-        params_backprop: gradient of params, [params_size], in the same layout.
-        rnn_mode: as the network had it.
-        input_mode: as the network had it.
-        direction: as the network had it.
-        dropout: as the network had it; its masks are made again from the offset that the reserve holds.
-        seed: as the network had it.
-        seed2: as the network had it.
-        num_proj: as the network had it.
-        time_major: as the network had it.
+    The dropout masks are made again from the offset that the reserve holds.
     """
 
     unused = {"dropout_offset": "the reserve holds it", "is_training": "only training has a gradient"}
 
-    input: Annotated[TensorDesc, In("seq_length batch_size input_size")]
-    input_h: Annotated[TensorDesc, In("stacked_directions batch_size state_size")]
-    input_c: Annotated[TensorDesc | None, In("stacked_directions batch_size num_units")] = None
-    params: Annotated[TensorDesc, In("params_size")]
-    sequence_lengths: Annotated[TensorDesc | None, In("batch_size", INT32, at_most="seq_length")] = None
-    output: Annotated[TensorDesc | None, In("seq_length batch_size output_size")] = None
+    output: Annotated[TensorDesc | None, In("seq_length batch_size output_size"), After("sequence_lengths")] = None
+    """The output of the network, which is not read."""
+
     output_h: Annotated[TensorDesc | None, In("stacked_directions batch_size state_size")] = None
+    """The output_h of the network, which is not read."""
+
     output_c: Annotated[TensorDesc | None, In("stacked_directions batch_size num_units")] = None
+    """The output_c of the network, which is not read."""
+
     output_backprop: Annotated[TensorDesc | None, In("seq_length batch_size output_size")] = None
+    """The upstream gradient of output. It is ignored past a sample's end. If absent, zeros."""
+
     output_h_backprop: Annotated[TensorDesc | None, In("stacked_directions batch_size state_size")] = None
+    """The upstream gradient of output_h. If absent, zeros."""
+
     output_c_backprop: Annotated[TensorDesc | None, In("stacked_directions batch_size num_units")] = None
+    """The upstream gradient of output_c. If absent, zeros."""
+
     reserve_space: Annotated[TensorDesc, In("reserve_size", FLOAT32, reserve=True)]
+    """The values that the network kept."""
+
     host_reserved: Annotated[TensorDesc | None, In("1", INT8)] = None
+    """The host_reserved of the network, which is not read."""
+
     input_backprop: Annotated[TensorDesc | None, Out("seq_length batch_size input_size")] = None
+    """The gradient of input. It is zero past a sample's end."""
+
     input_h_backprop: Annotated[TensorDesc | None, Out("stacked_directions batch_size state_size")] = None
+    """The gradient of input_h."""
+
     input_c_backprop: Annotated[TensorDesc | None, Out("stacked_directions batch_size num_units")] = None
+    """The gradient of input_c."""
+
     params_backprop: Annotated[TensorDesc | None, Out("params_size")] = None
-    rnn_mode: Spelled[RnnMode] = default(RnnMode.LSTM)
-    input_mode: Spelled[RnnInputMode] = default(RnnInputMode.LINEAR_INPUT)
-    direction: Spelled[RnnDirection] = default(RnnDirection.UNIDIRECTIONAL)
-    dropout: Float = default(0.0)
-    seed: Uint = default(0)
-    seed2: Uint = default(0)
-    num_proj: Uint = default(0)
-    time_major: Bool = default(True)
+    """The gradient of params, in the same layout."""

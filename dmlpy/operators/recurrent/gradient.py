@@ -19,13 +19,12 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dmlpy.description.enums import FeatureLevel, RecurrentDirection
+from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Out, TensorField, derived, rule
 from dmlpy.description.sizes import Sizes, Term
-from dmlpy.description.structs import Bool, Float, Spelled, default
-from dmlpy.description.support import FLOAT32, UINT8, UINT32
+from dmlpy.description.structs import After, Bool, default
+from dmlpy.description.support import FLOAT32, UINT8
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.operators.activation import Activations
 from dmlpy.operators.recurrent.layer import ClippedDesc, RecurrentDesc
 
 _OF_STATE = frozenset(
@@ -55,16 +54,17 @@ class ReserveDesc(RecurrentDesc):
     state (H for LSTM, else 0). What lies where in it is the device's own affair.
     """
 
+    step_mask_tensor: Annotated[TensorDesc | None, In("1 1 seq_length batch_size", UINT8)] = None
+    """The mask of steps: 0 where a sample skips one. If absent, none is skipped."""
+
+    input_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size input_size")] = None
+    """What each gate's input x is multiplied by. If absent, 1."""
+
+    state_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size hidden_size")] = None
+    """What each gate's hidden state h[t-1] is multiplied by. If absent, 1."""
+
     if TYPE_CHECKING:
 
-        @property
-        def input_tensor(self) -> TensorDesc: ...
-        @property
-        def step_mask_tensor(self) -> TensorDesc | None: ...
-        @property
-        def input_dropout_tensor(self) -> TensorDesc | None: ...
-        @property
-        def state_dropout_tensor(self) -> TensorDesc | None: ...
         @property
         def reserve_tensor(self) -> TensorDesc | None: ...
 
@@ -125,31 +125,40 @@ class RecurrentGradDesc(ReserveDesc):
 
     unused = dict.fromkeys(("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor"), "the reserve holds all that its gradient needs")
 
+    step_mask_tensor: Annotated[TensorDesc | None, In("1 1 seq_length batch_size", UINT8), After("sequence_lengths_tensor")] = None
+    """The step mask of the training form, if it had one."""
+
+    input_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size input_size"), After("step_mask_tensor")] = (
+        None
+    )
+    """The training form's multipliers of x, if it had them."""
+
+    state_dropout_tensor: Annotated[
+        TensorDesc | None, In("num_directions num_gates batch_size hidden_size"), After("input_dropout_tensor")
+    ] = None
+    """The training form's multipliers of h[t-1], if it had them."""
+
+    reserve_tensor: Annotated[TensorDesc, In("1 1 1 reserve_size", FLOAT32, reserve=True)]
+    """The values that the training form kept."""
+
+    output_sequence_gradient_tensor: Annotated[TensorDesc | None, In("seq_length num_directions batch_size hidden_size")] = None
+    """The upstream gradient of every h[t]. If absent, zeros."""
+
+    output_single_gradient_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
+    """The upstream gradient of the last hidden state. If absent, zeros."""
+
+    input_gradient_tensor: Annotated[TensorDesc | None, Out("1 seq_length batch_size input_size")] = None
+    """The gradient of x. It is zero past the end of a sequence."""
+
+    hidden_init_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
+    """The gradient of the hidden state before the first step."""
+
 
 class RNNGradDesc(RecurrentGradDesc, own="RNN_GRAD"):
     """DMLPY_RNN_GRAD_OPERATOR_DESC: the gradient of a simple recurrent layer.
 
     Kinks: RELU at 0, THRESHOLDED_RELU at alpha, HARD_SIGMOID at its corners and SHRINK at its thresholds have derivative 0;
     LEAKY_RELU, ELU and CELU at 0 have 1, SCALED_ELU gamma * alpha.
-
-    Attributes:
-        input_tensor: x, [1, T, B, I].
-        weight_tensor: W, [1, D, H, I].
-        recurrence_tensor: R, [1, D, H, H].
-        sequence_lengths_tensor: as the forward operator had it, [1, 1, 1, B], UINT32.
-        step_mask_tensor: as the forward operator had it, [1, 1, T, B], UINT8.
-        input_dropout_tensor: as the forward operator had it, [D, G, B, I].
-        state_dropout_tensor: as the forward operator had it, [D, G, B, H].
-        reserve_tensor: what the training form kept, [1, 1, 1, D B (T H + (T + 1) H)], FLOAT32.
-        output_sequence_gradient_tensor: upstream gradient of every h[t], [T, D, B, H]; absent, zero.
-        output_single_gradient_tensor: upstream gradient of the last h, [1, D, B, H]; absent, zero.
-        input_gradient_tensor: of x, [1, T, B, I]; zero past a sequence's end.
-        weight_gradient_tensor: of W, [1, D, H, I].
-        recurrence_gradient_tensor: of R, [1, D, H, H].
-        bias_gradient_tensor: of Wb then Rb, which are equal, [1, 1, D, 2H].
-        hidden_init_gradient_tensor: of h before the first step, [1, D, B, H].
-        activation_descs: f of each direction.
-        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
     """
 
     cell_kind = "RNN"
@@ -163,23 +172,22 @@ dW = sum over t of da[t]^T x[t]
 dR = sum over t of da[t]^T h[t-1]
 dWb = dRb = sum over t and batch of da[t]"""
 
-    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
-    weight_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size input_size")]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size input_size"), After("input_tensor")]
+    """The matrix W of the forward operator."""
+
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size hidden_size")]
-    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
-    step_mask_tensor: Annotated[TensorDesc | None, In("1 1 seq_length batch_size", UINT8)] = None
-    input_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size input_size")] = None
-    state_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size hidden_size")] = None
-    reserve_tensor: Annotated[TensorDesc, In("1 1 1 reserve_size", FLOAT32, reserve=True)]
-    output_sequence_gradient_tensor: Annotated[TensorDesc | None, In("seq_length num_directions batch_size hidden_size")] = None
-    output_single_gradient_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
-    input_gradient_tensor: Annotated[TensorDesc | None, Out("1 seq_length batch_size input_size")] = None
-    weight_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions hidden_size input_size")] = None
+    """The matrix R of the forward operator."""
+
+    weight_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions hidden_size input_size"), After("input_gradient_tensor")] = (
+        None
+    )
+    """The gradient of W."""
+
     recurrence_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions hidden_size hidden_size")] = None
+    """The gradient of R."""
+
     bias_gradient_tensor: Annotated[TensorDesc | None, Out("1 1 num_directions 2*hidden_size")] = None
-    hidden_init_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
-    activation_descs: Activations
-    direction: Spelled[RecurrentDirection]
+    """The gradient of Wb, then that of Rb. They are equal."""
 
 
 class LSTMGradDesc(ClippedDesc, RecurrentGradDesc, own="LSTM_GRAD"):
@@ -187,34 +195,6 @@ class LSTMGradDesc(ClippedDesc, RecurrentGradDesc, own="LSTM_GRAD"):
 
     Kinks: RELU at 0, THRESHOLDED_RELU at alpha, HARD_SIGMOID at its corners and SHRINK at its thresholds have derivative 0;
     LEAKY_RELU, ELU and CELU at 0 have 1, SCALED_ELU gamma * alpha. A clipped sum has 1 up to its bound and 0 beyond.
-
-    Attributes:
-        input_tensor: x, [1, T, B, I].
-        weight_tensor: W, [1, D, 4H, I], gates i, o, f, c.
-        recurrence_tensor: R, [1, D, 4H, H]; with a projection [1, D, 4H, P].
-        sequence_lengths_tensor: as the forward operator had it, [1, 1, 1, B], UINT32.
-        peephole_tensor: P of i, o, f, [1, 1, D, 3H]; if the forward operator had it.
-        projection_tensor: [1, D, P, H]; if the forward operator had it. Then P takes H's place in every h.
-        step_mask_tensor: as the forward operator had it, [1, 1, T, B], UINT8.
-        input_dropout_tensor: as the forward operator had it, [D, G, B, I].
-        state_dropout_tensor: as the forward operator had it, [D, G, B, H].
-        reserve_tensor: what the training form kept, [1, 1, 1, D B (4 T H + 2 (T + 1) H)], FLOAT32; with a projection (T + 1) (H + P).
-        output_sequence_gradient_tensor: upstream gradient of every h[t], [T, D, B, H]; absent, zero.
-        output_single_gradient_tensor: upstream gradient of the last h, [1, D, B, H]; absent, zero.
-        output_cell_single_gradient_tensor: upstream gradient of the last c, [1, D, B, H]; absent, zero.
-        input_gradient_tensor: of x, [1, T, B, I]; zero past a sequence's end.
-        weight_gradient_tensor: of W, [1, D, 4H, I].
-        recurrence_gradient_tensor: of R, [1, D, 4H, H].
-        bias_gradient_tensor: of Wb then Rb, which are equal, [1, 1, D, 8H].
-        hidden_init_gradient_tensor: of h before the first step, [1, D, B, H].
-        cell_mem_init_gradient_tensor: of c before the first step, [1, D, B, H].
-        peephole_gradient_tensor: of the peepholes, [1, 1, D, 3H].
-        projection_gradient_tensor: of the projection, [1, D, P, H].
-        activation_descs: f (gates), g (cell input), h (cell output) of each direction.
-        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
-        clip_threshold: bound of the gates' sums, used only with use_clip_threshold.
-        use_clip_threshold: whether the sums that enter f and g are bounded to [-clip_threshold, clip_threshold].
-        couple_input_forget: whether f is 1 - i; the f rows of all gradients are then zero.
     """
 
     cell_kind = "LSTM"
@@ -231,32 +211,47 @@ dc[t] = dc * f + Pi * da_i + Pf * da_f
 dx[t] = da W; dW = sum of da^T x[t]; dR = sum of da^T h[t-1]; dWb = dRb = sum of da
 dPi = sum of da_i * c[t-1]; dPf = sum of da_f * c[t-1]; dPo = sum of da_o * c[t]"""
 
-    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
-    weight_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size input_size")]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size input_size"), After("input_tensor")]
+    """The matrices W of the forward operator, of the gates i, o, f, c."""
+
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size hidden_size")]
-    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
-    peephole_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 3*hidden_size")] = None
+    """The matrices R of the forward operator, of the gates i, o, f, c."""
+
+    peephole_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 3*hidden_size"), After("sequence_lengths_tensor")] = None
+    """The peephole weights P of the gates i, o, f, if the forward operator had them."""
+
     projection_tensor: Annotated[TensorDesc | None, In("1 num_directions projection_size hidden_size")] = None
-    step_mask_tensor: Annotated[TensorDesc | None, In("1 1 seq_length batch_size", UINT8)] = None
-    input_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size input_size")] = None
-    state_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size hidden_size")] = None
-    reserve_tensor: Annotated[TensorDesc, In("1 1 1 reserve_size", FLOAT32, reserve=True)]
-    output_sequence_gradient_tensor: Annotated[TensorDesc | None, In("seq_length num_directions batch_size hidden_size")] = None
-    output_single_gradient_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
-    output_cell_single_gradient_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
-    input_gradient_tensor: Annotated[TensorDesc | None, Out("1 seq_length batch_size input_size")] = None
-    weight_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions 4*hidden_size input_size")] = None
+    """The projection, if the forward operator had one. Every h then has projection_size entries."""
+
+    output_cell_single_gradient_tensor: Annotated[
+        TensorDesc | None, In("1 num_directions batch_size hidden_size"), After("output_single_gradient_tensor")
+    ] = None
+    """The upstream gradient of the last cell state. If absent, zeros."""
+
+    weight_gradient_tensor: Annotated[
+        TensorDesc | None, Out("1 num_directions 4*hidden_size input_size"), After("input_gradient_tensor")
+    ] = None
+    """The gradient of W."""
+
     recurrence_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions 4*hidden_size hidden_size")] = None
+    """The gradient of R."""
+
     bias_gradient_tensor: Annotated[TensorDesc | None, Out("1 1 num_directions 8*hidden_size")] = None
-    hidden_init_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
-    cell_mem_init_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
+    """The gradient of Wb, then that of Rb. They are equal."""
+
+    cell_mem_init_gradient_tensor: Annotated[
+        TensorDesc | None, Out("1 num_directions batch_size hidden_size"), After("hidden_init_gradient_tensor")
+    ] = None
+    """The gradient of the cell state before the first step."""
+
     peephole_gradient_tensor: Annotated[TensorDesc | None, Out("1 1 num_directions 3*hidden_size")] = None
+    """The gradient of the peephole weights."""
+
     projection_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions projection_size hidden_size")] = None
-    activation_descs: Activations
-    direction: Spelled[RecurrentDirection]
-    clip_threshold: Float = default(0.0)
-    use_clip_threshold: Bool = default(False)
-    couple_input_forget: Bool = default(False)
+    """The gradient of the projection."""
+
+    couple_input_forget: Annotated[Bool, After("use_clip_threshold")] = default(False)
+    """Whether the forget gate is 1 - i. The rows of f are then zero in all gradients."""
 
     def applicable_outputs(self) -> tuple[str, ...]:
         absent = {f"{name}_gradient_tensor" for name in ("peephole", "projection") if getattr(self, f"{name}_tensor") is None}
@@ -274,26 +269,6 @@ class GRUGradDesc(RecurrentGradDesc, own="GRU_GRAD"):
 
     Kinks: RELU at 0, THRESHOLDED_RELU at alpha, HARD_SIGMOID at its corners and SHRINK at its thresholds have derivative 0;
     LEAKY_RELU, ELU and CELU at 0 have 1, SCALED_ELU gamma * alpha.
-
-    Attributes:
-        input_tensor: x, [1, T, B, I].
-        weight_tensor: W, [1, D, 3H, I], gates z, r, h.
-        recurrence_tensor: R, [1, D, 3H, H].
-        sequence_lengths_tensor: as the forward operator had it, [1, 1, 1, B], UINT32.
-        step_mask_tensor: as the forward operator had it, [1, 1, T, B], UINT8.
-        input_dropout_tensor: as the forward operator had it, [D, G, B, I].
-        state_dropout_tensor: as the forward operator had it, [D, G, B, H].
-        reserve_tensor: what the training form kept, [1, 1, 1, D B (K T H + (T + 1) H)], FLOAT32; K is 3, with linear_before_reset 4.
-        output_sequence_gradient_tensor: upstream gradient of every h[t], [T, D, B, H]; absent, zero.
-        output_single_gradient_tensor: upstream gradient of the last h, [1, D, B, H]; absent, zero.
-        input_gradient_tensor: of x, [1, T, B, I]; zero past a sequence's end.
-        weight_gradient_tensor: of W, [1, D, 3H, I].
-        recurrence_gradient_tensor: of R, [1, D, 3H, H].
-        bias_gradient_tensor: of Wb then Rb, [1, 1, D, 6H]; they differ only in the gate h with linear_before_reset.
-        hidden_init_gradient_tensor: of h before the first step, [1, D, B, H].
-        activation_descs: f (gates), g (hidden) of each direction.
-        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
-        linear_before_reset: whether r multiplies the recurrent product, or h before it.
     """
 
     cell_kind = "GRU"
@@ -307,21 +282,22 @@ da_r = da_h * (h[t-1] Rh^T + Rbh) * f'(a_r), and h[t-1] gets dh * z + (r * da_h)
 dx[t] = da W; dW = sum of da^T x[t]; dWb = sum of da
 dR, dRb: as dW, dWb with h[t-1] for x[t], but the gate h with r * h[t-1], or r * da_h with linear_before_reset"""
 
-    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
-    weight_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size input_size")]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size input_size"), After("input_tensor")]
+    """The matrices W of the forward operator, of the gates z, r, h."""
+
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size hidden_size")]
-    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
-    step_mask_tensor: Annotated[TensorDesc | None, In("1 1 seq_length batch_size", UINT8)] = None
-    input_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size input_size")] = None
-    state_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size hidden_size")] = None
-    reserve_tensor: Annotated[TensorDesc, In("1 1 1 reserve_size", FLOAT32, reserve=True)]
-    output_sequence_gradient_tensor: Annotated[TensorDesc | None, In("seq_length num_directions batch_size hidden_size")] = None
-    output_single_gradient_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
-    input_gradient_tensor: Annotated[TensorDesc | None, Out("1 seq_length batch_size input_size")] = None
-    weight_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions 3*hidden_size input_size")] = None
+    """The matrices R of the forward operator, of the gates z, r, h."""
+
+    weight_gradient_tensor: Annotated[
+        TensorDesc | None, Out("1 num_directions 3*hidden_size input_size"), After("input_gradient_tensor")
+    ] = None
+    """The gradient of W."""
+
     recurrence_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions 3*hidden_size hidden_size")] = None
+    """The gradient of R."""
+
     bias_gradient_tensor: Annotated[TensorDesc | None, Out("1 1 num_directions 6*hidden_size")] = None
-    hidden_init_gradient_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
-    activation_descs: Activations
-    direction: Spelled[RecurrentDirection]
-    linear_before_reset: Bool = default(False)
+    """The gradient of Wb, then that of Rb. With linear_before_reset they differ in the gate h, else they are equal."""
+
+    linear_before_reset: Annotated[Bool, After("direction")] = default(False)
+    """Whether the reset gate multiplies the recurrent product, or h before it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RecurrentDirection
@@ -18,7 +18,7 @@ from dmlpy.description.gate_order import Cell
 from dmlpy.description.markers import Breach, In, Out, TensorField, rule, size
 from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.structs import Bool, Float, Spelled, default
+from dmlpy.description.structs import After, Bool, Float, Spelled, default
 from dmlpy.description.support import FLOATS, UINT32, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationDesc, Activations, unfusable
@@ -103,18 +103,21 @@ class RecurrentDesc(SomeOutputDesc):
     accepts_owned: ClassVar[bool] = False
     support = (Since("1_0", dims=4, T=FLOATS),)
 
+    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
+    """The input x of every step."""
+
+    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
+    """How many steps of each sequence count, from 0 to seq_length. If absent, all of them."""
+
+    activation_descs: Activations
+    """The activation functions of each direction, the forward direction's first."""
+
+    direction: Spelled[RecurrentDirection]
+    """The order in which the steps are processed. BIDIRECTIONAL has the forward direction first along num_directions."""
+
     @size(because="direction")
     def num_directions(self) -> int:
         return self.direction.count
-
-    if TYPE_CHECKING:
-        # Declared by each struct, at its place in the C struct's order.
-        @property
-        def input_tensor(self) -> TensorDesc: ...
-        @property
-        def direction(self) -> RecurrentDirection: ...
-        @property
-        def activation_descs(self) -> tuple[ActivationDesc, ...]: ...
 
     @classmethod
     def _attribute_form(cls, name: str) -> str:
@@ -189,12 +192,11 @@ class RecurrentDesc(SomeOutputDesc):
 class ClippedDesc(RecurrentDesc):
     """A recurrent desc whose gates' sums may be clipped."""
 
-    if TYPE_CHECKING:
+    clip_threshold: Annotated[Float, After("direction")] = default(0.0)
+    """The bound of the gates' sums. It is used only with use_clip_threshold."""
 
-        @property
-        def clip_threshold(self) -> float: ...
-        @property
-        def use_clip_threshold(self) -> bool: ...
+    use_clip_threshold: Bool = default(False)
+    """Whether the sums that enter f and g are held between -clip_threshold and clip_threshold."""
 
     @rule("a clip threshold in use is above 0")
     def clip_threshold_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -202,61 +204,44 @@ class ClippedDesc(RecurrentDesc):
             yield Breach("clip_threshold", f"{self.clip_threshold:g}", "a number above 0", ("use_clip_threshold is True",))
 
 
-class RNNDesc(RecurrentDesc, dml="RNN"):
-    """DML_RNN_OPERATOR_DESC: a simple recurrent layer; its state h is f of the input and of the state before.
+class LayerDesc(RecurrentDesc):
+    """The initial state and the outputs that RNN, LSTM and GRU share."""
 
-    Attributes:
-        input_tensor: x, [1, T, B, I].
-        weight_tensor: W, [1, D, H, I].
-        recurrence_tensor: R, [1, D, H, H].
-        bias_tensor: Wb then Rb, [1, 1, D, 2H]; absent, zero.
-        hidden_init_tensor: h before the first step, [1, D, B, H]; absent, zero.
-        sequence_lengths_tensor: steps of each sequence that count, [1, 1, 1, B], UINT32, 0 to T; absent, all.
-        output_sequence_tensor: every h[t], stored at its t, [T, D, B, H]; zero past a sequence's end.
-        output_single_tensor: h after the last step walked, [1, D, B, H].
-        activation_descs: f of each direction.
-        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
-    """
+    hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size"), After("input_tensor")] = None
+    """The hidden state h before the first step. If absent, zeros."""
+
+    output_sequence_tensor: Annotated[
+        TensorDesc | None, Out("seq_length num_directions batch_size hidden_size"), After("sequence_lengths_tensor")
+    ] = None
+    """The hidden state h[t] of every step, stored at its t. It is zero past the end of a sequence."""
+
+    output_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
+    """The hidden state h after the last step that was processed."""
+
+
+class RNNDesc(LayerDesc, dml="RNN"):
+    """DML_RNN_OPERATOR_DESC: a simple recurrent layer; its state h is f of the input and of the state before."""
 
     cell_kind = "RNN"
     gate_names = ("i",)
     activation_roles = ("f",)
     formula = "h[t] = f(x[t] W^T + h[t-1] R^T + Wb + Rb)"
 
-    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
-    weight_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size input_size", constant=True)]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size input_size", constant=True), After("input_tensor")]
+    """The matrix W that multiplies the input."""
+
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions hidden_size hidden_size", constant=True)]
+    """The matrix R that multiplies the hidden state."""
+
     bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 2*hidden_size", constant=True, if_half=ONE_BIAS)] = None
-    hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
-    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
-    output_sequence_tensor: Annotated[TensorDesc | None, Out("seq_length num_directions batch_size hidden_size")] = None
-    output_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
-    activation_descs: Activations
-    direction: Spelled[RecurrentDirection]
+    """The bias Wb, then the bias Rb. If absent, zeros."""
 
 
-class LSTMDesc(ClippedDesc, dml="LSTM"):
+class LSTMDesc(LayerDesc, ClippedDesc, dml="LSTM"):
     """DML_LSTM_OPERATOR_DESC: long short-term memory, a recurrent layer with a cell state c beside h; gates keep or change it.
 
-    Along 4H the gates are i (input), o (output), f (forget), c (cell): ONNX's order, not the i, f, g, o of cuDNN and PyTorch.
-
-    Attributes:
-        input_tensor: x, [1, T, B, I].
-        weight_tensor: W, [1, D, 4H, I].
-        recurrence_tensor: R, [1, D, 4H, H].
-        bias_tensor: Wb then Rb of all gates, [1, 1, D, 8H]; absent, zero.
-        hidden_init_tensor: h before the first step, [1, D, B, H]; absent, zero.
-        cell_mem_init_tensor: c before the first step, [1, D, B, H]; absent, zero.
-        sequence_lengths_tensor: steps of each sequence that count, [1, 1, 1, B], UINT32, 0 to T; absent, all.
-        peephole_tensor: P of i, o, f, [1, 1, D, 3H]; absent, zero. The output gate sees the new cell state.
-        output_sequence_tensor: every h[t], stored at its t, [T, D, B, H]; zero past a sequence's end.
-        output_single_tensor: h after the last step walked, [1, D, B, H].
-        output_cell_single_tensor: c after the last step walked, [1, D, B, H].
-        activation_descs: f (gates), g (cell input), h (cell output) of each direction.
-        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
-        clip_threshold: bound of the gates' sums, used only with use_clip_threshold.
-        use_clip_threshold: whether the sums that enter f and g are bounded to [-clip_threshold, clip_threshold].
-        couple_input_forget: whether f is 1 - i; the f rows are then ignored.
+    Along 4*hidden_size the gates are i (input), o (output), f (forget), c (cell): ONNX's order, not the i, f, g, o of cuDNN and PyTorch.
+    The activations are f of the gates, g of the cell's input and h of its output.
     """
 
     cell_kind = "LSTM"
@@ -269,41 +254,37 @@ c[t] = f * c[t-1] + i * g(clip(x[t] Wc^T + h[t-1] Rc^T + Wbc + Rbc))
 o = f(clip(x[t] Wo^T + h[t-1] Ro^T + Po * c[t] + Wbo + Rbo))
 h[t] = o * h(c[t])"""
 
-    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
-    weight_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size input_size", constant=True)]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size input_size", constant=True), After("input_tensor")]
+    """The matrices W that multiply the input, of the gates i, o, f, c."""
+
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions 4*hidden_size hidden_size", constant=True)]
+    """The matrices R that multiply the hidden state, of the gates i, o, f, c."""
+
     bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 8*hidden_size", constant=True, if_half=ONE_BIAS)] = None
-    hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
-    cell_mem_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
-    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
-    peephole_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 3*hidden_size", constant=True)] = None
-    output_sequence_tensor: Annotated[TensorDesc | None, Out("seq_length num_directions batch_size hidden_size")] = None
-    output_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
-    output_cell_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
-    activation_descs: Activations
-    direction: Spelled[RecurrentDirection]
-    clip_threshold: Float = default(0.0)
-    use_clip_threshold: Bool = default(False)
-    couple_input_forget: Bool = default(False)
+    """The biases Wb of the gates i, o, f, c, then the biases Rb. If absent, zeros."""
+
+    cell_mem_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size"), After("hidden_init_tensor")] = None
+    """The cell state c before the first step. If absent, zeros."""
+
+    peephole_tensor: Annotated[
+        TensorDesc | None, In("1 1 num_directions 3*hidden_size", constant=True), After("sequence_lengths_tensor")
+    ] = None
+    """The peephole weights P of the gates i, o, f. The output gate sees the new cell state. If absent, zeros."""
+
+    output_cell_single_tensor: Annotated[
+        TensorDesc | None, Out("1 num_directions batch_size hidden_size"), After("output_single_tensor")
+    ] = None
+    """The cell state c after the last step that was processed."""
+
+    couple_input_forget: Annotated[Bool, After("use_clip_threshold")] = default(False)
+    """Whether the forget gate is 1 - i. The rows of f are then ignored."""
 
 
-class GRUDesc(RecurrentDesc, dml="GRU"):
+class GRUDesc(LayerDesc, dml="GRU"):
     """DML_GRU_OPERATOR_DESC: gated recurrent units, a recurrent layer that replaces its state h as far as the update gate z lets it.
 
-    Along 3H the gates are z (update), r (reset), h (hidden): ONNX's order, not the r, z, n of cuDNN and PyTorch.
-
-    Attributes:
-        input_tensor: x, [1, T, B, I].
-        weight_tensor: W, [1, D, 3H, I].
-        recurrence_tensor: R, [1, D, 3H, H].
-        bias_tensor: Wb then Rb of all gates, [1, 1, D, 6H]; absent, zero.
-        hidden_init_tensor: h before the first step, [1, D, B, H]; absent, zero.
-        sequence_lengths_tensor: steps of each sequence that count, [1, 1, 1, B], UINT32, 0 to T; absent, all.
-        output_sequence_tensor: every h[t], stored at its t, [T, D, B, H]; zero past a sequence's end.
-        output_single_tensor: h after the last step walked, [1, D, B, H].
-        activation_descs: f (gates), g (hidden) of each direction.
-        direction: FORWARD, BACKWARD or BIDIRECTIONAL (forward first along D).
-        linear_before_reset: whether r multiplies the recurrent product (cuDNN, PyTorch) or h before it (Keras 1, ONNX's default).
+    Along 3*hidden_size the gates are z (update), r (reset), h (hidden): ONNX's order, not the r, z, n of cuDNN and PyTorch. The activations
+    are f of the gates and g of the hidden state.
     """
 
     cell_kind = "GRU"
@@ -316,14 +297,14 @@ n = g(x[t] Wh^T + (r * h[t-1]) Rh^T + Rbh + Wbh), or with linear_before_reset
 n = g(x[t] Wh^T + r * (h[t-1] Rh^T + Rbh) + Wbh)
 h[t] = (1 - z) * n + z * h[t-1]"""
 
-    input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
-    weight_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size input_size", constant=True)]
+    weight_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size input_size", constant=True), After("input_tensor")]
+    """The matrices W that multiply the input, of the gates z, r, h."""
+
     recurrence_tensor: Annotated[TensorDesc, In("1 num_directions 3*hidden_size hidden_size", constant=True)]
+    """The matrices R that multiply the hidden state, of the gates z, r, h."""
+
     bias_tensor: Annotated[TensorDesc | None, In("1 1 num_directions 6*hidden_size", constant=True, if_half=ONE_BIAS)] = None
-    hidden_init_tensor: Annotated[TensorDesc | None, In("1 num_directions batch_size hidden_size")] = None
-    sequence_lengths_tensor: Annotated[TensorDesc | None, In("1 1 1 batch_size", UINT32, at_most="seq_length")] = None
-    output_sequence_tensor: Annotated[TensorDesc | None, Out("seq_length num_directions batch_size hidden_size")] = None
-    output_single_tensor: Annotated[TensorDesc | None, Out("1 num_directions batch_size hidden_size")] = None
-    activation_descs: Activations
-    direction: Spelled[RecurrentDirection]
-    linear_before_reset: Bool = default(False)
+    """The biases Wb of the gates z, r, h, then the biases Rb. If absent, zeros."""
+
+    linear_before_reset: Annotated[Bool, After("direction")] = default(False)
+    """Whether the reset gate multiplies the recurrent product (cuDNN, PyTorch) or h before it (Keras 1, ONNX's default)."""

@@ -314,7 +314,8 @@ class _Builder:
         if number == 0 and self.skips:
             scratch["weight"] = self._packed(1, self.walks, self.gates * self.units, self.inputs)
             identity = own["weight_tensor"] = Place("weight", 0, scratch["weight"])
-        desc = kind(**{field: place.tensor for field, place in own.items()}, **self.attributes())
+        members: dict[str, Any] = {field: place.tensor for field, place in own.items()}
+        desc = kind(**members, **self.attributes())
         return Layer(number, identity, tuple(loads), desc, own, tuple(stores.values()), mask, scratch)
 
     def attributes(self) -> dict[str, Any]:
