@@ -29,6 +29,7 @@ from .description.enums import RnnMode as RnnMode
 from .description.enums import RoundingMode as RoundingMode
 from .description.enums import TensorFlags as TensorFlags
 from .description.enums import TensorType as TensorType
+from .description.outputs import Outputs as Outputs
 from .description.tensors import TensorDesc as TensorDesc
 from .description.value_structs import ScaleBias as ScaleBias
 from .description.value_structs import Size2D as Size2D
@@ -38,7 +39,6 @@ from .devices.device import list_devices as list_devices
 from .devices.dispatch import Dispatch as Dispatch
 from .devices.operator import BindingProperties as BindingProperties
 from .devices.operator import CompiledOperator as CompiledOperator
-from .devices.operator import Outputs as Outputs
 from .devices.operator import PreparedOperator as PreparedOperator
 from .devices.report import PlanReport as PlanReport
 from .devices.reserve import Reserve as Reserve
@@ -249,6 +249,7 @@ from .operators.resampling import ResampleGrad1Desc as ResampleGrad1Desc
 from .operators.resampling import ResampleGradDesc as ResampleGradDesc
 from .operators.resampling import Upsample2DDesc as Upsample2DDesc
 from .operators.resampling import ValueScale2DDesc as ValueScale2DDesc
+from .reference.evaluation import reference as reference
 from .validation.checking import check as check
 from .validation.checking import lowest_level as lowest_level
 from .validation.features import FeatureDataFeatureLevels as FeatureDataFeatureLevels

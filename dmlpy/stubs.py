@@ -17,12 +17,13 @@ from dmlpy.directml import names
 
 PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.arrays": ("Buffer",),
+    "dmlpy.reference.evaluation": ("reference",),
     "dmlpy.validation.checking": ("check", "lowest_level"),
     "dmlpy.compiler": ("compile",),
     "dmlpy.description.descs": ("OperatorDesc",),
     "dmlpy.devices.device": ("Device", "device", "list_devices"),
     "dmlpy.devices.dispatch": ("Dispatch",),
-    "dmlpy.devices.operator": ("BindingProperties", "CompiledOperator", "Outputs", "PreparedOperator"),
+    "dmlpy.devices.operator": ("BindingProperties", "CompiledOperator", "PreparedOperator"),
     "dmlpy.devices.report": ("PlanReport",),
     "dmlpy.devices.reserve": ("Reserve",),
     "dmlpy.validation.features": (
@@ -57,6 +58,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         "PickleError",
         "Problem",
     ),
+    "dmlpy.description.outputs": ("Outputs",),
     "dmlpy.description.tensors": ("TensorDesc",),
     "dmlpy.description.value_structs": ("ScaleBias", "Size2D"),
 }

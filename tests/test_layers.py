@@ -17,7 +17,7 @@ ROOT = Path(dmlpy.__file__).parent
 LAYERS = [
     {"arrays", "description.enums", "description.gate_order", "description.json_text", "description.naming", "description.sizes"},
     {"inspection.json_positions", "inspection.render"},
-    {"description.support", "validation.problems"},
+    {"description.outputs", "description.support", "validation.problems"},
     {"description.members"},
     {"description.structs"},
     {"description.registry", "description.tensors"},

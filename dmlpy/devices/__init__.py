@@ -1,8 +1,9 @@
 """Devices, and what compiling for one gives."""
 
+from dmlpy.description.outputs import Outputs
 from dmlpy.devices.device import DEVICE_KINDS, Device, Memory, device, list_devices
 from dmlpy.devices.dispatch import Dispatch
-from dmlpy.devices.operator import BindingProperties, CompiledOperator, Outputs, PreparedOperator
+from dmlpy.devices.operator import BindingProperties, CompiledOperator, PreparedOperator
 from dmlpy.devices.plan import Launch, Plan, Pointers
 from dmlpy.devices.reserve import Reserve
 

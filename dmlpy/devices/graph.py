@@ -13,13 +13,14 @@ from dmlpy.arrays import Buffer
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
 from dmlpy.description.naming import did_you_mean
+from dmlpy.description.outputs import Outputs
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
 from dmlpy.devices.binding_table import in_order, named
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundWork, Dispatch, Limits, check_limits
-from dmlpy.devices.operator import CompiledOperator, Outputs
+from dmlpy.devices.operator import CompiledOperator
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.validation.problems import BindError, Problem
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +12,7 @@ import numpy as np
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
 from dmlpy.description.markers import TensorField
-from dmlpy.description.naming import c_member
+from dmlpy.description.outputs import Outputs
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound, KnownLayouts
@@ -43,35 +43,6 @@ class BindingProperties:
     required_descriptor_count: int
     temporary_resource_size: int
     persistent_resource_size: int
-
-
-class Outputs:
-    """The outputs of one call, by field name in either spelling; iterates over them in the struct's order.
-
-    An array of tensors is a tuple of arrays.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = dict(values)
-
-    def __getattr__(self, name: str) -> Any:
-        values = object.__getattribute__(self, "_values")
-        for field, value in values.items():
-            if name in (field, c_member(field)):
-                return value
-        raise AttributeError(f"no output {name!r}: the desc describes {', '.join(values)}")
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._values.values())
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def as_dict(self) -> dict[str, Any]:
-        return dict(self._values)
-
-    def __repr__(self) -> str:
-        return f"Outputs({', '.join(self._values)})"
 
 
 def _without_memory_error(step: str = "") -> Callable[[Method], Method]:

@@ -10,9 +10,9 @@ import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.outputs import Outputs
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
-from dmlpy.devices.operator import Outputs
 
 Array = Any
 """An array in the device's memory: NumPy's, or CuPy's."""

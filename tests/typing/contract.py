@@ -89,6 +89,10 @@ def use(device: dml.Device | str | None) -> np.ndarray[Any, Any]:
     d: dml.Dispatch = op.bind(inputs, outputs, temporary=None, persistent=None)
     d(stream=None)
     assert np.array_equal(outputs["output_sequence_tensor"], y)
+    exact: dml.Outputs = dml.reference(desc, inputs)
+    wide: dml.Outputs = dml.reference(desc, {"input_tensor": x}, dtype=np.float32, **dict(list(inputs.items())[1:]))
+    assert np.allclose(exact.output_sequence_tensor, y)
+    assert np.allclose(wide.output_sequence_tensor, y)
     size: int = op.binding_properties.temporary_resource_size + op.binding_properties.persistent_resource_size
     assert size >= 0
     found: np.ndarray[Any, Any] = outputs["output_single_tensor"]

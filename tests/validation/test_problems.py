@@ -14,6 +14,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
+from dmlpy.inspection.samples import sample
 from dmlpy.operators.recurrent.params import ParamsLayout
 from dmlpy.validation.problems import DmlError, Problem, lay_out
 from tests.description.test_json import rnn
@@ -452,6 +453,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "level.operator": lambda: dml.check(bad_lstm(), "1_0"),
     "num_proj_range": lambda: ParamsLayout("gru", 1, 4, 3, bidirectional=False, num_proj=2),
     "operator.not_built": lambda: dml.compile(rnn(), DeviceOfNothing()),
+    "operator.undefined": lambda: dml.reference(sample(dml.ROIAlignDesc)),
     "operator.unknown": lambda: dml.OperatorDesc.from_dict({"Type": "RNN2"}),
     "reserve.foreign": foreign_reserve,
     "reserve.missing": lambda: training("RNN").replace(reserve_tensor=None).gradient(),
