@@ -15,8 +15,8 @@ from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from tests.devices.cuda.test_activation_functors import NAMES, SOURCE, apply
 from tests.devices.numpy.test_activation_functions import ALL, INF, NAN, Array, M, evaluate, exact_gelu, gelu_points, label
-from tests.support import plain_recurrent
 from tests.support.cuda.cpu_seam import approximates
+from tests.support.scalar_activations import activate as activate_number
 
 # desc, then its derivatives at 0, -0, inf, -inf, nan, and the largest number of float32 with either sign.
 LIMITS: list[tuple[ActivationDesc, list[float]]] = [
@@ -222,7 +222,7 @@ def test_closed_forms_are_the_slopes_of_the_definitions(kind: type[ActivationDes
         x = rng.uniform(-6.0, 6.0, 301)
         for kink in kinks(desc):
             x = x[np.abs(x - kink) > step]
-        above, below = (np.array([plain_recurrent.activate(desc, float(v)) for v in x + side]) for side in (step, -step))
+        above, below = (np.array([activate_number(desc, float(v)) for v in x + side]) for side in (step, -step))
         slope = closed_form(desc, x).astype(np.float64)
         np.testing.assert_allclose((above - below) / (2 * step), slope, rtol=1e-6, atol=1e-8, err_msg=repr(desc))
 

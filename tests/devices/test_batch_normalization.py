@@ -21,6 +21,7 @@ from tests.support.normalization_cases import (
     IMAGE_SIZED,
     INPUTS,
     MODES,
+    Array,
     case,
     check,
     described,
@@ -29,7 +30,6 @@ from tests.support.normalization_cases import (
     random_values,
     run,
 )
-from tests.support.plain_normalization import Array
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

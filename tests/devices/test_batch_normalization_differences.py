@@ -11,9 +11,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.numpy.normalization.reference import reference
-from tests.support import plain_normalization as plain
-from tests.support.normalization_cases import FUSED, INPUTS, MODES, data_format, described, random_values, run
-from tests.support.plain_normalization import Array, Arrays
+from dmlpy.reference.normalization.batch import statistics
+from tests.support.exact import exact
+from tests.support.normalization_cases import FUSED, INPUTS, MODES, Array, Arrays, data_format, described, random_values, run
 
 Evaluate = Callable[[Any, Arrays], dict[str, Array]]
 
@@ -39,7 +39,7 @@ def draw(mode: str, rng: np.random.Generator) -> tuple[Any, dict[str, Array], An
     kept = (int(rng.choice([1, len(sizes) - 1])),) if fused else tuple(np.flatnonzero(rng.integers(0, 2, len(sizes))).tolist())
     values = random_values(rng, sizes, kept)
     if MODES[mode][1]:
-        values["mean"], values["variance"] = plain.statistics(values["x"], tuple(set(range(len(sizes))) - set(kept)))
+        values["mean"], values["variance"] = statistics(values["x"], tuple(set(range(len(sizes))) - set(kept)))
     members: dict[str, Any] = {"epsilon": float(rng.uniform(0.1, 0.5))}
     if fused:
         members |= {"is_training": MODES[mode][1], "data_format": data_format(sizes, kept)}
@@ -91,7 +91,7 @@ def gradients_of(desc: Any) -> list[str]:
 @pytest.mark.parametrize("seed", range(50))
 @GRADIENTS
 def test_the_oracles_gradients(mode: str, seed: int) -> None:
-    compare(mode, seed, plain.run)
+    compare(mode, seed, exact)
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -108,5 +108,5 @@ def test_the_devices_gradients(any_device: dml.Device, mode: str, seed: int) -> 
     desc, arrays, forward, operands = draw(mode, np.random.default_rng([seed, *mode.encode()]))
     (dy,) = (arrays[name] for name, role in INPUTS[type(desc)].items() if role == "dy")
     found = run(any_device, desc, {name: array.astype(np.float32) for name, array in arrays.items()})
-    for name, expected in zip(gradients_of(desc), differences(forward, operands, dy, plain.run), strict=True):
+    for name, expected in zip(gradients_of(desc), differences(forward, operands, dy, exact), strict=True):
         np.testing.assert_allclose(found[name], expected, rtol=0, atol=2e-5 * max(1.0, float(np.abs(expected).max())), err_msg=name)

@@ -12,10 +12,9 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.devices.numpy.test_recurrent import GUARD, Placed
-from tests.support import plain_normalization as plain
 from tests.support.cuda.cpu_seam import NullSeam
-from tests.support.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, case, check, described, entries, poisons
-from tests.support.plain_normalization import Array
+from tests.support.exact import exact
+from tests.support.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, Array, case, check, described, entries, poisons
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)
@@ -151,7 +150,7 @@ def test_random_layouts(any_device: dml.Device, mode: str, seed: int, dtype: Any
         for axis in axes:
             arrays[name] = np.broadcast_to(np.take(arrays[name], [0], axis), arrays[name].shape)
     found = results(any_device, desc, arrays, layouts, repeats=repeats, aligned=bool(rng.integers(0, 2)))
-    expected = plain.run(desc, arrays)
+    expected = exact(desc, arrays)
     for name, values in found.items():
         # A group may be left with equal entries, whose gradients cancel out: errors are measured by the size of the terms.
         error = np.linalg.norm(values - expected[name])
@@ -268,7 +267,7 @@ def test_an_upstream_gradient_that_repeats(any_device: dml.Device, mode: str, dt
                 given[next(name for name in given if name in ("variance_tensor", "reserve_space_2"))].astype(np.float64) + desc.epsilon
             )
             assert np.abs(found[first]).max() <= 1e-5 * np.abs(repeated).max() * 2 / deviations.min(), "equal gradients cancel out"
-            expected = plain.run(desc, given)
+            expected = exact(desc, given)
             for name in others[1:]:
                 np.testing.assert_allclose(found[name], expected[name], rtol=2e-3 if found[name].dtype == np.float16 else 1e-5)
         else:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.reference.normalization.batch import statistics
 from tests.devices.test_batch_normalization_layouts import LAYOUTS as MEMORY_LAYOUTS
 from tests.devices.test_batch_normalization_layouts import results
-from tests.support import plain_normalization as plain
-from tests.support.normalization_cases import INPUTS, MODES, case, check, described, random_values, run
-from tests.support.plain_normalization import Array, Arrays
+from tests.support.exact import exact
+from tests.support.normalization_cases import INPUTS, MODES, Array, Arrays, case, check, described, random_values, run
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)
@@ -49,7 +49,7 @@ def test_a_mean_far_from_zero(any_device: dml.Device, mean: float, channels: int
     """Of variance 1. FLOAT32 rounds a mean of 1e4 by up to 4.9e-4; the variance, and y, which does not wait for that, keep their digits."""
     x = np.random.default_rng(1).normal(mean, 1, images(channels, 8, 3, 17, 16)).astype(np.float32)
     desc, arrays = training(x, channels, epsilon=1e-5)
-    found = errors(run(any_device, desc, arrays), plain.run(desc, arrays))
+    found = errors(run(any_device, desc, arrays), exact(desc, arrays))
     assert found["mean"] <= half_a_step(mean) + 1e-6
     assert found["variance"] <= 1e-6
     assert found["y"] <= 2e-6
@@ -68,7 +68,7 @@ def test_gradients_where_the_mean_is_far_from_zero(any_device: dml.Device, mode:
     desc, arrays = case(mode, rng, sizes, (channels,))
     names = {role: name for name, role in INPUTS[type(desc)].items()}
     x = arrays[names["x"]] = rng.normal(mean, 1, sizes).astype(np.float32)
-    of_batch = plain.statistics(x.astype(np.float64), tuple({0, 1, 2, 3} - {channels}))
+    of_batch = statistics(x.astype(np.float64), tuple({0, 1, 2, 3} - {channels}))
     for role, values in zip(("mean", "variance"), of_batch, strict=True):
         arrays[names[role]] = values.reshape(arrays[names[role]].shape).astype(np.float32)
     check(run(any_device, desc, arrays), desc, arrays)
@@ -80,14 +80,14 @@ def test_a_gradient_along_the_input_where_the_mean_is_far_from_zero(any_device: 
     rng, sizes = np.random.default_rng(2), images(channels, 8, 3, 17, 16)
     desc, arrays = case("BATCH_NORMALIZATION_TRAINING_GRAD", rng, sizes, (channels,))
     x = rng.normal(1e4, 1, sizes).astype(np.float32)
-    mean, variance = plain.statistics(x.astype(np.float64), tuple({0, 1, 2, 3} - {channels}))
+    mean, variance = statistics(x.astype(np.float64), tuple({0, 1, 2, 3} - {channels}))
     arrays |= {
         "input_tensor": x,
         "input_gradient_tensor": (x - mean).astype(np.float32),
         "scale_tensor": np.ones_like(arrays["scale_tensor"]),
     }
     arrays |= {"mean_tensor": mean.astype(np.float32), "variance_tensor": variance.astype(np.float32)}
-    found, expected = run(any_device, desc, arrays), plain.run(desc, arrays)
+    found, expected = run(any_device, desc, arrays), exact(desc, arrays)
     assert np.abs(found["output_gradient_tensor"] - expected["output_gradient_tensor"]).max() < 1e-5
 
 
@@ -99,7 +99,7 @@ def test_an_outlier_comes_first(any_device: dml.Device, outlier: float, channels
     x[0, :, 0, 0] = outlier
     x[0, 0, 0, :] = outlier
     desc, arrays = training(x, channels, epsilon=1e-5)
-    expected = plain.run(desc, arrays)
+    expected = exact(desc, arrays)
     found = errors(run(any_device, desc, arrays), expected)
     assert found["mean"] <= 5e-6
     assert found["variance"] <= 1e-6
@@ -111,7 +111,7 @@ def test_an_outlier_comes_first(any_device: dml.Device, outlier: float, channels
 def test_a_hundred_thousand_entries(any_device: dml.Device, sizes: tuple[int, ...], channels: int, mean: float) -> None:
     x = np.random.default_rng(4).normal(mean, 1, sizes).astype(np.float32)
     desc, arrays = training(x, channels)
-    found = errors(run(any_device, desc, arrays), plain.run(desc, arrays))
+    found = errors(run(any_device, desc, arrays), exact(desc, arrays))
     assert found["mean"] <= half_a_step(mean) + 1e-6
     assert found["variance"] <= 1e-6
     assert found["y"] <= 3e-6
@@ -121,7 +121,7 @@ def test_a_hundred_thousand_entries(any_device: dml.Device, sizes: tuple[int, ..
 def test_squares_that_overflow_where_those_of_deviations_do_not(any_device: dml.Device, channels: int) -> None:
     x = np.random.default_rng(5).normal(1e20, 1e17, images(channels, 8, 3, 17, 16)).astype(np.float32)
     desc, arrays = training(x, channels)
-    found = errors(run(any_device, desc, arrays), plain.run(desc, arrays))
+    found = errors(run(any_device, desc, arrays), exact(desc, arrays))
     assert found["mean"] <= half_a_step(1e20) / 1e17 + 1e-6
     assert found["variance"] <= 1e-6
     assert found["y"] <= 3e-6
@@ -146,7 +146,7 @@ def test_upstream_gradients_of_any_scale(any_device: dml.Device, mode: str, scal
     desc, arrays = case(mode, np.random.default_rng(5), (3, 4, 5, 5), (1,))
     upstream = next(name for name, role in INPUTS[type(desc)].items() if role == "dy")
     arrays[upstream] = arrays[upstream] * np.float32(scale)
-    expected = plain.run(desc, arrays)
+    expected = exact(desc, arrays)
     for name, values in run(any_device, desc, arrays).items():
         assert np.linalg.norm(values - expected[name]) <= 2e-6 * np.linalg.norm(expected[name]), name
 
@@ -156,11 +156,11 @@ def test_a_rounded_mean_does_not_spoil_the_gradient_of_the_input(any_device: dml
     rng = np.random.default_rng(6)
     desc, arrays = case("BATCH_NORMALIZATION_TRAINING_GRAD", rng, (4, 3, 5, 5), (1,), np.float16)
     x = arrays["input_tensor"] = rng.normal(100, 1, (4, 3, 5, 5)).astype(np.float16)
-    exact, arrays["variance_tensor"] = plain.statistics(x.astype(np.float64), (0, 2, 3))
+    mean, arrays["variance_tensor"] = statistics(x.astype(np.float64), (0, 2, 3))
     arrays["variance_tensor"] = arrays["variance_tensor"].astype(np.float16)
-    expected = plain.run(desc, arrays | {"mean_tensor": exact})["output_gradient_tensor"]
+    expected = exact(desc, arrays | {"mean_tensor": mean})["output_gradient_tensor"]
     for shift in (0, 0.5):
-        given = arrays | {"mean_tensor": (exact + shift).astype(np.float16)}
+        given = arrays | {"mean_tensor": (mean + shift).astype(np.float16)}
         found = run(any_device, desc, given)
         assert np.linalg.norm(found["output_gradient_tensor"] - expected) <= 2e-3 * np.linalg.norm(expected)
         check(found, desc, given)
@@ -300,7 +300,7 @@ def kinds(array: Array) -> Array:
 def test_what_is_no_number_stays_in_its_group(any_device: dml.Device, mode: str, name: str, dtype: Any) -> None:
     """The group is what float64 makes of it, NaN and infinities in their places; the other groups are what they were, bit for bit."""
     desc, arrays, given = spoilt(mode, *SPOILT[name], dtype)
-    clean, found, expected = run(any_device, desc, arrays), run(any_device, desc, given), plain.run(desc, given)
+    clean, found, expected = run(any_device, desc, arrays), run(any_device, desc, given), exact(desc, given)
     if mode == "BATCH_NORMALIZATION_TRAINING_GRAD" and name in ("a mean of NaN", "an infinite mean"):
         expected["output_gradient_tensor"][:, 1] = np.nan  # the input's own mean is found as a distance from the given one
     for output, values in found.items():

@@ -7,6 +7,7 @@ one in five is. What the gradients are at the kinks themselves a table says.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -20,9 +21,10 @@ from dmlpy.devices.numpy.recurrent.gradient import gradient_reference
 from dmlpy.devices.numpy.recurrent.layer import reference
 from dmlpy.operators import activation as activations
 from dmlpy.operators.activation import ActivationDesc
+from dmlpy.reference.recurrent.layer import Trace
 from tests.devices.numpy.test_recurrent import EVERY_ACTIVATION, OPTIONAL, USUAL
-from tests.devices.numpy.test_training import H_DROPOUT, OUTPUTS, RESERVE, X_DROPOUT, build
-from tests.support import plain_recurrent
+from tests.devices.numpy.test_training import H_DROPOUT, HOLES, OUTPUTS, RESERVE, X_DROPOUT, build
+from tests.support.exact import exact, traced
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -61,7 +63,7 @@ def kinks(desc: ActivationDesc) -> tuple[float, ...]:
     return ()
 
 
-def distance(desc: Any, walked: plain_recurrent.Walked) -> float:
+def distance(desc: Any, walked: Trace) -> float:
     """The least distance of an argument from a kink of its activation, or from the clip's bounds."""
     nearest = math.inf
     for d in range(len(walked.arguments)):
@@ -75,6 +77,12 @@ def distance(desc: Any, walked: plain_recurrent.Walked) -> float:
             for kink in kinks(others[1]):
                 nearest = min(nearest, float(np.min(np.abs(walked.memory[d] - kink))))
     return nearest
+
+
+def loss(desc: Any, arrays: Mapping[str, Array], upstream: Mapping[str, Array]) -> float:
+    """The sum of all outputs, each multiplied by what `upstream` has under its name: its gradient is what backpropagation gives."""
+    outputs = exact(desc, arrays)
+    return sum(float(np.sum(outputs[name] * np.asarray(factors, np.float64))) for name, factors in upstream.items())
 
 
 @st.composite
@@ -109,7 +117,7 @@ def compare(cell: str, chosen: Mapping[str, Any], upstream_names: list[str], see
     rng = np.random.default_rng(seed)
     run = build(cell, rng, dtype=np.float32, **chosen)
     arrays = {name: array if array.dtype.kind == "u" else array.astype(np.float64) for name, array in run.arrays.items()}
-    assume(distance(run.desc, plain_recurrent.walk(run.desc, arrays)) > MARGIN)
+    assume(distance(run.desc, traced(run.desc, arrays)) > MARGIN)
     outputs = reference(run.desc, arrays)
     upstream = {name: rng.standard_normal(outputs[name].shape) for name in upstream_names if name in outputs}
     unused = [to_gradient(name) for name in outputs if name != RESERVE and name not in upstream]
@@ -124,7 +132,7 @@ def compare(cell: str, chosen: Mapping[str, Any], upstream_names: list[str], see
     directions = {name: rng.standard_normal(arrays[name].shape) for name in differentiable}
     for moved in (sorted(differentiable), *([name] for name in sorted(differentiable))):
         ends = [
-            plain_recurrent.loss(run.desc, arrays | {name: arrays[name] + offset * directions[name] for name in moved}, upstream)
+            loss(run.desc, arrays | {name: arrays[name] + offset * directions[name] for name in moved}, upstream)
             for offset in (STEP, -STEP)
         ]
         difference = (ends[0] - ends[1]) / (2 * STEP)
@@ -199,3 +207,13 @@ def test_derivative_at_the_clip(x: float, passes: bool) -> None:
     clipped, unclipped = found
     assert (unclipped[0, 0, [0, 1, 3]] != 0).all()
     np.testing.assert_array_equal(clipped, unclipped if passes else np.zeros_like(unclipped))
+
+
+@pytest.mark.parametrize(("dtype", "projected"), list(itertools.product([np.float32, np.float16], [None, 3])))
+def test_the_loss_is_linear_in_the_upstream_gradients(dtype: Any, projected: int | None) -> None:
+    run = build("LSTM", np.random.default_rng(1), p=projected, dtype=dtype, mask=HOLES[3])
+    outputs = exact(run.desc, run.arrays)
+    upstream = {name: np.zeros_like(values) for name, values in outputs.items()}
+    upstream["output_sequence_tensor"][1, 0, 2, 1], upstream["output_cell_single_tensor"][0, 0, 1, 2] = 2.0, -3.0
+    expected = 2.0 * outputs["output_sequence_tensor"][1, 0, 2, 1] - 3.0 * outputs["output_cell_single_tensor"][0, 0, 1, 2]
+    assert loss(run.desc, run.arrays, upstream) == pytest.approx(expected, rel=1e-12)

@@ -1,19 +1,29 @@
-"""Operators of batch normalization with random inputs, run on a device and held to `tests.support.plain_normalization`."""
+"""Operators of batch normalization with random inputs, run on a device and held to their definition."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 import dmlpy as dml
-from tests.support import plain_normalization as plain
-from tests.support.plain_normalization import CHANNELS, Array, Arrays, NormalizationDesc
+from dmlpy.reference.normalization.batch import CHANNELS, statistics
+from tests.support.exact import exact
 from tests.support.tolerance import assert_close
 
+Array = np.ndarray[Any, Any]
+Arrays = Mapping[str, Array]
 Kind = type[Any]
+NormalizationDesc = (
+    dml.BatchNormalizationDesc
+    | dml.BatchNormalizationTrainingDesc
+    | dml.BatchNormalizationGradDesc
+    | dml.BatchNormalizationTrainingGradDesc
+    | dml.FusedBatchNormV3Desc
+    | dml.FusedBatchNormGradV3Desc
+)
 
 GIVEN = {"mean_tensor": "mean", "variance_tensor": "variance", "scale_tensor": "scale"}
 OF_GRADIENT = {"input_tensor": "x", "input_gradient_tensor": "dy", **GIVEN}
@@ -79,7 +89,7 @@ def case(
         members = {"is_training": training, "data_format": data_format(sizes, kept)} | members
     if training and "dy" in INPUTS[kind].values():
         repeated = tuple(axis for axis in range(len(sizes)) if axis not in kept)
-        values["mean"], values["variance"] = plain.statistics(values["x"].astype(np.float64), repeated)
+        values["mean"], values["variance"] = statistics(values["x"].astype(np.float64), repeated)
     left_out = {"mean", "variance"} if mode == "FUSED_BATCH_NORM_V3 training" and members.get("exponential_avg_factor", 1) == 1 else set()
     arrays = {}
     for name, role in INPUTS[kind].items():
@@ -126,7 +136,7 @@ def entries(desc: NormalizationDesc) -> int:
 
 def check(found: Arrays, desc: NormalizationDesc, arrays: Arrays, what: str = "") -> None:
     """Every output of a run against float64."""
-    expected = plain.run(desc, arrays)
+    expected = exact(desc, arrays)
     assert set(found) == set(poisons(desc))
     for name, values in found.items():
         assert_close(values, expected[name], values.dtype, terms=entries(desc), what=f"{what}{name}")

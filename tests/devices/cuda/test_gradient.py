@@ -28,14 +28,17 @@ from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS, walk_shape
 from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, RNNGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from dmlpy.reference.activation import activate
+from dmlpy.reference.recurrent.layer import Trace, packed_reserve
 from dmlpy.validation.checking import check as check_desc
 from tests.devices.numpy.test_recurrent import EVERY_ACTIVATION, GUARD, USUAL, Layout, Placed, place
 from tests.devices.numpy.test_training import training_sizes
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
-from tests.support.plain_training import PlainTraining
+from tests.support.exact import exact, traced
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
@@ -150,13 +153,13 @@ class Case:
         self.desc: RecurrentGradDesc = desc.model_copy(update={name: placed.desc for name, placed in self.outputs.items()})
         assert not check_desc(self.desc)
         self.plain = plain
-        training = PlainTraining(self.desc, plain)
-        self.expected = training.gradients(plain)
-        flat = self.inputs["reserve_tensor"].elements.reshape(-1)
-        parts = [training.kept, training.hidden, *([training.memory] if cell == "LSTM" else [])]
+        forward = traced(self.desc, plain)
+        self.expected = exact(self.desc, plain | {"reserve_tensor": packed_reserve(self.desc, forward)})
+        flat, kept = self.inputs["reserve_tensor"].elements.reshape(-1), kept_values(self.desc, forward)
+        parts = [kept, forward.hidden, *([forward.memory] if cell == "LSTM" else [])]
         flat[...] = np.concatenate([part.ravel() for part in parts])
         places = Reserve.of(self.desc, 0)
-        assert (places.hidden, places.memory) == (4 * training.kept.size, 4 * (size - training.memory.size) if cell == "LSTM" else 0)
+        assert (places.hidden, places.memory) == (4 * kept.size, 4 * (size - forward.memory.size) if cell == "LSTM" else 0)
 
     def _every_gradient(self, cell: str) -> list[str]:
         names = ["input", "weight", "recurrence", "bias", "hidden_init"]
@@ -195,6 +198,18 @@ class Case:
             assert (placed.gaps() == GUARD).all(), f"{what}{name}: written between or beside its elements"
             results[name] = found, expected
         return results
+
+
+def kept_values(desc: RecurrentGradDesc, forward: Trace) -> Array:
+    """What the reserve keeps of each gate, its value or its argument, [T, B, D, K, H]; NaN at steps that a sample does not take."""
+    kept, cell = forward.arguments.copy(), desc.cell
+    for d in range(len(kept)):
+        f, *others = desc.activations_of(d)
+        for gate in range(cell.gates):
+            function = others[0] if others and gate == cell.gates - 1 else f
+            if cell.clip is None and keeps_value(function):
+                kept[d, :, gate] = activate(function, kept[d, :, gate])
+    return kept.transpose(1, 3, 0, 2, 4)
 
 
 RESERVE_VALUES: dict[str, Callable[[int, int, int, bool], int]] = {

@@ -22,8 +22,7 @@ from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.devices.test_batch_normalization_layouts import assert_same, results
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
-from tests.support.normalization_cases import INPUTS, MODES, case, check, poisons, run
-from tests.support.plain_normalization import Array
+from tests.support.normalization_cases import INPUTS, MODES, Array, case, check, poisons, run
 from tests.support.tools import require
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])

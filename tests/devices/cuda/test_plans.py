@@ -30,8 +30,9 @@ from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent.layer import RecurrentDesc, RNNDesc
 from dmlpy.validation.problems import DeviceError
 from tests.devices.numpy.test_recurrent import CELLS, OPTIONAL, USUAL, Layout, Placed, Run, build, place, sizes_of
-from tests.support import onnx_cases, plain_recurrent
+from tests.support import onnx_cases
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.exact import exact
 from tests.support.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -100,7 +101,7 @@ def launch(run: Run, make: MakePlan, seam: Seam, *, prepared: bool = False) -> R
 
 def check(run: Run, what: str = "") -> None:
     arrays = {name: np.array(array) for name, array in run.arrays.items()}
-    run.check(plain_recurrent.run(run.desc, arrays), what)
+    run.check(exact(run.desc, arrays), what)
 
 
 # every kernel instance
@@ -320,7 +321,7 @@ def test_a_bound_launch_reads_its_tensors_anew(cpu_seam: CpuSeam, family: str) -
         dispatch(0)
         assert set(cpu_seam.counts - before) == {"gemm", "launch"}
         changed = {name: placed.elements * np.float32(factor) for name, placed in run.inputs.items()}
-        expected = plain_recurrent.run(run.desc, changed)
+        expected = exact(run.desc, changed)
         for name, placed in run.outputs.items():
             placed.elements[...] = cpu_seam.to_host(arrays[name], 0)
         run.check(expected)

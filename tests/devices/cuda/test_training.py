@@ -15,15 +15,16 @@ from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, WalkPlan
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from dmlpy.reference.activation import activate
 from dmlpy.validation.problems import DeviceError
 from tests.devices.cuda.test_plans import ALL_ROWS, FAMILIES, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, launch, named
 from tests.devices.numpy.test_recurrent import CELLS, EVERY_ACTIVATION, USUAL, Layout, Placed, Run, place
 from tests.devices.numpy.test_training import training_sizes
-from tests.support import plain_recurrent
 from tests.support.cuda.cpu_seam import H100, CpuSeam
-from tests.support.plain_training import KEEPS_VALUE
+from tests.support.exact import traced
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
@@ -103,7 +104,7 @@ def build(
 def check(run: Run, what: str = "") -> None:
     """Outputs, all states of the reserve, and what it keeps of the steps that are taken."""
     arrays = {name: np.array(array) for name, array in run.arrays.items()}
-    walked = plain_recurrent.walk(run.desc, arrays)
+    walked = traced(run.desc, arrays)
     reserve = run.outputs.pop("reserve_tensor", None)
     run.check(walked.outputs, what)
     if reserve is None:
@@ -134,8 +135,8 @@ def check(run: Run, what: str = "") -> None:
             expected = arguments[taken]
             if place_of < cell.gates and cell.clip is None:
                 function = run.desc.activations_of(direction)[1 if name in ("c", "h") else 0]
-                if function.type_name.removeprefix("DML_OPERATOR_ACTIVATION_") in KEEPS_VALUE:
-                    expected = np.array([plain_recurrent.activate(function, float(value)) for value in expected])
+                if keeps_value(function):
+                    expected = activate(function, expected)
             found.append(kept[direction, :, place_of][taken])
             wanted.append(expected)
     compare(np.concatenate(found), np.concatenate(wanted), "kept values")

@@ -17,7 +17,8 @@ import dmlpy as dml
 from dmlpy.arrays import array_at
 from dmlpy.operators.activation import ActivationReluDesc, ActivationSoftsignDesc
 from tests.devices.numpy.test_recurrent import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
-from tests.support import onnx_cases, plain_recurrent
+from tests.support import onnx_cases
+from tests.support.exact import exact
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'numba')")
 
@@ -52,7 +53,7 @@ def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     for b, h in itertools.product((1, 3, 8), (5, 40)):
         run = build("LSTM", np.random.default_rng(b), b=b, i=7, h=h)
         run.launch(RecurrentPlan(run.desc))
-        run.check(plain_recurrent.run(run.desc, run.arrays))
+        run.check(exact(run.desc, run.arrays))
 
 
 @pytest.mark.slow
@@ -64,7 +65,7 @@ def test_optimised_walks(cell: str, flags: dict[str, Any], monkeypatch: pytest.M
             monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
             run = build(cell, np.random.default_rng(b), b=b, i=7, h=h, functions=functions, **flags)
             run.launch(RecurrentPlan(run.desc))
-            run.check(plain_recurrent.run(run.desc, run.arrays))
+            run.check(exact(run.desc, run.arrays))
 
 
 @pytest.mark.parametrize(("cell", "flags"), CELLS_AND_FLAGS)
@@ -74,7 +75,7 @@ def test_every_flag(cell: str, flags: dict[str, Any]) -> None:
         for dtype, prepared in ((np.float32, True), (np.float16, False)):
             run = build(cell, np.random.default_rng(11), b=batch, direction=direction, lengths=lengths, dtype=dtype, **flags)
             run.launch(RecurrentPlan(run.desc), prepared=prepared)
-            run.check(plain_recurrent.run(run.desc, run.arrays), f"{direction}, {batch}, {ragged}, {dtype.__name__}: ")
+            run.check(exact(run.desc, run.arrays), f"{direction}, {batch}, {ragged}, {dtype.__name__}: ")
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -86,7 +87,7 @@ def test_random_descs(seed: int) -> None:
         for placed in run.outputs.values():
             placed.elements[...] = np.nan
         run.launch(RecurrentPlan(run.desc), prepared=prepared)
-        run.check(plain_recurrent.run(run.desc, run.arrays))
+        run.check(exact(run.desc, run.arrays))
     for name, placed in run.inputs.items():
         np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
 
@@ -103,7 +104,7 @@ def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch:
     ]:
         lengths = None if h % 16 == 0 else [int(length) for length in np.random.default_rng(h).integers(0, t + 1, b)]
         run = build(cell, np.random.default_rng(3), t=t, b=b, i=i, h=h, direction=direction, lengths=lengths, dtype=dtype, **flags)
-        expected = plain_recurrent.run(run.desc, run.arrays)
+        expected = exact(run.desc, run.arrays)
         found = []
         for threads in (1, 2, 3):
             monkeypatch.setattr(plans, "max_threads", lambda threads=threads: threads)
@@ -126,7 +127,7 @@ def test_other_registers(monkeypatch: pytest.MonkeyPatch) -> None:
             plan = RecurrentPlan(run.desc)
             assert "blocks of 8 units" in plan.describe()
             run.launch(plan)
-            run.check(plain_recurrent.run(run.desc, run.arrays))
+            run.check(exact(run.desc, run.arrays))
     assert np.isnan(run.outputs["output_sequence_tensor"].elements[1:, 0, 0]).all()
 
 
@@ -165,7 +166,7 @@ def test_onnx_runtime(entry: dict[str, Any]) -> None:
 def test_input_past_the_end_is_never_seen(cell: str, flags: dict[str, Any], direction: str) -> None:
     lengths = [2, 4, 0, 1]
     run = build(cell, np.random.default_rng(5), t=5, b=4, direction=direction, lengths=lengths, **flags)
-    expected = plain_recurrent.run(run.desc, run.arrays)
+    expected = exact(run.desc, run.arrays)
     for number, length in enumerate(lengths):
         run.inputs["input_tensor"].elements[0, length:, number] = np.nan
     run.launch(RecurrentPlan(run.desc))
@@ -191,7 +192,7 @@ def test_a_bound_launch_reads_its_tensors_anew() -> None:
     other = build("LSTM", np.random.default_rng(9), h=19, lengths=[4] * 3)
     for _ in range(2):
         launch(0)
-        run.check(plain_recurrent.run(run.desc, run.arrays))
+        run.check(exact(run.desc, run.arrays))
         for name, placed in run.inputs.items():
             placed.elements[...] = other.inputs[name].elements
     assert (block[-64:] == GUARD).all()
@@ -201,7 +202,7 @@ def test_launches_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
     monkeypatch.setattr(plans, "max_threads", lambda: 2)
     run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=40, direction="BIDIRECTIONAL")
-    check_threads_share(run, RecurrentPlan(run.desc), plain_recurrent.run(run.desc, run.arrays))
+    check_threads_share(run, RecurrentPlan(run.desc), exact(run.desc, run.arrays))
 
 
 def test_helpers_do_not_wait_for_a_thread_that_was_interrupted() -> None:
@@ -233,7 +234,7 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
     for cell, flags in EACH_WALK:
         run = build(cell, np.random.default_rng(3), t=30, b=6, i=5, h=70, **flags)
-        expected = plain_recurrent.run(run.desc, run.arrays)
+        expected = exact(run.desc, run.arrays)
         for delay in (0.0, 1e-4, 5e-4, 2e-3):
             for placed in run.outputs.values():
                 placed.elements[...] = np.nan
@@ -289,7 +290,7 @@ def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         run.launch(RecurrentPlan(run.desc))
     finally:
         os.sched_setaffinity(0, allowed)
-    run.check(plain_recurrent.run(run.desc, run.arrays))
+    run.check(exact(run.desc, run.arrays))
     assert not started
 
 
@@ -301,7 +302,7 @@ def test_through_the_compiler() -> None:
     constants = {name: run.inputs[name].elements for name in ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor")}
     inputs = {name: placed.elements for name, placed in run.inputs.items() if name not in constants}
     found = operator.prepare(**constants)(**inputs)
-    expected = plain_recurrent.run(run.desc, run.arrays)
+    expected = exact(run.desc, run.arrays)
     np.testing.assert_allclose(found.output_sequence_tensor, expected["output_sequence_tensor"], rtol=1e-5, atol=1e-6)
     assert dml.device("numba") in dml.list_devices()
     assert dml.device("numba").describe()["vector registers"] == f"{host_registers().count} of {host_registers().lanes} floats"

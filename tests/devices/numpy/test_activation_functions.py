@@ -14,7 +14,7 @@ from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.reference.activation import activate
-from tests.support import plain_recurrent
+from tests.support.scalar_activations import activate as activate_number
 
 Array = np.ndarray[Any, np.dtype[Any]]
 INF, NAN = float("inf"), float("nan")
@@ -90,7 +90,7 @@ def definition(desc: ActivationDesc, x: float) -> float:
     elif isinstance(desc, descs.ActivationHardSwishDesc):
         gate = max(0.0, min(desc.alpha * x + desc.beta, 1.0))
     else:
-        return plain_recurrent.activate(desc, x)
+        return activate_number(desc, x)
     return 0.0 if gate == 0.0 else gate * x
 
 

@@ -14,7 +14,7 @@ from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.operators.recurrent.layer import RecurrentGeometry
 from tests.devices.numpy import test_training as test_numpy_training
 from tests.devices.numpy.test_recurrent import CELLS, FLAGS, build
-from tests.support import plain_recurrent
+from tests.support.exact import exact, traced
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -51,7 +51,7 @@ def test_divided_walks(cell: str, flags: dict[str, Any], direction: str, ragged:
     for dtype, prepared in ((np.float32, True), (np.float16, False)):
         run = build(cell, np.random.default_rng(3), b=5, direction=direction, lengths=lengths, dtype=dtype, **flags)
         run.launch(RecurrentPlan(run.desc), prepared=prepared)
-        run.check(plain_recurrent.run(run.desc, run.arrays))
+        run.check(exact(run.desc, run.arrays))
 
 
 @pytest.mark.usefixtures("division")
@@ -73,7 +73,7 @@ def test_divided_training(cell: str, flags: dict[str, Any], direction: str) -> N
     ):
         run = test_numpy_training.build(cell, np.random.default_rng(4), b=5, direction=direction, **options, **flags)
         run.launch(RecurrentPlan(run.desc))
-        test_numpy_training.check(run, plain_recurrent.walk(run.desc, run.arrays))
+        test_numpy_training.check(run, traced(run.desc, run.arrays))
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -92,7 +92,7 @@ def test_gates_at_extreme_sums(cell: str, last: bool, batch: int) -> None:
         by_gate[gate] = np.roll(values, 3 * gate)
     run.launch(RecurrentPlan(run.desc))
     with np.errstate(all="ignore"):
-        expected = plain_recurrent.run(run.desc, run.arrays)
+        expected = exact(run.desc, run.arrays)
     for name, placed in run.outputs.items():
         np.testing.assert_allclose(placed.elements, expected[name], rtol=1e-6, atol=1e-7, err_msg=name)
 

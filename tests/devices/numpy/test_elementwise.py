@@ -13,9 +13,9 @@ import dmlpy as dml
 from dmlpy.description.registry import operator_class
 from dmlpy.reference.special import erf
 from tests.support import facts_reader as facts
-from tests.support import plain_recurrent
 from tests.support import relation_descs as descs
 from tests.support.layout_runs import Array, defined, repeated, run
+from tests.support.scalar_activations import activate as activate_number
 from tests.support.tolerance import assert_close
 
 Number = Any
@@ -124,7 +124,7 @@ def infinite(desc: Any, x: float) -> bool:
 
 
 def fused(desc: Any, a: float, b: float) -> float:
-    return a + b if desc.fused_activation is None else plain_recurrent.activate(desc.fused_activation, a + b)
+    return a + b if desc.fused_activation is None else activate_number(desc.fused_activation, a + b)
 
 
 PLAIN: dict[str, Callable[..., Number]] = {

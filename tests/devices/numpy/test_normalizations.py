@@ -9,10 +9,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import dmlpy as dml
 from dmlpy.devices.numpy.whole import reference
-from tests.support import plain_recurrent
 from tests.support import relation_descs as descs
 from tests.support.layout_runs import Array, layouts, repeated, run
 from tests.support.onnx_reference import onnx_outputs
+from tests.support.scalar_activations import activate as activate_number
 from tests.support.tolerance import assert_close
 
 MEAN_VARIANCE = ("MEAN_VARIANCE_NORMALIZATION", "MEAN_VARIANCE_NORMALIZATION1", "MEAN_VARIANCE_NORMALIZATION2")
@@ -51,7 +51,7 @@ def mean_variance(desc: Any, x: dict[str, Array]) -> Array:
     moment = np.add.reduce(values**2, tuple(axes), keepdims=True) / count - mean**2
     y = (values - mean) / (np.sqrt(np.maximum(moment, 0) + desc.epsilon) if divided else 1)
     y = y * x.get("scale_tensor", 1) + x.get("bias_tensor", 0)
-    return y if desc.fused_activation is None else np.vectorize(lambda value: plain_recurrent.activate(desc.fused_activation, value))(y)
+    return y if desc.fused_activation is None else np.vectorize(lambda value: activate_number(desc.fused_activation, value))(y)
 
 
 def test_mean_variance_normalizations() -> None:

@@ -16,16 +16,16 @@ from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan, reference
 from dmlpy.operators import activation as activations
 from dmlpy.operators.activation import ActivationDesc
-from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
-from tests.support import onnx_cases, plain_recurrent
+from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
+from tests.support import onnx_cases
+from tests.support.exact import exact
 from tests.support.folders import STORED_CASES
-from tests.support.plain_recurrent import AnyRecurrentDesc
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Layout = Literal["packed", "padded", "permuted", "broadcast"]
 
-CELLS: dict[str, type[AnyRecurrentDesc]] = {"RNN": RNNDesc, "LSTM": LSTMDesc, "GRU": GRUDesc}
+CELLS: dict[str, type[RecurrentDesc]] = {"RNN": RNNDesc, "LSTM": LSTMDesc, "GRU": GRUDesc}
 TANH, SIGMOID = activations.ActivationTanhDesc(), activations.ActivationSigmoidDesc()
 USUAL: dict[str, tuple[ActivationDesc, ...]] = {"RNN": (TANH,), "LSTM": (SIGMOID, TANH, TANH), "GRU": (SIGMOID, TANH)}
 EVERY_ACTIVATION: tuple[ActivationDesc, ...] = (
@@ -122,7 +122,7 @@ OPTIONAL = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", "peepho
 class Run:
     """A desc whose tensors lie in memory, and what running it must give; `tf32`: with factors of matrix products in TF32."""
 
-    desc: AnyRecurrentDesc
+    desc: RecurrentDesc
     inputs: dict[str, Placed]
     outputs: dict[str, Placed]
     tf32: bool = False
@@ -228,7 +228,7 @@ def test_onnx_runtime(entry: dict[str, Any], dtype: Any) -> None:
     if dtype == np.float32:
         run.check(case.outputs)
     # In FLOAT16 the inputs are rounded first: float64 on the rounded inputs is what the result is held to.
-    run.check(plain_recurrent.run(desc, arrays))
+    run.check(exact(desc, arrays))
 
 
 def test_onnx_cases_are_all_there() -> None:
@@ -292,7 +292,7 @@ def test_published_lstm_with_peepholes(name: str, options: dict[str, Any], expec
     run.launch(RecurrentPlan(run.desc))
     run.check({"output_sequence_tensor": np.reshape(expected, (2, 1, 1, 2))})
     wanted = np.reshape(expected, (2, 1, 1, 2))
-    np.testing.assert_allclose(plain_recurrent.run(run.desc, run.arrays)["output_sequence_tensor"], wanted, atol=2e-7)
+    np.testing.assert_allclose(exact(run.desc, run.arrays)["output_sequence_tensor"], wanted, atol=2e-7)
 
 
 # against the plain loop
@@ -315,10 +315,9 @@ def test_every_flag(cell: str, flags: dict[str, Any], direction: str, ragged: bo
         lengths = LENGTHS[batch] if ragged else None
         run = build(cell, np.random.default_rng(11), b=batch, direction=direction, lengths=lengths, dtype=dtype, **flags)
         run.launch(RecurrentPlan(run.desc), prepared=prepared)
-        expected = plain_recurrent.run(run.desc, run.arrays)
+        expected = exact(run.desc, run.arrays)
         run.check(expected)
-        exact = reference(run.desc, run.arrays)
-        for name, values in exact.items():
+        for name, values in reference(run.desc, run.arrays).items():
             assert_close(values, expected[name], np.float64, what=f"the reference's {name}")
 
 
@@ -333,7 +332,7 @@ def test_every_activation_in_every_role(function: ActivationDesc, dtype: Any, ba
             functions = (*usual[:role], function, *usual[role + 1 :], *usual)
             run = build(cell, rng, b=batch, dtype=dtype, direction="BIDIRECTIONAL", functions=functions)
             run.launch(RecurrentPlan(run.desc))
-            run.check(plain_recurrent.run(run.desc, run.arrays), f"{cell}, role {role}: ")
+            run.check(exact(run.desc, run.arrays), f"{cell}, role {role}: ")
 
 
 def random_run(rng: np.random.Generator) -> Run:
@@ -379,7 +378,7 @@ def test_random_descs(seed: int) -> None:
         for placed in run.outputs.values():
             placed.elements[...] = np.nan
         run.launch(RecurrentPlan(run.desc), prepared=prepared)
-        run.check(plain_recurrent.run(run.desc, run.arrays))
+        run.check(exact(run.desc, run.arrays))
     for name, placed in run.inputs.items():
         np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
 
@@ -394,7 +393,7 @@ def test_chunks_of_the_input_product(cell: str, direction: str, batch: int, monk
         plan = RecurrentPlan(run.desc)
         assert "3 of 8 steps at a time" in plan.describe()
         run.launch(plan)
-        run.check(plain_recurrent.run(run.desc, run.arrays))
+        run.check(exact(run.desc, run.arrays))
 
 
 # what happens past a sequence's end
@@ -419,7 +418,7 @@ def test_a_sequence_of_length_zero_carries_its_state_through(cell: str, directio
 def test_input_past_the_end_is_never_seen(cell: str, direction: str, junk: float) -> None:
     lengths = [2, 4, 0, 1]
     run = build(cell, np.random.default_rng(5), t=5, b=4, direction=direction, lengths=lengths)
-    expected = plain_recurrent.run(run.desc, run.arrays)
+    expected = exact(run.desc, run.arrays)
     for sample, length in enumerate(lengths):
         run.inputs["input_tensor"].elements[0, length:, sample] = junk
     run.launch(RecurrentPlan(run.desc))
@@ -451,7 +450,7 @@ def test_a_bound_launch_reads_its_tensors_anew(cell: str, batch: int) -> None:
     other = build(cell, np.random.default_rng(9), b=batch, lengths=[4] * batch)
     for _ in range(2):
         launch(0)
-        run.check(plain_recurrent.run(run.desc, run.arrays))
+        run.check(exact(run.desc, run.arrays))
         for name, placed in run.inputs.items():
             placed.elements[...] = other.inputs[name].elements
     assert (block[-64:] == GUARD).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,6 +18,8 @@ from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan, reference
 from dmlpy.devices.numpy.recurrent.reserve import Reserve
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from dmlpy.reference.activation import activate
+from dmlpy.reference.recurrent.layer import Trace
 from tests.devices.numpy.test_recurrent import (
     EVERY_ACTIVATION,
     FLAGS,
@@ -32,7 +33,7 @@ from tests.devices.numpy.test_recurrent import (
     scratch,
     sizes_of,
 )
-from tests.support import plain_recurrent
+from tests.support.exact import traced
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -126,7 +127,7 @@ def poison(run: Run) -> None:
         placed.elements[...] = np.nan
 
 
-def check(run: Run, walked: plain_recurrent.Walked, kind: Any = None) -> None:
+def check(run: Run, walked: Trace, kind: Any = None) -> None:
     """All outputs against the plain loop, the reserve part by part, each to the tolerance of its own type or of `kind`."""
     for name, placed in run.outputs.items():
         assert (placed.gaps() == GUARD).all(), f"{name}: written between or beside its elements"
@@ -136,7 +137,7 @@ def check(run: Run, walked: plain_recurrent.Walked, kind: Any = None) -> None:
             assert_close(placed.elements, walked.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
 
 
-def check_reserve(desc: Any, array: Array, walked: plain_recurrent.Walked, terms: int, kind: Any = None) -> None:
+def check_reserve(desc: Any, array: Array, walked: Trace, terms: int, kind: Any = None) -> None:
     """Every slot of the states, and of each step that a sample takes what its gates keep."""
     reserve, kind = Reserve.of(desc, array), kind or array.dtype
     assert_close(reserve.hidden.swapaxes(2, 3), walked.hidden, kind, terms=terms, what="h in the reserve")
@@ -151,12 +152,12 @@ def check_reserve(desc: Any, array: Array, walked: plain_recurrent.Walked, terms
             expected = arguments[:, gate][taken]
             activation = others[0] if others and gate == len(desc.gate_names) - 1 else f
             if gate < len(desc.gate_names) and desc.cell.clip is None and keeps_value(activation):
-                expected = np.array([plain_recurrent.activate(activation, float(x)) for x in expected])
+                expected = activate(activation, expected)
             kept = reserve.kept[d, :, index].swapaxes(1, 2)[taken]
             assert_close(kept, expected, kind, terms=terms, what=f"gate {gate} in the reserve")
 
 
-def check_reference(run: Run, walked: plain_recurrent.Walked) -> None:
+def check_reference(run: Run, walked: Trace) -> None:
     """What the plan computes in float64 against the plain loop."""
     exact = reference(run.desc, run.arrays)
     assert exact.keys() == run.outputs.keys()
@@ -194,7 +195,7 @@ def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: 
             options.pop("p", None)
         run = build(cell, np.random.default_rng(11), b=batch, **options)
         run.launch(RecurrentPlan(run.desc), prepared=prepared)
-        walked = plain_recurrent.walk(run.desc, run.arrays)
+        walked = traced(run.desc, run.arrays)
         check(run, walked)
         check_reference(run, walked)
 
@@ -219,7 +220,7 @@ def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> No
             functions = (*USUAL[cell][:role], function, *USUAL[cell][role + 1 :], *USUAL[cell])
             run = build(cell, rng, b=batch, direction="BIDIRECTIONAL", functions=functions, **flags)
             run.launch(RecurrentPlan(run.desc))
-            check(run, plain_recurrent.walk(run.desc, run.arrays))
+            check(run, traced(run.desc, run.arrays))
 
 
 MASKS = {
@@ -240,7 +241,7 @@ def test_masks(cell: str, mask: str, direction: str, lengths: list[int] | None) 
     for outputs in ((*OUTPUTS, RESERVE), OUTPUTS[:1], (RESERVE,)):
         run = build(cell, np.random.default_rng(4), t=5, direction=direction, lengths=lengths, mask=MASKS[mask], outputs=outputs)
         run.launch(RecurrentPlan(run.desc))
-        check(run, plain_recurrent.walk(run.desc, run.arrays))
+        check(run, traced(run.desc, run.arrays))
 
 
 @pytest.mark.parametrize("cell", TRAINING)
@@ -269,7 +270,7 @@ def test_chunks_of_the_input_product(cell: str, direction: str, batch: int, monk
         plan = RecurrentPlan(run.desc)
         assert "3 of 8 steps at a time" in plan.describe()
         run.launch(plan)
-        check(run, plain_recurrent.walk(run.desc, run.arrays))
+        check(run, traced(run.desc, run.arrays))
 
 
 @st.composite
@@ -316,7 +317,7 @@ def runs(draw: st.DrawFn) -> Run:
 @given(runs())
 def test_any_combination(run: Run) -> None:
     kept = {name: placed.memory.copy() for name, placed in run.inputs.items()}
-    walked = plain_recurrent.walk(run.desc, run.arrays)
+    walked = traced(run.desc, run.arrays)
     # Among any numbers are some that nearly cancel, which leaves float32 too few digits, and float16 none at all. float64 has plenty.
     assume(all(not values.any() or np.abs(values).max() > 0.01 for values in walked.outputs.values()))
     for prepared in (False, True):
@@ -360,7 +361,7 @@ def test_input_of_a_masked_step_is_never_seen(cell: str, direction: str, junk: f
     mask = np.array(MASKS["holes"])
     for dropout in ((), (X_DROPOUT, H_DROPOUT)):
         run = build(cell, np.random.default_rng(5), t=5, direction=direction, mask=mask, lengths=[5, 4, 2], dropout=dropout)
-        walked = plain_recurrent.walk(run.desc, run.arrays)
+        walked = traced(run.desc, run.arrays)
         x = run.inputs["input_tensor"].elements[0]
         x[mask == 0] = junk
         x[4:, 1], x[2:, 2] = junk, junk
@@ -408,7 +409,7 @@ def test_a_bound_launch_reads_its_tensors_anew(cell: str, batch: int) -> None:
     for _ in range(2):
         poison(run)
         launch(0)
-        check(run, plain_recurrent.walk(run.desc, run.arrays))
+        check(run, traced(run.desc, run.arrays))
         results = {name: placed.elements.copy() for name, placed in run.outputs.items()}
         poison(run)
         launch(0)
@@ -493,7 +494,7 @@ def test_describe() -> None:
 def test_through_the_front_door() -> None:
     run = build("GRU", np.random.default_rng(1), mask=HOLES[3], **EXTRAS)
     results = dml.compile(run.desc, device="numpy")(**run.arrays)
-    walked = plain_recurrent.walk(run.desc, run.arrays)
+    walked = traced(run.desc, run.arrays)
     for name in OUTPUTS[:2]:
         assert_close(getattr(results, name), walked.outputs[name], np.float32, terms=run.terms, what=name)
     check_reserve(run.desc, results.reserve_tensor.array, walked, run.terms)
@@ -511,13 +512,3 @@ def test_a_projection_is_packed_with_the_other_constants() -> None:
     results = prepared(**arrays)
     for name in OUTPUTS:
         np.testing.assert_array_equal(getattr(results, name), getattr(whole, name), err_msg=name)
-
-
-@pytest.mark.parametrize(("dtype", "projected"), list(itertools.product([np.float32, np.float16], [None, 3])))
-def test_the_loss_is_linear_in_the_upstream_gradients(dtype: Any, projected: int | None) -> None:
-    run = build("LSTM", np.random.default_rng(1), p=projected, dtype=dtype, mask=HOLES[3])
-    outputs = plain_recurrent.run(run.desc, run.arrays)
-    upstream = {name: np.zeros_like(values) for name, values in outputs.items()}
-    upstream["output_sequence_tensor"][1, 0, 2, 1], upstream["output_cell_single_tensor"][0, 0, 1, 2] = 2.0, -3.0
-    expected = 2.0 * outputs["output_sequence_tensor"][1, 0, 2, 1] - 3.0 * outputs["output_cell_single_tensor"][0, 0, 1, 2]
-    assert plain_recurrent.loss(run.desc, run.arrays, upstream) == pytest.approx(expected, rel=1e-12)
