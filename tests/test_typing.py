@@ -98,6 +98,7 @@ def test_the_contract_runs() -> None:
     contract.errors()
     contract.travel()
     assert dml.check(contract.lstm()) == []
+    assert dml.check(contract.pooling()) == []
     assert dml.check(contract.gru(), "1_0") == []
 
 

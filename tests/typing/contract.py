@@ -68,6 +68,17 @@ def gru() -> dml.GRUDesc:
     return desc.replace(linear_before_reset=True).with_outputs("OutputSingleTensor")
 
 
+def pooling() -> dml.MaxPooling2Desc:
+    """A struct that inherits its members from several classes."""
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 2, 8, 8])
+    desc = dml.MaxPooling2Desc(
+        input_tensor=tensor, strides=[1, 1], window_size=(2, 2), start_padding=[0, 0], end_padding=[0, 0], dilations=[2, 2]
+    )
+    window: tuple[int, ...] = desc.window_size
+    assert window == (2, 2)
+    return desc.with_outputs()
+
+
 def use(device: dml.Device | str | None) -> np.ndarray[Any, Any]:
     """Check, compile, run, prepare, bind, dispatch."""
     desc = describe()

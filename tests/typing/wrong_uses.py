@@ -21,6 +21,8 @@ dml.RNNDesc(input_tensor=tensor, weight_tensor=tensor, recurrence_tensor=tensor,
 dml.ActivationEluDesc(alpha=[1.0])  # error: arg-type
 dml.ActivationEluDesc(beta=1.0)  # error: call-arg
 dml.ActivationSoftmax1Desc()  # error: call-arg
+dml.LPPoolingDesc(input_tensor=tensor, window_size=[2], start_padding=[0], end_padding=[0], p=2)  # error: call-arg
+dml.LPPoolingDesc(input_tensor=tensor, strides=1, window_size=[2], start_padding=[0], end_padding=[0], p=2)  # error: arg-type
 dml.check(tensor)  # error: arg-type
 dml.check(tanh, feature_level=None)  # error: arg-type
 dml.compile("RNN")  # error: call-overload
