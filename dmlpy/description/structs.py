@@ -10,6 +10,7 @@ import inspect
 import json
 import math
 import operator
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -293,6 +294,9 @@ else:
             """pydantic sets one of its own when it builds a class, which shows the markers in place of types."""
 
 
+_BUILDING = threading.RLock()
+
+
 class _Documentation:
     """`__doc__` of a struct's class: its docstring and its members, put together once somebody asks."""
 
@@ -360,6 +364,7 @@ class Struct(BaseModel, metaclass=StructType):
             except Exception as error:  # a caller's object: its methods may raise anything
                 why = (f"reading it raises {type(error).__name__}",)
                 problems.append(Problem("field.form", name, brief(value), "a value that can be read", why))
+        self._complete()
         # What cannot be read is left out: pydantic would list all that is wrong with each of what may be millions of entries.
         reported = {problem.field for problem in problems}
         try:
@@ -384,6 +389,13 @@ class Struct(BaseModel, metaclass=StructType):
             names = [c_member(member) if name[:1].isupper() else member for member in type(self).model_fields]
             remedy = did_you_mean(name, names) or "it has no such member"
         return DescError(self.c_name, [Problem("struct.frozen", name, done, "no change: structs are frozen", remedy=remedy)])
+
+    @classmethod
+    def _complete(cls) -> None:
+        """Builds pydantic's validator at the class's first use: pydantic itself does not keep other threads from using half of it."""
+        if not cls.__pydantic_complete__:
+            with _BUILDING:
+                cls.model_rebuild()
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -418,6 +430,7 @@ class Struct(BaseModel, metaclass=StructType):
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
         """As pydantic's, but raises `DescError`."""
+        cls._complete()
         try:
             return super().model_validate(obj, **options)
         except ValidationError as error:
@@ -426,6 +439,7 @@ class Struct(BaseModel, metaclass=StructType):
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
         """As pydantic's, but raises `DescError`."""
+        cls._complete()
         try:
             return super().model_validate_json(json_data, **options)
         except ValidationError as error:

@@ -13,15 +13,14 @@ def progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[str], None]]:
     Yields:
         a function that counts one batch as done and sets the text beside the bar.
     """
-    if not shown:
-        yield lambda text: None
-        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console()
+    if not shown or not (console.is_terminal or console.is_jupyter):
+        yield lambda text: None
+        return
     columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    disabled = not (console.is_terminal or console.is_jupyter)
-    with Progress(*columns, console=console, transient=True, disable=disabled) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda text: bar.update(task, advance=1, description=text)
