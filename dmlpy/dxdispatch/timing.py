@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean, median_high
 
 
 @dataclass
@@ -32,14 +33,14 @@ class Timings:
         cpu_cold, cpu_hot = split(self.cpu, self.warmup)
         gpu_cold, gpu_hot = split(list(self.gpu), max(0, self.warmup - overwritten))
         if verbosity == 0:
-            gpu = f", {median(gpu_hot):.6f} ms median (GPU)" if gpu_hot else ""
-            yield f"Dispatch '{name}': {count} iterations, {median(cpu_hot):.4f} ms median (CPU){gpu}"
+            gpu = f", {median_high(gpu_hot):.6f} ms median (GPU)" if gpu_hot else ""
+            yield f"Dispatch '{name}': {count} iterations, {median_high(cpu_hot):.4f} ms median (CPU){gpu}"
             return
         yield f"Dispatch '{name}': {count} iterations"
         labelled = (("CPU Timings (Cold) :", cpu_cold), ("GPU Timings (Cold) :", gpu_cold), ("CPU Timings (Hot)  :", cpu_hot))
         for label, samples in (*labelled, ("GPU Timings (Hot)  :", gpu_hot)):
             if samples:
-                yield f"{label} {statistics(samples)}"
+                yield f"{label} {summary(samples)}"
         if overwritten:
             yield f"GPU samples buffer has {overwritten} samples overwritten."
         if verbosity >= 2:
@@ -55,12 +56,7 @@ def split(samples: Sequence[float], warmup: int) -> tuple[Sequence[float], Seque
     return samples[:cold], samples[cold:]
 
 
-def median(samples: Sequence[float]) -> float:
-    """The middle sample; the upper one of two."""
-    return sorted(samples)[len(samples) // 2]
-
-
-def statistics(samples: Sequence[float]) -> str:
+def summary(samples: Sequence[float]) -> str:
     """Number, mean, least, median and largest of samples."""
-    figures = {"average": sum(samples) / len(samples), "min": min(samples), "median": median(samples), "max": max(samples)}
+    figures = {"average": fmean(samples), "min": min(samples), "median": median_high(samples), "max": max(samples)}
     return ", ".join([f"{len(samples)} samples", *(f"{value:.4f} ms {name}" for name, value in figures.items())])

@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description import structs
-from dmlpy.devices import binding
+from dmlpy.devices import binding_table
 from dmlpy.devices.cuda import image_store
 from tests.attacks import bindings, cache, descs
 from tests.conftest import cuda_on_cpu
@@ -62,7 +62,7 @@ def test_many_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixtu
     assert bindings.main(["--seconds", "120", "--seed", "1"], devices(device)) == 0, capsys.readouterr().out
 
 
-def unnamed(values: Any, kind: str) -> Any:
+def unnamed(values: Any, kind: str, *, in_order: bool = False) -> Any:
     return dict(values), []
 
 
@@ -75,7 +75,7 @@ def written_anyway(self: Any, inputs: Any, outputs: Any, temporary: Any, persist
 
 DAMAGES: dict[str, tuple[Any, str, Any, Callable[[], int]]] = {
     "-0.0 equals 0.0": (structs, "_told_apart", lambda value: value, partial(descs.main, ["--tries", "60", "--kinds", "numbers"])),
-    "names are trusted": (binding, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),
+    "names are trusted": (binding_table, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),
     "refused, and written": (dml.CompiledOperator, "_bind", written_anyway, partial(bindings.main, ["--tries", "50"])),
     "files are trusted": (image_store, "_is_private", lambda state: True, partial(cache.main, ["--tries", "30", "--kinds", "files"])),
 }

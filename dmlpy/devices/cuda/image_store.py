@@ -5,16 +5,26 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import stat
 import sys
 import weakref
 from pathlib import Path
 
+import platformdirs
+
 _POSIX = sys.platform != "win32"
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _MAX_BYTES = 1 << 28
 """Of a file; images have some 10 KB to 10 MB."""
+
+
+_IMAGE_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
+"""Names of files that the store wrote: an image, or one that was never finished. Others in its folder are left alone."""
+
+KEPT_BYTES = 1 << 30
+"""Images beyond this are removed, those that were used longest ago first."""
 
 
 class ImageStore:
@@ -57,6 +67,8 @@ class ImageStore:
                 if not stat.S_ISREG(state.st_mode) or not _is_private(state) or state.st_size > _MAX_BYTES:
                     return None
                 data = file.read()
+                if os.utime in os.supports_fd:
+                    os.utime(file.fileno())  # used now: it is removed later than others
         except OSError:
             return None
         digest, content = data[:32], data[32:]
@@ -66,7 +78,10 @@ class ImageStore:
         return image, symbol.decode()
 
     def write(self, key: str, image: bytes, symbol: str) -> None:
-        """Keeps an image; readers find all of it or nothing. Where it cannot be written, nothing is kept."""
+        """Keeps an image; readers find all of it or nothing. Where it cannot be written, nothing is kept.
+
+        Images that were used longest ago make room for it once all of them take more than `KEPT_BYTES`.
+        """
         content = symbol.encode() + b"\0" + image
         temporary = f"{key}.{secrets.token_hex(8)}"
         with contextlib.suppress(OSError):
@@ -78,6 +93,18 @@ class ImageStore:
             except BaseException:
                 os.unlink(self._place(temporary), dir_fd=self._descriptor)
                 raise
+        self._make_room()
+
+    def _make_room(self) -> None:
+        with contextlib.suppress(OSError):
+            with os.scandir(self._folder if self._descriptor is None else self._descriptor) as entries:
+                states = [(entry.stat(follow_symlinks=False), entry.name) for entry in entries if _IMAGE_NAME.fullmatch(entry.name)]
+            excess = sum(state.st_size for state, _ in states) - KEPT_BYTES
+            for state, name in sorted(states, key=lambda item: item[0].st_mtime_ns):
+                if excess <= 0:
+                    break
+                os.unlink(self._place(name), dir_fd=self._descriptor)
+                excess -= state.st_size
 
     def _place(self, name: str) -> str | Path:
         return self._folder / name if self._descriptor is None else name
@@ -96,13 +123,9 @@ def cache_directory() -> Path | None:
     chosen = os.environ.get("DMLPY_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    try:
-        if sys.platform == "win32":
-            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-        elif sys.platform == "darwin":
-            base = Path.home() / "Library" / "Caches"
-        else:
-            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # in a container: neither HOME nor an entry in the table of users
-        return None
-    return base / "dmlpy" / "kernels"
+    # In a container there may be neither HOME nor an entry in the table of users: platformdirs raises, or leaves the tilde as it is.
+    with contextlib.suppress(RuntimeError):
+        folder = platformdirs.user_cache_path("dmlpy", appauthor=False) / "kernels"
+        if folder.is_absolute():
+            return folder
+    return None

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 import pytest
 
-from dmlpy.devices.cuda import kernels, sources
+from dmlpy.devices.cuda import image_store, kernels, sources
 from dmlpy.devices.cuda.image_store import ImageStore, cache_directory
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
@@ -384,6 +385,23 @@ def test_a_user_without_a_home_has_no_store_unless_one_is_named(tmp_path: Path) 
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
+def test_images_used_longest_ago_make_room(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{number:064x}" for number in range(4)]
+    unfinished, foreign = f"{names[0]}.{'a' * 16}", "notes.txt"
+    opened = ImageStore.open()
+    assert opened is not None
+    for age, name in enumerate((names[1], unfinished, foreign, names[0], names[2])):
+        if name in names:
+            opened.write(name, bytes(1000), "symbol")
+        else:
+            (store / name).write_bytes(bytes(1000))
+        os.utime(store / name, (age, age))
+    assert opened.read(names[1]) == (bytes(1000), "symbol")  # from now on the one used last
+    monkeypatch.setattr(image_store, "KEPT_BYTES", 3 * (32 + len("symbol") + 1 + 1000))
+    opened.write(names[3], bytes(1000), "symbol")
+    assert {path.name for path in store.iterdir()} == {names[1], names[2], names[3], foreign}
+
+
 def test_without_a_place_for_images_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
@@ -392,14 +410,10 @@ def test_without_a_place_for_images_kernels_are_compiled(tmp_path: Path, monkeyp
     assert len(seam.programs) == 1
 
 
-@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
-def test_the_place_is_the_users_cache(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_place_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DMLPY_CACHE_DIR", raising=False)
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    monkeypatch.setenv("LOCALAPPDATA", "/local")
-    expected = {"linux": Path("/cache"), "darwin": Path.home() / "Library" / "Caches", "win32": Path("/local")}[platform]
-    assert cache_directory() == expected / "dmlpy" / "kernels"
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name, *, appauthor: Path("/cache", name, str(appauthor)))
+    assert cache_directory() == Path("/cache/dmlpy/False/kernels")
 
 
 def test_a_source_that_does_not_compile_is_told(store: Path) -> None:
