@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dmlpy.description.naming import c_member
+
+if TYPE_CHECKING:
+    from dmlpy.inspection.render import Table
 
 
 class Outputs:
@@ -33,5 +38,34 @@ class Outputs:
     def as_dict(self) -> dict[str, Any]:
         return dict(self._values)
 
+    def _repr_html_(self) -> str:
+        return _table(self._values).to_html()
+
     def __repr__(self) -> str:
         return f"Outputs({', '.join(self._values)})"
+
+
+_SHOWN = 4
+"""Values of an array that are shown."""
+
+
+def _table(outputs: Mapping[str, Any]) -> Table:
+    """A row for each array: its name, type and sizes, and the first values of those in host memory."""
+    from dmlpy.inspection.render import Table
+
+    rows: list[tuple[str, ...]] = []
+    for name, value in outputs.items():
+        places = enumerate(value) if isinstance(value, tuple) else [(None, value)]
+        rows += [_row(name if index is None else f"{name}[{index}]", item) for index, item in places]
+    return Table("Outputs", ("name", "type", "sizes", "values"), tuple(rows))
+
+
+def _row(name: str, value: Any) -> tuple[str, ...]:
+    array = getattr(value, "array", value)  # a reserve holds one
+    found = [str(getattr(array, member, "")) for member in ("dtype", "shape")]
+    if array is not value:
+        return name, *found, "a reserve"
+    if not isinstance(array, np.ndarray):
+        return name, *found, f"of type {type(array).__name__}"
+    shown = [f"{item:.6g}" if array.dtype.kind == "f" else str(item) for item in array.flat[:_SHOWN]]
+    return name, *found, ", ".join([*shown, *(["..."] if array.size > _SHOWN else [])])

@@ -9,6 +9,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, TensorField
 from dmlpy.description.naming import c_member, c_path, did_you_mean, is_c_style, listed
 from dmlpy.description.structs import brief
+from dmlpy.devices.binding import KnownLayouts
 from dmlpy.validation.problems import Problem
 
 _MOST_TOLD = 10
@@ -142,6 +143,53 @@ class BindingTable:
             return Problem("bind.packed", name, "given", "nothing: the packed constants hold it")
         own = "output" if marker.output else "input"
         return Problem("bind.misplaced", name, f"an {own}", f"{self._kind}s only", remedy=f"give it with the {own}s")
+
+
+class OperatorTables:
+    """What the methods of an operator bind, computed once; of pairs the second one is for an operator with packed constants.
+
+    Attributes:
+        inputs: of `bind`.
+        outputs: of `bind`.
+        all: inputs and outputs, of a call.
+        constants: of `prepare`.
+        layouts: the layouts of arrays that were checked, by place.
+        reserves: the described outputs that are reserves.
+
+    Args:
+        desc: the operator.
+        fields: its tensor members, each element of an array of tensors as one of its own.
+        constants: the inputs that `prepare` packs.
+    """
+
+    def __init__(self, desc: OperatorDesc, fields: Sequence[TensorField], constants: Sequence[str]) -> None:
+        described = desc.tensors()
+        self.layouts = {name: KnownLayouts() for name in described}
+        inputs = [field for field in fields if not field.marker.output]
+        outputs = [field for field in fields if field.marker.output]
+        unpacked = [field for field in inputs if field.name not in constants]
+        order = [field.name for field in inputs]
+
+        self.inputs = (
+            BindingTable(desc, inputs, "input", order, packable=constants),
+            BindingTable(desc, unpacked, "input", order, packed=constants),
+        )
+        self.outputs = BindingTable(desc, outputs, "output", [field.name for field in outputs])
+        self.all = (
+            BindingTable(desc, [*inputs, *outputs], "tensor"),
+            BindingTable(desc, [*unpacked, *outputs], "tensor", packed=constants),
+        )
+        self.constants = BindingTable(desc, [field for field in inputs if field.name in constants], "constant input")
+        self.reserves = tuple(field.name for field in outputs if field.marker.reserve and field.name in described)
+        self._output_slots = [slot for slot in desc.output_slots() if slot.tensor is not None]
+
+    def gathered_outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs by field, of values by place: those of an array of tensors in a tuple."""
+        found: dict[str, Any] = {}
+        for slot in self._output_slots:
+            value = values[slot.place]
+            found[slot.field.name] = value if slot.index is None else (*found.get(slot.field.name, ()), value)
+        return found
 
 
 def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, Any], list[Problem]]:

@@ -142,3 +142,8 @@ class Dispatch(BoundWork):
             self._launch(stream)
         except MemoryError as error:
             raise no_memory(self._name, error) from None
+
+    def _repr_html_(self) -> str:
+        from dmlpy.devices.notebook import bound_table
+
+        return bound_table(repr(self), self._bound).to_html()

@@ -258,6 +258,11 @@ class CompiledGraph:
                 names[slot.place] = given[0] if given else self.graph.label(source[0] or 0)
         return [(replace(limit, name=names[limit.name]), values) for limit, values in dispatch._limits if limit.name in names]
 
+    def _repr_html_(self) -> str:
+        from dmlpy.inspection.render import paragraph_html
+
+        return self.graph._repr_html_() + paragraph_html(repr(self))
+
     def __copy__(self) -> CompiledGraph:
         return self
 

@@ -15,8 +15,8 @@ from dmlpy.description.markers import TensorField
 from dmlpy.description.outputs import Outputs
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import binding
-from dmlpy.devices.binding import Bound, KnownLayouts
-from dmlpy.devices.binding_table import BindingTable
+from dmlpy.devices.binding import Bound
+from dmlpy.devices.binding_table import BindingTable, OperatorTables
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import Dispatch, Limit, Limits
 from dmlpy.devices.pickling import layout_fingerprint, packed_bytes, packed_memory
@@ -90,8 +90,8 @@ class CompiledOperator:
         return self.desc.tensors()
 
     @cached_property
-    def _tables(self) -> _Tables:
-        return _Tables(self)
+    def _tables(self) -> OperatorTables:
+        return OperatorTables(self.desc, self._fields, self._plan.constants)
 
     @cached_property
     def _limits(self) -> tuple[Limit, ...]:
@@ -349,6 +349,9 @@ class CompiledOperator:
                     problems += _checked(limit, binding.strided(np.frombuffer(data, np.uint8), item.desc))
         return problems
 
+    def _repr_html_(self) -> str:
+        return _described(self)
+
     def __copy__(self) -> CompiledOperator:
         return self
 
@@ -357,48 +360,6 @@ class CompiledOperator:
 
     def __repr__(self) -> str:
         return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}>"
-
-
-class _Tables:
-    """What the methods of an operator bind, computed once; of pairs the second one is for an operator with packed constants.
-
-    Attributes:
-        inputs: of `bind`.
-        outputs: of `bind`.
-        all: inputs and outputs, of a call.
-        constants: of `prepare`.
-        layouts: the layouts of arrays that were checked, by place.
-        reserves: the described outputs that are reserves.
-    """
-
-    def __init__(self, operator: CompiledOperator) -> None:
-        desc, constants = operator.desc, operator._plan.constants
-        self.layouts = {name: KnownLayouts() for name in operator._descs}
-        inputs = [field for field in operator._fields if not field.marker.output]
-        outputs = [field for field in operator._fields if field.marker.output]
-        unpacked = [field for field in inputs if field.name not in constants]
-        order = [field.name for field in inputs]
-
-        self.inputs = (
-            BindingTable(desc, inputs, "input", order, packable=constants),
-            BindingTable(desc, unpacked, "input", order, packed=constants),
-        )
-        self.outputs = BindingTable(desc, outputs, "output", [field.name for field in outputs])
-        self.all = (
-            BindingTable(desc, [*inputs, *outputs], "tensor"),
-            BindingTable(desc, [*unpacked, *outputs], "tensor", packed=constants),
-        )
-        self.constants = BindingTable(desc, [field for field in inputs if field.name in constants], "constant input")
-        self.reserves = tuple(field.name for field in outputs if field.marker.reserve and field.name in operator._descs)
-        self._output_slots = [slot for slot in desc.output_slots() if slot.tensor is not None]
-
-    def gathered_outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by field, of values by place: those of an array of tensors in a tuple."""
-        found: dict[str, Any] = {}
-        for slot in self._output_slots:
-            value = values[slot.place]
-            found[slot.field.name] = value if slot.index is None else (*found.get(slot.field.name, ()), value)
-        return found
 
 
 class PreparedOperator:
@@ -443,6 +404,9 @@ class PreparedOperator:
         """Binds memory for many dispatches; as `CompiledOperator.bind`, without the constant inputs: in a list they are None."""
         return self.operator._bind(inputs, outputs, temporary, self._memory)
 
+    def _repr_html_(self) -> str:
+        return _described(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         operator = self.operator
         return _prepared, (operator, packed_bytes(operator, self._memory), layout_fingerprint(operator))
@@ -455,6 +419,13 @@ class PreparedOperator:
 
     def __repr__(self) -> str:
         return f"<{self.operator.name} prepared for {self.device.name}>"
+
+
+def _described(operator: CompiledOperator | PreparedOperator) -> str:
+    """The desc's table and the plan, for a notebook."""
+    from dmlpy.inspection.render import paragraph_html
+
+    return operator.desc.table().to_html() + paragraph_html(f"{operator!r}\n{operator.plan}")
 
 
 def _prepared(operator: CompiledOperator, packed: bytes, fingerprint: bytes) -> PreparedOperator:

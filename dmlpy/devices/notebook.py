@@ -1,0 +1,14 @@
+"""Bound memory as a table, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dmlpy.devices.binding import Bound
+from dmlpy.inspection.render import Table
+
+
+def bound_table(name: str, bound: Iterable[Bound]) -> Table:
+    """A row for each tensor that is bound: its place, its direction and its layout."""
+    rows = ((item.name, "output" if item.output else "input", item.desc.summary()) for item in bound)
+    return Table(name, ("tensor", "direction", "memory"), tuple(rows))
