@@ -332,6 +332,14 @@ class OperatorDesc(Struct):
         """What to change where a tensor's sizes are not those of its pattern, if an attribute makes up the pattern."""
         return None
 
+    def inferred_sizes(self, field: TensorField) -> tuple[int, ...] | None:
+        """The sizes of an output that the inputs determine; None if they do not."""
+        return self.sizes().infer(self.terms(field))
+
+    def fuller_remedy(self, field: TensorField, least: int) -> str | None:
+        """How to describe a tensor of fewer dimensions than the `least` that a level takes, if not by ones in front."""
+        return None
+
     def with_outputs(self, *names: str) -> Self:
         """A copy that describes these outputs, packed, with the sizes and type that the inputs determine.
 
@@ -356,17 +364,24 @@ class OperatorDesc(Struct):
                 expected = "a TensorDesc for each: no input tells how many there are, and how large"
                 problems.append(Problem("size.unknown", name, "not determined", expected))
                 continue
-            sizes = self.sizes().infer(self.terms(outputs[name]))
+            sizes = self.inferred_sizes(outputs[name])
             if sizes is None:
                 # A list of reasons that is empty would let the output be left out silently.
                 remedy = "dml.check(desc) tells what stands in the way"
                 missing = Problem("size.unknown", name, "not determined", "an input tensor that tells its sizes", remedy=remedy)
-                problems += list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
+                # A tensor that cannot be tells nothing: what is wrong with it is the cause.
+                wrong = self._wrong_inputs() or list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
+                problems += [problem for problem in wrong if problem not in problems]
                 continue
             wanted[name] = TensorDesc(data_type=self._variable_type(outputs[name]), sizes=sizes)
         if problems:
             raise DescError(self.c_name, problems)
         return self.replace(**wanted)
+
+    def _wrong_inputs(self) -> list[Problem]:
+        """What is wrong with the inputs one by one."""
+        described = ((slot.place, slot.tensor) for slot in self.input_slots() if slot.tensor is not None)
+        return [problem.under(place) for place, tensor in described for problem in tensor.problems(output=False)]
 
     def applicable_outputs(self) -> tuple[str, ...]:
         """The outputs that a desc with these attributes and inputs may describe."""

@@ -21,6 +21,8 @@ MAX_ELEMENTS = 2**32 - 1
 MAX_UINT32 = 2**32 - 1
 MINIMUM_BUFFER_ALIGNMENT = 16
 _EXACT_OVERLAP_LIMIT = 4096
+_MOST_MERGED = 64
+"""Dimensions of a tensor of too many for which a message tells how to describe it."""
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -240,11 +242,13 @@ class TensorDesc(Struct):
         if self.data_type is DataType.UNKNOWN:
             report("type.unknown", "data_type", "UNKNOWN", "a known element type")
         if not 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT:
-            report("dims.range", "sizes", plural(len(self.sizes), "dimension"), f"1 to {MAX_DIMENSION_COUNT} dimensions")
+            expected, remedy = f"1 to {MAX_DIMENSION_COUNT} dimensions", self._dimensions_remedy()
+            report("dims.range", "sizes", plural(len(self.sizes), "dimension"), expected, remedy=remedy)
             return found  # there may be millions: what each of them is does not matter
         for axis, size in enumerate(self.sizes):
             if not 1 <= size <= MAX_UINT32:
-                report("size.range", f"sizes[{axis}]", size, f"1 to {MAX_UINT32}")
+                remedy = "DirectML has no empty tensors: leave the operator out where a size is 0" if size == 0 else None
+                report("size.range", f"sizes[{axis}]", size, f"1 to {MAX_UINT32}", remedy=remedy)
         if self.strides is not None and len(self.strides) != len(self.sizes):
             report("stride.count", "strides", plural(len(self.strides), "stride"), f"{len(self.sizes)}, one for each dimension")
         for axis, stride in enumerate((self.strides or ())[:MAX_DIMENSION_COUNT]):
@@ -286,6 +290,28 @@ class TensorDesc(Struct):
                 expected = f"0 or at least {MINIMUM_BUFFER_ALIGNMENT} (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)"
                 report("strict.alignment", "guaranteed_base_offset_alignment", alignment, expected)
         return found
+
+    def _dimensions_remedy(self) -> str | None:
+        """How to describe the same elements with as many dimensions as a tensor may have."""
+        if not self.sizes:
+            return "a scalar is sizes [1]"
+        sizes, strides = [*self.sizes], [*self.element_strides]
+        if len(sizes) > _MOST_MERGED or len(strides) != len(sizes) or min(sizes) < 1:
+            return None
+        excess = len(sizes) - MAX_DIMENSION_COUNT
+        if math.prod(sizes[:excess]) == 1:
+            shown = "" if self.strides is None else f" and strides {strides[excess:]}"
+            return f"leave out leading ones: sizes {sizes[excess:]}{shown}"
+        axis = 0
+        while len(sizes) > MAX_DIMENSION_COUNT and axis + 1 < len(sizes):
+            if sizes[axis] == 1 or strides[axis] == sizes[axis + 1] * strides[axis + 1]:
+                sizes[axis : axis + 2], strides[axis : axis + 2] = [sizes[axis] * sizes[axis + 1]], [strides[axis + 1]]
+            else:
+                axis += 1
+        if len(sizes) > MAX_DIMENSION_COUNT:
+            return "run the operator on slices along one of the dimensions"
+        shown = "" if self.strides is None else f" and strides {strides}"
+        return f"merge dimensions that the operator treats alike, in all its tensors: here sizes {sizes}{shown}, for instance"
 
     def _output_problems(self, report: Any) -> None:
         if self.flags is TensorFlags.OWNED_BY_DML:

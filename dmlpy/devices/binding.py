@@ -236,6 +236,8 @@ def _shape_remedy(desc: TensorDesc, shape: tuple[int, ...]) -> str | None:
         return f"only ones differ: array.reshape({', '.join(map(str, desc.sizes))})"
     if len(shape) == len(desc.sizes) and sorted(shape) == sorted(desc.sizes):
         return "the sizes are right in another order: transpose the array (and copy it, or compile for its strides)"
+    if prod(shape) == desc.element_count:
+        return f"the elements are as many: array.reshape({', '.join(map(str, desc.sizes))}) keeps their order"
     return None
 
 

@@ -86,7 +86,8 @@ class AlongAxisDesc(OperatorDesc):
     def axis_choice(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         if self.meant_axis is not None:
             why = (f"the tensors differ along dimension {self.meant_axis} alone, and fit together there",)
-            yield Breach("axis", str(self.axis), str(self.meant_axis), why)
+            remedy = f"if dimension {self.axis} is meant, all tensors have one size along dimension {self.meant_axis}"
+            yield Breach("axis", str(self.axis), str(self.meant_axis), why, remedy)
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         told, dimension_count = self.along_axis.get(field.name), known.get("len(sizes)", 0)

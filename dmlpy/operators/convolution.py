@@ -144,11 +144,15 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     and filters are [input_channels, output_channels / group_count, *window]. The strides are then steps in the output, and the padding is
     cut off of it.
 
+    A dilation of 0 lets all elements of the filter meet the same element of the input, whose window is one long then; one of DirectML's
+    authors calls it valid (issue 444 of webmachinelearning/webnn), and ONNX Runtime computes it so.
+
     DirectML takes the sizes of the output as they are described, and real programs describe others too. Backward, an output of up to
     strides - 1 more elements needs no output_padding. Forward, the gradient of a filter, whose window is a gradient with the forward
     strides as dilations, has fewer elements where those strides left a rest over.
     """
 
+    least_dilation = 0
     formula = "forward: y[n, m, o] = f(sum over c, k of x[n, c, o * strides + k * dilations - start_padding] * w[m, c, k] + bias[m])"
     c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "DimensionCount": ("strides", "dilations", "start_padding", "end_padding", "output_padding")
@@ -172,6 +176,11 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
 
     direction: Spelled[ConvolutionDirection] = default(ConvolutionDirection.FORWARD)
     """BACKWARD is the transposed convolution."""
+
+    dilations: Annotated[Uints, Limits(length="dimension_count")]
+    """The steps from one element of the filter to the next along each spatial dimension: 1 where they are neighbours, 0 where all meet the
+    same element of the input.
+    """
 
     output_padding: Annotated[Uints, Limits(length="dimension_count"), After("end_padding")]
     """Backward, the elements added to the output at the end of each spatial dimension; zeros where the output's sizes tell them. Forward,

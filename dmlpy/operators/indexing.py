@@ -214,6 +214,11 @@ class GatherElementsDesc(AlongAxisDesc, dml="GATHER_ELEMENTS"):
     def indices(self, known: Sizes) -> Sequence[Derived]:
         return self.with_along_axis(known, known["index_count"])
 
+    def inferred_sizes(self, field: TensorField) -> tuple[int, ...] | None:
+        sizes = super().inferred_sizes(field)
+        # Indices of other sizes than the input's are wrong; the output has theirs all the same, so that `check` blames them alone.
+        return sizes and self.indices_tensor.sizes
+
 
 class PickNDDesc(PickDesc):
     """What GATHER_ND, GATHER_ND1 and SCATTER_ND share: the indices' last dimension holds tuples, which point into the input."""

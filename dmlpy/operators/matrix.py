@@ -81,6 +81,9 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
     """DML_GEMM_OPERATOR_DESC: the product of two matrices, for each entry of a batch.
 
     A beta of 0 multiplies C like any other: what is not finite there gives NaN. A fused SOFTMAX is that of each row of the result.
+
+    A user of DirectML saw it refuse more than 65,535 in a dimension of the batch (its issue 650). No page has such a limit, and neither has
+    dmlpy.
     """
 
     formula = "output = f(alpha * A B + beta * C)"

@@ -100,6 +100,9 @@ class SlidingDesc(OperatorDesc):
     array_weight: ClassVar[float] = 1.5
     """How many tensors the arrays count for where tensors disagree about their dimension count: one, and the last word."""
 
+    least_dilation: ClassVar[int] = 1
+    """The least of the dilations, where the struct has any."""
+
     strides: Annotated[Uints, Limits(length="dimension_count", least=1)]
     """The steps from one position of the window to the next, for each spatial dimension, the outermost first."""
 
@@ -153,7 +156,7 @@ class SlidingDesc(OperatorDesc):
         starts, ends, steps, strides = (row[entries - count :] for row in rows)
         windows = tuple(map(Window, sizes, starts, ends, self.window_lengths(known), steps, strides))
         for window in windows:
-            if min(window.start, window.end) < 0 or min(window.length, window.dilation, window.stride) < 1:
+            if min(window.start, window.end) < 0 or min(window.length, window.stride) < 1 or window.dilation < self.least_dilation:
                 raise UnboundSymbolError("strides")
             if max(window.start, window.end, window.length, window.dilation, window.stride) > MAX_SIZE:
                 raise UnboundSymbolError("strides")
@@ -222,14 +225,21 @@ class SlidingDesc(OperatorDesc):
             return super().size_remedy(field, known)
         if len(tensor.sizes) != self.rank:
             return self._rank_remedy(field, tensor)
-        if len(tensor.sizes) == 3 and all(row.dims_for(field.name)[0] > 3 for row in self.support):
-            fitting = [*tensor.sizes[:2], 1, tensor.sizes[2]]
-            return f"give it a height of 1, sizes {fitting}, and each array an entry in front: 1, of padding 0"
+        if all(row.dims_for(field.name)[0] > 3 for row in self.support) and (fuller := self.fuller_remedy(field, 4)) is not None:
+            return fuller
         try:
             of_positions = self.terms(field)[2].symbol == "out[0]"
             return self._channels_last(known) or (self._padding_remedy(tensor, known) if of_positions else None)
         except UnboundSymbolError:
             return None
+
+    def fuller_remedy(self, field: TensorField, least: int) -> str | None:
+        tensor = self._tensor(field.name)
+        if field.name not in self.ranked or tensor is None or not len(tensor.sizes) == self.rank == 3 < least:
+            return None
+        strides = "" if tensor.strides is None else f" and strides {[*tensor.strides[:2], 0, tensor.strides[2]]}"
+        fitting = [*tensor.sizes[:2], 1, tensor.sizes[2]]
+        return f"give it a height of 1, sizes {fitting}{strides}, and each array an entry in front: 1, of padding 0"
 
     def _rank_remedy(self, field: TensorField, tensor: TensorDesc) -> str | None:
         if self.terms(field)[0].symbol == "batch" and len(tensor.sizes) == self.rank - 1:

@@ -237,6 +237,8 @@ def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since
     agreed = wanted is None or len(wanted) == count
     own = desc.size_remedy(slot.field, known)
     remedy = f"feature level {later} takes {count}" if later and agreed else own
+    if later and agreed and (fuller := desc.fuller_remedy(slot.field, fitting[0])) is not None:
+        remedy = f"{fuller}; or {remedy}"
     # Where the other tensors have a count that is taken, it is theirs.
     target = fitting[0] if wanted is None or len(wanted) not in fitting else len(wanted)
     # What the operator itself proposes puts the sizes where they belong: not always behind ones.
@@ -303,9 +305,25 @@ def _type_problem(
     later = None
     if isinstance(variable, str):
         later = level_for(desc.rows(), level, lambda row: tensor.data_type in row.types.get(variable, frozenset()))
-    remedy = f"feature level {later} takes {tensor.data_type}" if later else None
+    remedy = f"feature level {later} takes {tensor.data_type}" if later else _other_sign(desc, variable, tensor.data_type, allowed, level)
     why = (*why, *_level_reason(desc, level)) if isinstance(variable, str) else why
     return Problem("type.support", f"{place}.data_type", str(tensor.data_type), support.show(allowed), why, remedy)
+
+
+def _other_sign(desc: OperatorDesc, variable: TypeSet | str, given: DataType, allowed: TypeSet, level: FeatureLevel) -> str | None:
+    """A remedy for integers of a type whose unsigned or signed kin is taken: the bytes are the same where no number is negative."""
+    kin = given.name.removeprefix("U") if given.name.startswith("U") else f"U{given.name}"
+    if kin not in DataType.__members__ or "INT" not in given.name:
+        return None
+    other = DataType[kin]
+    since = None
+    if other not in allowed:
+        if isinstance(variable, str):
+            since = level_for(desc.rows(), level, lambda row: other in row.types.get(variable, frozenset()))
+        if since is None:
+            return None
+    later = f", which feature level {since} takes" if since else ""
+    return f"describe it as {other}{later}: numbers of 0 to {2 ** (given.bits - 1) - 1} have the same bytes in both"
 
 
 def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) -> Iterator[Problem]:

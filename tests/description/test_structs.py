@@ -249,7 +249,7 @@ def test_outputs_have_the_type_of_outputs_where_no_input_is_described() -> None:
 
 
 def test_outputs_that_the_inputs_do_not_determine() -> None:
-    lost = rnn(input_tensor=tensor(sizes=[0, 0, 0, 0]), output_single_tensor=None)
+    lost = rnn(input_tensor=tensor(sizes=[11]), output_single_tensor=None)
     with pytest.raises(dml.DescError) as caught:
         lost.with_outputs()
     assert {problem.code for problem in caught.value.problems} == {"size.unknown"}

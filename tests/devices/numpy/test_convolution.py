@@ -22,6 +22,7 @@ FORWARD: list[tuple[Any, ...]] = [
     ((2, 3, 4, 4), (6, 1, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 3),
     ((1, 2, 3, 3), (2, 2, 2, 2), (3, 3), (1, 1), (4, 4), (5, 4), 1),  # windows in the padding alone
     ((1, 2, 3, 4, 5), (3, 2, 2, 1, 3), (1, 2, 2), (1, 1, 2), (1, 0, 0), (0, 1, 1), 1),
+    ((2, 3, 5, 6), (4, 3, 3, 2), (1, 2), (0, 1), (1, 0), (0, 1), 1),  # all taps of a column on one element
 ]
 
 # the same, and what the output has more than 0 padding to its end would give, and whether output_padding says so
@@ -34,6 +35,7 @@ BACKWARD: list[tuple[Any, ...]] = [
     ((1, 4, 2, 3), (4, 3, 2, 2), (2, 1), (1, 2), (1, 0), (0, 1), 2, (1, 0), True),
     ((1, 3, 3, 3), (3, 1, 3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 3, (0, 0), False),
     ((1, 2, 2, 3, 2), (2, 1, 2, 2, 1), (1, 2, 1), (1, 1, 1), (0, 1, 0), (1, 0, 0), 1, (0, 1, 0), True),
+    ((2, 3, 3, 2), (3, 2, 2, 3), (2, 3), (0, 1), (0, 1), (0, 0), 1, (0, 0), False),
 ]
 
 
@@ -101,6 +103,16 @@ def test_forward_convolutions() -> None:
     assert count == len(FORWARD) * 4
 
 
+def test_a_dilation_of_0_as_onnx_runtime_computes_it() -> None:
+    """The values are those of its test with this filter, quoted in issue 444 of webmachinelearning/webnn."""
+    x, w = np.arange(20, dtype=np.float32).reshape(2, 1, 1, 10), np.array([1, 2, 3, 2, 1], np.float32).reshape(1, 1, 1, 5)
+    own = members((1, 1), (0, 0), (0, 0), (0, 0), 1)
+    desc = dml.ConvolutionDesc(input_tensor=tensor(x), filter_tensor=tensor(w), output_padding=(0, 0), **own).with_outputs()
+    result = run_in_layouts(desc, {"input_tensor": x, "filter_tensor": w})["output_tensor"]
+    assert result[0].ravel().tolist() == [0, 9, 18, 27, 36, 45, 54, 63, 72, 81]
+    assert result[1].ravel().tolist()[:5] == [90, 99, 108, 117, 126]
+
+
 def test_backward_convolutions_with_outputs_of_every_size() -> None:
     rng, count = np.random.default_rng(2), 0
     for (*case, more, told), mode, dtype in itertools.product(BACKWARD, ("CROSS_CORRELATION", "CONVOLUTION"), (np.float32, np.float16)):
@@ -120,8 +132,8 @@ def test_backward_convolutions_with_outputs_of_every_size() -> None:
 def test_convolutions_agree_with_onnx() -> None:
     rng = np.random.default_rng(3)
     for (sizes, filters, *own), direction in [*((case, "FORWARD") for case in FORWARD), *((case[:7], "BACKWARD") for case in BACKWARD)]:
-        if any(padding > reach for padding, reach in zip(own[2], filters[2:], strict=True)):
-            continue  # ONNX's reference implementation does not take such padding
+        if any(padding > reach for padding, reach in zip(own[2], filters[2:], strict=True)) or 0 in own[1]:
+            continue  # ONNX's reference implementation takes neither such padding nor dilations of 0
         forward_given = direction == "FORWARD"
         strides, dilations, start, end, groups = own
         given = arrays(rng, sizes, filters, filters[0] if forward_given else filters[1] * groups, np.float32)
