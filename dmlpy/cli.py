@@ -237,30 +237,39 @@ def check(
         typer.Option("--lenient", help="Let edges of graphs join data types, and inputs feed nothing (a dump is always checked so)."),
     ] = False,
     input_path: InputOption = None,
-    as_json: JsonOption = False,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif, for code scanning; github, annotations in a workflow.")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
 ) -> None:
-    """Check files and list all problems. The exit status is 1 if there are any, 2 if a file cannot be read."""
+    """Check files and list all problems. The exit status is 0 if there are none, 1 if there are any, 2 if a file cannot be read."""
     from dmlpy.dxdispatch.checker import check_file
+    from dmlpy.dxdispatch.formats import FORMATS, Format, exit_status
     from dmlpy.dxdispatch.report import MAX_FINDINGS
     from dmlpy.validation.checking import parse_level
 
+    if output_format not in set(Format):
+        raise typer.BadParameter(f"--format is one of {', '.join(Format)}, not {output_format!r}")
+    chosen = Format(output_format)
+    if as_json and chosen not in (Format.TEXT, Format.JSON):
+        raise typer.BadParameter(f"--json and --format {chosen} contradict each other: give one of them")
+    chosen = Format.JSON if as_json else chosen
     with _reported(2):
         level = parse_level(feature_level)
         reports = []
         for file in files:
             reports.append(report := check_file(file, level, strict=strict, lenient=lenient, input_path=input_path))
-            if not as_json:
+            if chosen is Format.TEXT:
                 for warning in report.warnings:
                     _warn("\n".join(f"warning: {text}" for text in warning.sentences(str(file))))
                 for finding in report.findings[:MAX_FINDINGS]:
                     if finding.table is not None:
                         _show(finding.table)
                 typer.echo(report.text())
-        count = sum(report.problem_count for report in reports)
-        if as_json:
-            typer.echo(json.dumps({"files": [report.to_dict() for report in reports], "problems": count}, indent=2))
-        if count:
-            raise typer.Exit(1 if all(report.readable for report in reports) else 2)
+        if chosen is not Format.TEXT and (written := FORMATS[chosen](reports)):
+            typer.echo(written)
+        if status := exit_status(reports):
+            raise typer.Exit(status)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -96,6 +96,11 @@ class Finding:
             remedy = f"; {problem.remedy}" if problem.remedy else ""
             found.append(f"{self._position(path, index)}{place}{problem.path} is {problem.found}{remedy}")
         return found
+
+    def spelled(self) -> Iterator[tuple[Problem, Position | None]]:
+        """The problems with names spelled as the file spells them, each with its position where that is known."""
+        for index, problem in enumerate(self._spelled(self.problems)):
+            yield problem, self.positions[index] if index < len(self.positions) else None
 
     def _position(self, path: str, index: int) -> str:
         if index >= len(self.positions):

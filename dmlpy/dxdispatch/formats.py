@@ -1,0 +1,130 @@
+"""The outcome of `dmlpy check` in the formats of other programs: JSON, SARIF 2.1.0, GitHub's workflow commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from dmlpy.dxdispatch.checker import Report
+from dmlpy.dxdispatch.output import printable
+from dmlpy.dxdispatch.report import Finding, Severity
+from dmlpy.inspection.json_positions import Position
+from dmlpy.validation.problems import Problem
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+class Format(StrEnum):
+    """What `--format` takes."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def exit_status(reports: Sequence[Report]) -> int:
+    """0 where no file has problems, 2 where a file cannot be read, 1 otherwise. Warnings are no problems."""
+    if not all(report.readable for report in reports):
+        return 2
+    return 1 if any(report.problem_count for report in reports) else 0
+
+
+def as_json(reports: Sequence[Report]) -> str:
+    """Files with their problems, and the number of all problems."""
+    count = sum(report.problem_count for report in reports)
+    return json.dumps({"files": [report.to_dict() for report in reports], "problems": count}, indent=2)
+
+
+def as_sarif(reports: Sequence[Report]) -> str:
+    """A SARIF 2.1.0 log of one run, as code scanning services read it: a result for each problem and each warning.
+
+    A rule is a problem's code. Columns count characters. Paths below the current directory are relative to it (`%SRCROOT%`).
+    """
+    told = [(report, *item) for report in reports for item in _told(report)]
+    codes = sorted({problem.code for _, _, problem, _, _ in told})
+    results = []
+    for report, finding, problem, position, severity in told:
+        place: dict[str, Any] = {"artifactLocation": _artifact(report.path)}
+        if position is not None:
+            place["region"] = {"startLine": position.line, "startColumn": position.column}
+        location: dict[str, Any] = {"physicalLocation": place}
+        if part := ": ".join(filter(None, (finding.place, problem.path))):
+            location["logicalLocations"] = [{"fullyQualifiedName": printable(part)}]
+        text = _message(finding, problem)
+        results.append(
+            {
+                "ruleId": problem.code,
+                "ruleIndex": codes.index(problem.code),
+                "level": severity,
+                "message": {"text": text},
+                "locations": [location],
+            }
+        )
+    driver = {"name": "dmlpy", "version": version("dmlpy"), "rules": [{"id": code} for code in codes]}
+    status = exit_status(reports)
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": status < 2, "exitCode": status}],
+        "columnKind": "unicodeCodePoints",
+        "artifacts": [{"location": _artifact(report.path)} for report in reports],
+        "results": results,
+    }
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def as_github(reports: Sequence[Report]) -> str:
+    """GitHub's workflow commands: each line is an annotation of a file that GitHub shows beside the changes of a pull request."""
+    lines = []
+    for report in reports:
+        path = _relative(report.path) or report.path
+        for finding, problem, position, severity in _told(report):
+            properties = {"file": path.as_posix()}
+            if position is not None:
+                properties |= {"line": str(position.line), "col": str(position.column)}
+            properties["title"] = f"dmlpy {problem.code}"
+            told = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in properties.items())
+            lines.append(f"::{severity} {told}::{_escaped(_message(finding, problem))}")
+    return "\n".join(lines)
+
+
+FORMATS: Mapping[Format, Callable[[Sequence[Report]], str]] = {Format.JSON: as_json, Format.SARIF: as_sarif, Format.GITHUB: as_github}
+"""What all reports are written with; as text they are written one by one."""
+
+
+def _told(report: Report) -> Iterator[tuple[Finding, Problem, Position | None, Severity]]:
+    """Each problem and warning of a file, spelled as in the file, with where it is."""
+    for finding in (*report.findings, *report.warnings):
+        for problem, position in finding.spelled():
+            yield finding, problem, position, finding.severity
+
+
+def _message(finding: Finding, problem: Problem) -> str:
+    """The problem with its reasons and its remedy below it, as text of several lines."""
+    part = ", ".join(filter(None, (finding.place, finding.struct)))
+    return printable("\n".join([f"{part}: {problem.headline()}" if part else problem.headline(), *problem.details()]))
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """The text as a workflow command takes it: what would end the line, or a property, in percent notation."""
+    for char in "%\r\n" + more:  # the percent sign first: the others are written with it
+        text = text.replace(char, f"%{ord(char):02X}")
+    return text
+
+
+def _artifact(path: Path) -> dict[str, str]:
+    relative = _relative(path)
+    if relative is None:
+        return {"uri": path.absolute().as_uri()}
+    return {"uri": quote(relative.as_posix()), "uriBaseId": "%SRCROOT%"}
+
+
+def _relative(path: Path) -> Path | None:
+    """The path from the current directory; None if the file is not below it."""
+    absolute, here = path.absolute(), Path.cwd()
+    return absolute.relative_to(here) if absolute.is_relative_to(here) and ".." not in absolute.parts else None
