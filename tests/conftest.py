@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
+from tests.support import pairwise
 from tests.support.cuda import stand_in
 from tests.support.tools import require
 
@@ -22,6 +23,11 @@ CONTEXT_DIED = pytest.StashKey[str]()
 
 def pytest_configure() -> None:
     stand_in.install()
+
+
+@pytest.hookimpl(tryfirst=True)  # before the items are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    pairwise.mark_slow(items)
 
 
 @cache

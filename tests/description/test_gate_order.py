@@ -41,6 +41,7 @@ def test_blocks_move_with_their_gate(cell: Cell, source: GateOrder, gates: str, 
     assert all(len(set(block)) == 1 for block in moved.reshape(-1, 5))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(GateOrder, GateOrder)))
 @pytest.mark.parametrize(("axis", "parts"), [(0, 1), (1, 1), (2, 1), (-1, 2), (-2, 3)])

@@ -336,6 +336,7 @@ def test_layouts_give_the_same_bits(any_device: dml.Device, desc: dml.Activation
         np.testing.assert_array_equal(found, expected, err_msg=f"{first} and {other}")
 
 
+@pytest.mark.pairwise
 @SAMPLES
 @pytest.mark.parametrize("sizes", [SIZES, (2, 3, 5, 7)], ids=str)
 def test_broadcast_inputs(any_device: dml.Device, sizes: tuple[int, ...], desc: dml.ActivationDesc, dtype: Any) -> None:
@@ -357,6 +358,7 @@ def test_broadcast_inputs(any_device: dml.Device, sizes: tuple[int, ...], desc: 
 SHAPES: list[tuple[int, ...]] = [(1,), (2,), (3,), (17,), (1, 1, 1, 1, 1, 1, 1, 1), (2, 1, 3, 2, 1, 2, 3, 2), (7, 1, 13), (1, 31, 1)]
 
 
+@pytest.mark.pairwise
 @SAMPLES
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 def test_sizes(any_device: dml.Device, desc: dml.ActivationDesc, dtype: Any, sizes: tuple[int, ...]) -> None:

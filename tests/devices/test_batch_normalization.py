@@ -102,6 +102,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 """Sizes of the input, and the dimensions along which statistics do not repeat."""
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @DIRECTML
 @pytest.mark.parametrize(("sizes", "kept"), SHAPES, ids=[f"{sizes} but {kept}" for sizes, kept in SHAPES])
@@ -122,6 +123,7 @@ IMAGES: list[tuple[tuple[int, ...], int]] = [
 VOLUMES: list[tuple[tuple[int, ...], int]] = [((2, 3, 4, 2, 5), 4), ((2, 3, 4, 2, 5), 1), ((1, 2, 1, 3, 1), 4)]
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @TENSORFLOW
 @pytest.mark.parametrize(("sizes", "channels"), IMAGES + VOLUMES)
@@ -143,6 +145,7 @@ LARGE: list[tuple[tuple[int, ...], int, Any]] = [
 """Of odd sizes and of sizes that allow accesses of several elements; a GPU shares each group out to several blocks."""
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(("sizes", "channels", "dtype"), LARGE)
 @MODE
 def test_few_large_groups(any_device: dml.Device, mode: str, sizes: tuple[int, ...], channels: int, dtype: Any) -> None:
@@ -172,6 +175,7 @@ HUGE: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 """Of more entries, in all, along an axis, or for a group, than the host takes at a time; nowhere a multiple of that."""
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @DIRECTML
 @pytest.mark.parametrize(("sizes", "kept"), HUGE, ids=[f"{sizes} but {kept}" for sizes, kept in HUGE])
@@ -181,6 +185,7 @@ def test_many_blocks_on_the_host(mode: str, sizes: tuple[int, ...], kept: tuple[
     check(run(dml.device("numpy"), desc, arrays), desc, arrays)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("sizes", [(8, 5, 151, 149), (1001, 13, 7, 11)])
 @pytest.mark.parametrize("kept", [(1,), (3,), (0, 2)], ids=str)
 @DIRECTML
@@ -251,6 +256,7 @@ def check_activation(device: dml.Device, activation: dml.ActivationDesc, mode: s
     check(run(device, desc, arrays), desc, arrays)
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @pytest.mark.parametrize("mode", FORWARD)
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=NAMES)
@@ -355,6 +361,7 @@ def test_the_order_of_threads_counts_for_nothing(mode: str) -> None:
         np.testing.assert_array_equal(values, found[1][name], err_msg=name)
 
 
+@pytest.mark.pairwise
 @pytest.mark.slow
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
 @pytest.mark.parametrize(("sizes", "channels", "dtype"), [((3, 5, 4, 8), 1, np.float32), ((3, 7, 5, 8), 3, np.float16), LARGE[0], LARGE[2]])

@@ -116,6 +116,7 @@ def assert_same(found: Mapping[str, Array], expected: Mapping[str, Array], names
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @MODE
@@ -131,6 +132,7 @@ def test_each_layout(any_device: dml.Device, mode: str, sizes: tuple[int, ...], 
                 assert_same(found, packed, ELEMENT_WISE)
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @pytest.mark.parametrize("seed", range(10))
 @MODE
@@ -159,6 +161,7 @@ def test_random_layouts(any_device: dml.Device, mode: str, seed: int, dtype: Any
         assert error <= (2e-3 if values.dtype == np.float16 else 3e-6) * size, f"{name}: {error / size:.3g} over {layouts}, {repeats}"
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @pytest.mark.parametrize(("source", "target"), [("channels last", "packed"), ("packed", "channels last"), ("transposed", "slice")])
 @MODE
@@ -175,6 +178,7 @@ def test_inputs_of_one_layout_and_outputs_of_another(any_device: dml.Device, mod
 # the same order of sums
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 2, 1, 0), (1, 0, 2, 3), (2, 3, 0, 1)], ids=str)
 @pytest.mark.parametrize("layout", ["packed", "channels last", "slice"])
 @pytest.mark.parametrize("mode", DIRECTML)
@@ -295,6 +299,7 @@ def test_an_input_and_a_scale_that_repeat(any_device: dml.Device, mode: str, dty
 # nothing is copied
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("on_cuda", [False, True], ids=["numpy", "plans for CUDA"])

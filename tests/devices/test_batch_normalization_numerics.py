@@ -106,6 +106,7 @@ def test_an_outlier_comes_first(any_device: dml.Device, outlier: float, channels
     assert found["y"] <= 1e-6 * np.abs(expected["output_tensor"]).max()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("mean", [0.0, 1e2, 1e4])
 @pytest.mark.parametrize(("sizes", "channels"), [((100, 2, 1000, 1), 1), ((100, 1000, 1, 2), 3), ((2, 2, 50000, 1), 1)])
 def test_a_hundred_thousand_entries(any_device: dml.Device, sizes: tuple[int, ...], channels: int, mean: float) -> None:
@@ -127,6 +128,7 @@ def test_squares_that_overflow_where_those_of_deviations_do_not(any_device: dml.
     assert found["y"] <= 3e-6
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("magnitude", [1e18, 1e10, 1e-10, 1e-18])
 @MODE
 def test_large_and_small_magnitudes(any_device: dml.Device, mode: str, magnitude: float) -> None:
@@ -195,6 +197,7 @@ def test_one_entry_for_each_group(any_device: dml.Device, mode: str, dtype: Any)
         np.testing.assert_array_equal(values, expected.get(name, 0), err_msg=name)
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @pytest.mark.parametrize("value", [0.1, -3.7, 1234.5, 6e4])
 @pytest.mark.parametrize("epsilon", [1e-5, 0.0])
@@ -294,6 +297,7 @@ def kinds(array: Array) -> Array:
     return np.where(np.isfinite(array), 0, array.astype(np.float64))
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @pytest.mark.parametrize("name", SPOILT)
 @MODE
@@ -325,6 +329,7 @@ def test_devices_agree_on_what_is_no_number(cuda_device: dml.Device, mode: str, 
         np.testing.assert_array_equal(judge(values), judge(on_host[output]), err_msg=output)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("sizes", [(2, 48, 3, 5), (3, 48, 33, 17)])
 @pytest.mark.parametrize("layout", MEMORY_LAYOUTS)
 def test_a_group_is_no_number_where_its_squares_add_up_to_none(any_device: dml.Device, layout: str, sizes: tuple[int, ...]) -> None:

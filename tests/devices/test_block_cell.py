@@ -236,6 +236,7 @@ def run_placed(device: dml.Device, kind: type[GRUBlockDesc], inputs: dict[str, P
     return desc
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @KINDS
 @pytest.mark.parametrize("seed", range(12))

@@ -82,6 +82,7 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("row", ROWS)

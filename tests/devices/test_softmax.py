@@ -219,6 +219,7 @@ ROWS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
 """Entries of a group by their numbers."""
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("across", [False, True], ids=["rows", "columns"])
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("function", ["softmax", "log_softmax"])
@@ -265,6 +266,7 @@ SPECIAL: list[list[float]] = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("across", [False, True], ids=["rows", "columns"])
 @pytest.mark.parametrize("repeats", [1, 3, 40, 700])
 @DATA_TYPES
@@ -328,6 +330,7 @@ def test_published_examples(any_device: dml.Device, number: int) -> None:
 # layouts
 
 
+@pytest.mark.pairwise
 @DATA_TYPES
 @FUNCTIONS
 @pytest.mark.parametrize("seed", range(16))

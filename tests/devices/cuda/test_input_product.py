@@ -95,6 +95,7 @@ def three_chunks(monkeypatch: pytest.MonkeyPatch) -> Limits:
     return replace(H100, l2_bytes=1)
 
 
+@pytest.mark.pairwise
 @TYPES
 @pytest.mark.parametrize("layouts", [("packed",), LAYOUTS], ids=["packed", "any layout"])
 @pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD", "BIDIRECTIONAL"])

@@ -146,6 +146,7 @@ def test_launches(mode: str, sizes: tuple[int, ...], memory: str, data_type: str
         assert launch.shared_bytes <= H100.shared_memory_per_block
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("mode", [TRAINING, TRAINING_GRAD])
 @pytest.mark.parametrize("memory", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("channels", [1, 3, 16, 64, 100, 256, 1024, 4096])
@@ -346,6 +347,7 @@ def run_on_chip(
     return found, vectors
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("layout", ["packed", "channels last", "every second"])
 @pytest.mark.parametrize("mode", [TRAINING, TRAINING_GRAD, "FUSED_BATCH_NORM_V3 training", "FUSED_BATCH_NORM_GRAD_V3 training"])
 @DATA_TYPES
@@ -382,6 +384,7 @@ SPLIT: list[tuple[tuple[int, ...], int]] = [
 """Sizes of which a group takes several blocks, and the dimension of the channels. Of the last one the last block has a single entry."""
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(("sizes", "channels"), SPLIT, ids=str)
 @DATA_TYPES
 @MODE
@@ -440,6 +443,7 @@ def test_a_mean_that_is_not_finite(entries: int, place: int) -> None:
         np.testing.assert_array_equal(np.isnan(values), [[False], [True], [False]] * np.ones_like(values, bool), err_msg=name)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("moved", ["x", "dy", "y", "dx", "statistics"])
 @pytest.mark.parametrize("channels", [1, 3])
 @DATA_TYPES

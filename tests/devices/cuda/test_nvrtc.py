@@ -31,8 +31,10 @@ BY_NAME: dict[tuple[str, str], list[Kernel]] = {}
 """The instances of each kernel: of a file, and of a name in it."""
 for _kernel in KERNELS:
     BY_NAME.setdefault((_kernel.file, _kernel.entry.partition("<")[0]), []).append(_kernel)
-EVERY_CASE = 131
+EVERY_CASE = 307
 """Of so many cases that name kernels, one is compiled at each run."""
+EVERY_INSTANCE = 5
+"""Of so many instances of a kernel for an architecture, the first is compiled at each run."""
 
 
 def require_version(version: str) -> None:
@@ -106,12 +108,12 @@ def name(item: object) -> str:
 
 
 def sampled_pairs() -> list[Any]:
-    """All of `pairs`; of each kernel for an architecture every second one after the first is slow."""
+    """All of `pairs`; of each kernel for an architecture all but the first of every few instances are slow."""
     before = Counter[tuple[str, str, int]]()
     found = []
     for kernel, architecture in pairs():
         key = (kernel.file, kernel.entry.partition("<")[0], architecture)
-        found.append(pytest.param(kernel, architecture, marks=[pytest.mark.slow] * (before[key] % 2)))
+        found.append(pytest.param(kernel, architecture, marks=[pytest.mark.slow] * bool(before[key] % EVERY_INSTANCE)))
         before[key] += 1
     return found
 

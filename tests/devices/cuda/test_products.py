@@ -132,6 +132,7 @@ PRODUCTS: list[tuple[Product, int, int, int]] = [
 PROTOCOLS: tuple[Protocol, ...] = ("flags", "data")
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(("product", "size", "samples", "blocks"), PRODUCTS, ids=lambda value: getattr(value, "type_name", None))
 @pytest.mark.parametrize("times", [1, 3])

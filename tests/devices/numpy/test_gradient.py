@@ -124,6 +124,7 @@ HOLES = {1: [[1], [0], [7], [0]], 3: [[0, 1, 1], [1, 0, 1], [1, 255, 0], [0, 1, 
 VARIANTS: list[dict[str, Any]] = [{}, {"dropout": DROPOUTS, "p": 3}, {"dropout": (X_DROPOUT,), "p": 5}, {"dropout": (H_DROPOUT,)}]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("masked", [False, True], ids=["all steps", "masked"])
@@ -275,6 +276,7 @@ def test_work_that_no_output_needs_has_no_scratch() -> None:
 # steps that are not taken
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("options", [{"lengths": [2, 4, 0]}, {"mask": HOLES[3]}, {"lengths": [3, 4, 2], "mask": HOLES[3]}])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("junk", [np.nan, np.inf])
@@ -349,6 +351,7 @@ def test_the_same_bits_every_time(cell: str, batch: int) -> None:
             np.testing.assert_array_equal(array, first[name], err_msg=name)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("options", [{}, {"lengths": [4, 2] * 64}, {"dropout": DROPOUTS}], ids=["full", "ragged", "dropout"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("cell", CELLS)

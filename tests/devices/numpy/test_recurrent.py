@@ -306,6 +306,7 @@ GRU_FLAGS = [{"optional": optional, "linear_before_reset": last} for optional, l
 FLAGS = {"RNN": [{"optional": OPTIONAL}, {"optional": ()}], "LSTM": LSTM_FLAGS, "GRU": GRU_FLAGS}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
 @pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD", "BIDIRECTIONAL"])
@@ -321,6 +322,7 @@ def test_every_flag(cell: str, flags: dict[str, Any], direction: str, ragged: bo
             assert_close(values, expected[name], np.float64, what=f"the reference's {name}")
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("function", EVERY_ACTIVATION, ids=lambda desc: type(desc).__name__)
@@ -456,6 +458,7 @@ def test_a_bound_launch_reads_its_tensors_anew(cell: str, batch: int) -> None:
     assert (block[-64:] == GUARD).all()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(

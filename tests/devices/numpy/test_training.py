@@ -181,6 +181,7 @@ VARIANTS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("masked", [False, True], ids=["all steps", "masked"])
 @pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
@@ -233,6 +234,7 @@ MASKS = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("lengths", [None, [5, 3, 2], [0, 3, 9], [0, 0, 0]], ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("mask", MASKS)
@@ -332,6 +334,7 @@ def test_any_combination(run: Run) -> None:
 # beside the operator itself
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
 @pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table])
@@ -441,6 +444,7 @@ def one_after_the_other(work: Callable[[Any, int], None], items: Iterable[Any], 
         work(item, thread)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("selective", [False, True], ids=["full", "selective"])
 @pytest.mark.parametrize("dropout", [(), (X_DROPOUT, H_DROPOUT)], ids=["no dropout", "dropout"])
 @pytest.mark.parametrize(

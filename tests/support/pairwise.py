@@ -1,0 +1,63 @@
+"""Rows of a table such that every two values of different columns that stand together in some row stand together in one of those chosen.
+
+A test whose parameters are a product of several tables has a row for each combination, most of which repeat what others show: faults
+that need three values at once are rare. The mark `pairwise` keeps such a subset in the usual run; the others are `slow`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import combinations
+
+import pytest
+
+
+def _pairs(row: Sequence[Hashable]) -> set[tuple[int, Hashable, int, Hashable]]:
+    """Each value of the row with each of another column; the value alone where there is one column."""
+    cells = list(enumerate(row))
+    return {(*first, *second) for first, second in combinations(cells, 2)} or {(*cell, *cell) for cell in cells}
+
+
+def covering_rows(rows: Sequence[Sequence[Hashable]]) -> list[int]:
+    """Numbers of rows, ascending, that together have every pair of values of two columns that occurs in `rows`.
+
+    The choice is greedy and the same in every run: always the row with the most pairs that no chosen one has, the first of these.
+    """
+    pairs = [_pairs(row) for row in rows]
+    missing = set().union(*pairs)
+    chosen = []
+    # A row's count of missing pairs only falls, so one whose count is still right when it comes to the top has the most.
+    queue = [(-len(own), number) for number, own in enumerate(pairs)]
+    heapq.heapify(queue)
+    while missing:
+        count, number = heapq.heappop(queue)
+        now = len(pairs[number] & missing)
+        if now == -count:
+            chosen.append(number)
+            missing -= pairs[number]
+        elif now:
+            heapq.heappush(queue, (-now, number))
+    return sorted(chosen)
+
+
+def mark_slow(items: Iterable[pytest.Item]) -> None:
+    """Of each test that is marked `pairwise`, the items beyond a covering set are marked `slow`.
+
+    The columns are what the test is parametrized with. Each device, a fixture's parameter, has the same rows.
+    """
+    tables: dict[tuple[str, tuple[Hashable, ...]], list[tuple[pytest.Item, tuple[Hashable, ...]]]] = {}
+    for item in items:
+        if item.get_closest_marker("pairwise") is None:
+            continue
+        # Values need not be hashable; each is one object in all rows that have it.
+        parameters = sorted((name, id(value)) for name, value in item.callspec.params.items())  # type: ignore[attr-defined]
+        devices = tuple(value for name, value in parameters if name.endswith("_device"))
+        row = tuple(value for name, value in parameters if not name.endswith("_device"))
+        test = item.nodeid.partition("[")[0]
+        tables.setdefault((test, devices), []).append((item, row))
+    for table in tables.values():
+        chosen = set(covering_rows([row for _, row in table]))
+        for number, (item, _) in enumerate(table):
+            if number not in chosen:
+                item.add_marker(pytest.mark.slow)

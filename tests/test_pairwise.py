@@ -1,0 +1,109 @@
+"""The rows that the mark `pairwise` keeps have every pair of values, and are few."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Hashable, Sequence
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+
+from tests.support.folders import ROOT
+from tests.support.pairwise import covering_rows
+
+Rows = Sequence[Sequence[Hashable]]
+
+TABLES: dict[str, tuple[Rows, int]] = {
+    "four columns of three": (list(product(range(3), repeat=4)), 15),  # 9 would do
+    "a long column": (list(product(range(20), "ab", [None, 1.5])), 40),
+    "columns of two": (list(product([False, True], repeat=8)), 12),
+    "one column": ([(value,) for value in "abc"], 3),
+    "no full product": ([(a, b, (a + b) % 4) for a, b in product(range(4), repeat=2)], 16),
+    "two columns": (list(product("ab", range(5))), 10),
+    "none": ([], 0),
+    "one row without columns": ([()], 0),
+}
+"""Rows, and how many of them are kept at most."""
+
+
+def pairs_of(rows: Rows) -> set[tuple[int, Hashable, int, Hashable]]:
+    return {(*first, *second) for row in rows for first, second in combinations(enumerate(row), 2)}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_pair_is_kept(name: str) -> None:
+    rows, most = TABLES[name]
+    chosen = covering_rows(rows)
+    kept = [rows[number] for number in chosen]
+    assert chosen == sorted(set(chosen)) == covering_rows(rows)
+    assert pairs_of(kept) == pairs_of(rows)
+    assert [set(column) for column in zip(*kept, strict=True)] == [set(column) for column in zip(*rows, strict=True)]
+    assert len(kept) <= most
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_rows(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = [tuple(rng.randrange(4) for _ in range(5)) for _ in range(rng.randrange(1, 60))]
+    kept = [rows[number] for number in covering_rows(rows)]
+    assert pairs_of(kept) == pairs_of(rows)
+    assert len(kept) <= len(set(rows))
+
+
+TEST = """
+import pytest
+
+@pytest.fixture(params=["one", "other"])
+def any_device(request): return request.param
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("a", range(3))
+@pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 1), (2, 2)])
+@pytest.mark.parametrize("d", range(3))
+def test_product(any_device, a, b, c, d): print(f"<{any_device} {a} {b} {c} {d}>")
+
+@pytest.mark.parametrize("a", range(3))
+@pytest.mark.parametrize("b", range(3))
+@pytest.mark.parametrize("c", range(3))
+def test_unmarked(a, b, c): pass
+"""
+
+
+def outcome(folder: Path, *arguments: str) -> str:
+    (folder / "test_these.py").write_text(TEST)
+    shutil.copy(ROOT / "tests" / "conftest.py", folder)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-s",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        f"--rootdir={folder}",
+    ]
+    done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_mark_keeps_the_same_rows_for_each_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    told = outcome(tmp_path, "test_these.py")
+    ran = [tuple(row.split()) for row in re.findall("<(.+?)>", told)]
+    rows = {device: {row[1:] for row in ran if row[0] == device} for device in ("one", "other")}
+    assert rows["one"] == rows["other"]
+    assert {(a, b) for a, b, _, _ in rows["one"]} == {(b, d) for _, b, _, d in rows["one"]} == set(product("012", repeat=2))
+    assert f"{27 + 2 * len(rows['one'])} passed, {2 * (27 - len(rows['one']))} deselected" in told
+    assert 9 <= len(rows["one"]) <= 12
+    assert f"{2 * 27 - 2 * len(rows['one'])} passed" in outcome(tmp_path, "test_these.py", "-m", "slow")
+    # An item that is named is run.
+    left_out = next(row for row in product("012", repeat=3) if (row[0], row[1], row[1], row[2]) not in rows["one"])
+    assert "1 passed" in outcome(tmp_path, f"test_these.py::test_product[one-{left_out[2]}-{left_out[1]}-{left_out[1]}-{left_out[0]}]")
