@@ -6,7 +6,8 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,33 @@ def test_importing_dmlpy_stays_light() -> None:
     assert {"dmlpy.devices.numpy", "dmlpy.devices.cuda"} <= loaded
     # Only what a device is found by is loaded, not the device.
     assert not loaded & {"dmlpy.devices.numpy.device", "dmlpy.devices.cuda.device", "difflib", "tempfile"}
+
+
+def cycle(known: Mapping[str, Iterable[str]]) -> list[str]:
+    """Modules that import each other in a circle; empty if there are none."""
+    try:
+        TopologicalSorter(known).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+BACK_REFERENCES = {("dmlpy.devices.dispatch", "dmlpy.devices.operator")}
+"""Imports for type checkers alone, of what refers back to its maker: the type of `Dispatch.operator`."""
+
+
+def test_no_modules_import_each_other() -> None:
+    """Inside packages too, and imports inside functions or for type checkers count."""
+    names = {module_of(path): path for path in FILES}
+    known = {name: {other for other in imports(path) if other in names and other != name} for name, path in names.items()}
+    assert all(other in known[name] for name, other in BACK_REFERENCES)
+    assert cycle({name: {other for other in others if (name, other) not in BACK_REFERENCES} for name, others in known.items()}) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert set(cycle({"a": ["b"], "b": ["c"], "c": ["b"]})) == {"b", "c"}
+    assert cycle({"a": ["b", "c"], "b": ["c"]}) == []
 
 
 def test_a_wrong_import_is_found(tmp_path: Path) -> None:

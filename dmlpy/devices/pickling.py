@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.devices.device import Device, Memory
+from dmlpy.devices.plan import Plan
 from dmlpy.validation.problems import PickleError
 
-if TYPE_CHECKING:
-    from dmlpy.devices.device import Memory
-    from dmlpy.devices.operator import CompiledOperator
+
+class Compiled(Protocol):
+    """What pickling asks of a compiled operator."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def desc(self) -> OperatorDesc: ...
+
+    @property
+    def _plan(self) -> Plan: ...
 
 
-def packed_bytes(operator: CompiledOperator, memory: Memory) -> bytes:
+def packed_bytes(operator: Compiled, memory: Memory) -> bytes:
     """The packed constants in host memory; waits for the work on the current stream."""
-    size = operator.binding_properties.persistent_resource_size
+    size = operator._plan.persistent_size
     return operator.device.read(memory.pointer, size, operator.device.current_stream()) if size else b""
 
 
-def packed_memory(operator: CompiledOperator, packed: bytes, fingerprint: bytes) -> Memory:
+def packed_memory(operator: Compiled, packed: bytes, fingerprint: bytes) -> Memory:
     """Memory of the operator's device with packed constants of a pickle.
 
     Raises:
@@ -41,7 +56,7 @@ def packed_memory(operator: CompiledOperator, packed: bytes, fingerprint: bytes)
     return memory
 
 
-def layout_fingerprint(operator: CompiledOperator) -> bytes:
+def layout_fingerprint(operator: Compiled) -> bytes:
     """A hash of what the operator's plan makes of constants that are always the same: plans of equal hashes pack alike."""
     device, plan, tensors = operator.device, operator._plan, operator.desc.tensors()
     if not plan.persistent_size:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.arrays import array_at
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cost import Cost
 
 Launch = Callable[[int], None]
@@ -51,6 +53,15 @@ class Layout:
     def pointers(self, base: int) -> dict[str, int]:
         """The arrays' addresses in a block at `base`."""
         return {name: base + offset for name, (offset, _, _) in self.arrays.items()}
+
+    def typed_pointers(self, base: int) -> dict[str, tuple[int, int]]:
+        """The arrays' addresses in a block at `base`, each with the bytes of an element."""
+        return {name: (base + offset, dtype.itemsize) for name, (offset, _, dtype) in self.arrays.items()}
+
+    def arrays_at(self, base: int) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+        """The arrays in a block of host memory at `base`."""
+        places = self.arrays.items()
+        return {name: array_at(base + offset, sizes, dtype, packed_strides(sizes)) for name, (offset, sizes, dtype) in places}
 
 
 class Plan(ABC):

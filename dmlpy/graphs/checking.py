@@ -15,7 +15,7 @@ from dmlpy.description.markers import Slot
 from dmlpy.description.naming import c_path, plural
 from dmlpy.description.structs import brief
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
-from dmlpy.graphs.graph import Graph
+from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.validation.checking import LATEST, check, is_valid, parse_level
 from dmlpy.validation.problems import MAX_PROBLEMS, DescError, Problem, told
@@ -27,14 +27,14 @@ _MOST_TOLD = 10
 
 
 def check_graph(
-    graph: Graph, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False, lenient: bool = False
+    graph: GraphDesc, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False, lenient: bool = False
 ) -> list[Problem]:
     """As `Graph.check`.
 
     Raises:
         DescError: there is no such level, or `graph` is no graph.
     """
-    if not isinstance(graph, Graph):
+    if not isinstance(graph, GraphDesc):
         raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])
     level = parse_level(feature_level)
     wiring = _Wiring(graph)
@@ -52,7 +52,7 @@ def check_graph(
     return sorted(told(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
 
 
-def lowest_level(graph: Graph) -> FeatureLevel | None:
+def lowest_level(graph: GraphDesc) -> FeatureLevel | None:
     """The lowest feature level that takes the graph and all its nodes; None if none does."""
     if check_graph(graph, LATEST, lenient=True):
         return None
@@ -65,15 +65,15 @@ def lowest_level(graph: Graph) -> FeatureLevel | None:
     return levels[lowest]
 
 
-_MEMBERS = {name: index for index, name in enumerate(Graph.model_fields)}
+_MEMBERS = {name: index for index, name in enumerate(GraphDesc.model_fields)}
 
 
-def _order(graph: Graph, problem: Problem) -> tuple[int, int]:
+def _order(graph: GraphDesc, problem: Problem) -> tuple[int, int]:
     _, bracket, rest = problem.path.partition("[")
     return _MEMBERS.get(problem.field, -1), int(rest.partition("]")[0]) if bracket else -1
 
 
-def _level_problems(graph: Graph, level: FeatureLevel) -> Iterator[Problem]:
+def _level_problems(graph: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
     if level < GRAPHS_SINCE:
         since = f"graphs exist from feature level {GRAPHS_SINCE} on (DirectML {GRAPHS_SINCE.directml_version})"
         yield Problem("level.graph", "", f"a graph at feature level {level}", f"feature level {GRAPHS_SINCE} or higher", (since,))
@@ -84,7 +84,7 @@ def _level_problems(graph: Graph, level: FeatureLevel) -> Iterator[Problem]:
             yield Problem("level.constant", f"nodes[{index}]", found, f"feature level {CONSTANTS_SINCE} or higher", why, remedy)
 
 
-def _count_problems(graph: Graph) -> Iterator[Problem]:
+def _count_problems(graph: GraphDesc) -> Iterator[Problem]:
     for member in ("input_count", "output_count"):
         if not 0 <= getattr(graph, member) <= MAX_UINT32:
             yield Problem("attribute.range", member, str(getattr(graph, member)), f"0 to {MAX_UINT32}")
@@ -93,7 +93,7 @@ def _count_problems(graph: Graph) -> Iterator[Problem]:
         yield Problem("graph.empty", "nodes", "empty", "at least one node", why, "ELEMENT_WISE_IDENTITY copies an input to an output")
 
 
-def _name_problems(graph: Graph) -> Iterator[Problem]:
+def _name_problems(graph: GraphDesc) -> Iterator[Problem]:
     for member, count, what in (("input_names", "input_count", "input"), ("output_names", "output_count", "output")):
         names = getattr(graph, member)
         if names and len(names) != getattr(graph, count):
@@ -110,7 +110,7 @@ def _name_problems(graph: Graph) -> Iterator[Problem]:
             known.setdefault(name, label(index))
 
 
-def _desc_problems(graph: Graph, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
+def _desc_problems(graph: GraphDesc, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
     # Networks repeat their layers: equal descs are checked once.
     checked: dict[OperatorDesc, list[Problem]] = {}
     for index, node in enumerate(graph.nodes):
@@ -132,7 +132,7 @@ class _End(NamedTuple):
 class _Wiring:
     """The edges by the slots that they join. Ends that do not exist are left out, and told by `problems`."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphDesc) -> None:
         self.graph = graph
         self.inputs = [node.input_slots() for node in graph.nodes]
         self.outputs = [node.output_slots() for node in graph.nodes]
@@ -359,7 +359,7 @@ def _owned_problems(wiring: _Wiring) -> Iterator[Problem]:
                 yield Problem("graph.owned_mixed", f"{wiring.path(end)}.flags", "NONE", expected, (wiring.label(end, output=False), other))
 
 
-def _unused_input_problems(graph: Graph) -> Iterator[Problem]:
+def _unused_input_problems(graph: GraphDesc) -> Iterator[Problem]:
     # An edge that leads nowhere has a problem of its own.
     used = {edge.graph_input_index for edge in graph.input_edges}
     for index in islice((index for index in range(min(graph.input_count, MAX_UINT32)) if index not in used), _MOST_TOLD):

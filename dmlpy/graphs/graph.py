@@ -1,20 +1,15 @@
-"""`Graph`: DML_GRAPH_DESC, the operators of a graph and the edges between them."""
+"""`Graph`: a graph of operators with its checks and pictures."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
-
-from pydantic import FailFast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.naming import c_path, did_you_mean, plural
-from dmlpy.description.structs import Struct, Uint, brief, default, entries, read_json
-from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.graphs import checking, picture
+from dmlpy.graphs.desc import GraphDesc
+from dmlpy.graphs.nodes import InputEdge, IntermediateEdge, Node, OutputEdge
+from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     import graphviz
@@ -22,56 +17,15 @@ if TYPE_CHECKING:
     from dmlpy.inspection.render import Table
 
 LATEST = max(FeatureLevel)
-_EDGES: Mapping[str, type[Edge]] = {"input_edges": InputEdge, "output_edges": OutputEdge, "intermediate_edges": IntermediateEdge}
 _MOST_DRAWN_IN_A_NOTEBOOK = 300
-_MOST_UNREADABLE = 100
-"""Nodes, or edges of a kind, that are told one by one: nobody reads on, and the rest of a file may be as long."""
-_MOST_COMPARED = 500
-"""Names that a mistyped one is compared with."""
 
 
-class Graph(Struct):
+class Graph(GraphDesc):
     """DML_GRAPH_DESC: operators joined by edges; checked, drawn, compared, and sent through JSON as one.
 
     Wherever an edge holds an index a name may be given: of a node, of a graph input or output (`input_names`, `output_names`), or the
     field of a slot (`"WeightTensor"`, `"input_tensors[1]"`). The graph keeps the index.
     """
-
-    c_name: ClassVar[str] = "DML_GRAPH_DESC"
-    c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {
-        "NodeCount": "nodes",
-        "InputEdgeCount": "input_edges",
-        "OutputEdgeCount": "output_edges",
-        "IntermediateEdgeCount": "intermediate_edges",
-    }
-
-    input_count: Uint
-    """How many inputs the graph has. It may be left out beside `input_names`."""
-
-    output_count: Uint
-    """How many outputs the graph has. It may be left out beside `output_names`."""
-
-    nodes: tuple[Node, ...]
-    """The operator and constant nodes. Edges refer to them by their place here."""
-
-    input_edges: tuple[InputEdge, ...] = default(())
-    """The edges from graph inputs to nodes."""
-
-    output_edges: tuple[OutputEdge, ...] = default(())
-    """The edges from nodes to graph outputs."""
-
-    intermediate_edges: tuple[IntermediateEdge, ...] = default(())
-    """The edges from nodes to nodes."""
-
-    # The first of the names that is none is told: a list of millions would be a list of millions of problems.
-    input_names: Annotated[tuple[str, ...], FailFast()] = default(())
-    """A name for each input of the graph, or none at all. DirectML's struct has no such member."""
-
-    output_names: Annotated[tuple[str, ...], FailFast()] = default(())
-    """A name for each output of the graph, or none at all. DirectML's struct has no such member."""
-
-    name: str | None = default(None)
-    """The name of the graph in messages."""
 
     if TYPE_CHECKING:
 
@@ -89,83 +43,6 @@ class Graph(Struct):
             name: str | None = None,
         ) -> None: ...
 
-    else:
-
-        def __init__(self, /, **members: Any) -> None:
-            for count, names in (("input_count", "input_names"), ("output_count", "output_names")):
-                given = members.get(names, members.get(c_path(names)))
-                if not members.keys() & {count, c_path(count)} and _is_list(given) and given:
-                    members[count] = len(given)
-            super().__init__(**members)
-
-    def replace(self, **members: Any) -> Self:
-        """A copy with some members changed; both spellings are accepted. New edges may name the nodes of the copy."""
-        named = {self.member_named(spelling) or spelling: value for spelling, value in members.items()}
-        if len(named) < len(members):
-            return super().replace(**members)  # tells what is given twice
-        return type(self)(**self._members() | named)
-
-    @classmethod
-    def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-        values, problems = super()._by_python_name(members)
-        for member in ("nodes", *_EDGES, "input_names", "output_names"):
-            if member in values and not _is_list(given := values[member]):
-                try:
-                    values[member] = entries(given) if isinstance(given, Iterator) else given
-                except Exception as error:  # an iterator of the caller's, which may raise anything or never end
-                    values[member] = ()
-                    problems.append(Problem("field.form", member, brief(given), "a list", (f"reading it raises {type(error).__name__}",)))
-        if _is_list(values.get("nodes")):
-            values["nodes"] = _read_all("nodes", values["nodes"], read_node, problems)
-        places = _Places(values)
-        for member, kind in _EDGES.items():
-            if _is_list(values.get(member)):
-                values[member] = _read_all(member, values[member], lambda data, kind=kind: places.edge(kind, data), problems)
-        return values, problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """The graph as JSON data in the C spelling; counts included, members that say nothing left out."""
-        data: dict[str, Any] = {"Name": self.name} if self.name is not None else {}
-        data |= {"InputCount": self.input_count, "OutputCount": self.output_count}
-        data |= {c_path(member): list(names) for member in ("input_names", "output_names") if (names := getattr(self, member))}
-        for member, counter in self.counts_before().items():
-            data |= {counter: len(getattr(self, member)), c_path(member): [item.to_dict() for item in getattr(self, member)]}
-        return data
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The graph of JSON data.
-
-        What `to_dict` writes, or shorter: types may drop their prefix; `Type` and the nesting in `Desc` may be left out where they say
-        nothing; counts too; and an edge may hold names where it has indices:
-
-            {"InputNames": ["x"], "OutputNames": ["y"],
-             "Nodes": [{"Type": "ACTIVATION_RELU", "Name": "relu", "Desc": {"InputTensor": {...}, "OutputTensor": {...}}}],
-             "InputEdges": [{"GraphInputIndex": "x", "ToNodeIndex": "relu", "ToNodeInputIndex": "InputTensor"}],
-             "OutputEdges": [{"FromNodeIndex": "relu", "FromNodeOutputIndex": 0, "GraphOutputIndex": "y"}]}
-
-        Raises:
-            DescError: everything that cannot be read, at once. Which rules the graph breaks is for `check` to say.
-        """
-        if not isinstance(data, Mapping):
-            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with Nodes and edges")])
-        if wrong := [key for key in data if not isinstance(key, str)]:
-            raise DescError(cls.c_name, [Problem("field.form", "", f"the key {brief(wrong[0])}", "a member's name")])
-        return cls(**data)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """The graph of JSON text.
-
-        Raises:
-            DescError: as `from_dict`, or the text is no JSON.
-        """
-        return cls.from_dict(read_json(text, cls.c_name))
-
     def check(self, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False, lenient: bool = False) -> list[Problem]:
         """All problems of the graph and of its nodes' descs; empty when it is valid.
 
@@ -179,27 +56,11 @@ class Graph(Struct):
             The problems in the order of the struct's members. Places are like `nodes[7].scale_tensor`, and the first reason says what
             the node is: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`.
         """
-        from dmlpy.graphs.checking import check_graph
-
-        return check_graph(self, feature_level, strict=strict, lenient=lenient)
+        return checking.check_graph(self, feature_level, strict=strict, lenient=lenient)
 
     def lowest_level(self) -> FeatureLevel | None:
         """The lowest feature level that takes the graph and all its nodes, leniently; None if none does."""
-        from dmlpy.graphs.checking import lowest_level
-
-        return lowest_level(self)
-
-    def label(self, index: int) -> str:
-        """What messages call a node: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`."""
-        return node_label(index, self.nodes[index])
-
-    def input_label(self, index: int) -> str:
-        """What messages call an input of the graph: `graph input 2 'mask'`."""
-        return f"graph input {index}{' ' + brief(self.input_names[index]) if index < len(self.input_names) else ''}"
-
-    def output_label(self, index: int) -> str:
-        """What messages call an output of the graph: `graph output 0 'logits'`."""
-        return f"graph output {index}{' ' + brief(self.output_names[index]) if index < len(self.output_names) else ''}"
+        return checking.lowest_level(self)
 
     def to_graphviz(self, problems: Iterable[Problem] = ()) -> graphviz.Digraph:
         """The graph as a picture: operators as boxes, graph inputs and outputs as ellipses, constants as notes; sizes on the edges.
@@ -207,9 +68,7 @@ class Graph(Struct):
         Args:
             problems: what `check` returned; the nodes and edges concerned are drawn in red, with the problem as tooltip.
         """
-        from dmlpy.graphs.picture import draw
-
-        return draw(self, problems)
+        return picture.draw(self, problems)
 
     def to_dot(self, problems: Iterable[Problem] = ()) -> str:
         """The picture as text in the DOT language; no other program is needed."""
@@ -218,9 +77,7 @@ class Graph(Struct):
 
     def table(self, problems: Iterable[Problem] = ()) -> Table:
         """The nodes with what feeds them and what they give; those that the problems concern are marked."""
-        from dmlpy.graphs.picture import tabulate
-
-        return tabulate(self, problems)
+        return picture.tabulate(self, problems)
 
     def __str__(self) -> str:
         return self.table().to_text()
@@ -229,137 +86,7 @@ class Graph(Struct):
         return self.table()
 
     def _repr_svg_(self) -> str | None:
-        from dmlpy.graphs.picture import svg
-
-        return svg(self) if len(self.nodes) <= _MOST_DRAWN_IN_A_NOTEBOOK else None
+        return picture.svg(self) if len(self.nodes) <= _MOST_DRAWN_IN_A_NOTEBOOK else None
 
     def _repr_html_(self) -> str:
         return self._repr_svg_() or self.table().to_html()
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
-def _read_all(member: str, items: Iterable[Any], read: Any, problems: list[Problem]) -> tuple[Any, ...]:
-    """The items, None in place of those that cannot be read: their problems are added to the list."""
-    found: list[Any] = []
-    unreadable = 0
-    for index, item in enumerate(items):
-        if unreadable >= _MOST_UNREADABLE:
-            found.append(None)
-            continue
-        try:
-            found.append(read(item))
-        except DescError as error:
-            problems += [problem.under(f"{member}[{index}]") for problem in error.problems]
-            found.append(None)
-            unreadable += 1
-    return tuple(found)
-
-
-class _Unresolved(int):
-    """Stands in for the index that a name should have told."""
-
-
-@dataclass(frozen=True)
-class _Places:
-    """What the names in edges stand for."""
-
-    values: Mapping[str, Any]
-
-    @cached_property
-    def nodes(self) -> Sequence[Node | None]:
-        """The nodes, None in place of those that cannot be read."""
-        given = self.values.get("nodes")
-        return given if _is_list(given) else (None,)  # type: ignore[return-value]
-
-    @cached_property
-    def lacks_nodes(self) -> bool:
-        """Whether some node cannot be read."""
-        return any(node is None for node in self.nodes)
-
-    def edge(self, kind: type[Edge], data: Any) -> Edge:
-        """An edge with indices in place of names."""
-        if isinstance(data, kind):
-            return data
-        given = kind.members_of(data)
-        members = {kind.member_named(spelling) or spelling: value for spelling, value in given.items()}
-        resolvers: Mapping[str, Callable[[str], int]] = {
-            "graph_input_index": lambda name: _index_of("graph input", self._names["input_names"], name),
-            "graph_output_index": lambda name: _index_of("graph output", self._names["output_names"], name),
-            "from_node_index": self._node,
-            "to_node_index": self._node,
-            "from_node_output_index": lambda name: self._slot(members.get("from_node_index"), name, output=True),
-            "to_node_input_index": lambda name: self._slot(members.get("to_node_index"), name, output=False),
-        }
-        problems = []
-        for member, resolve in resolvers.items():
-            if isinstance(name := members.get(member), str):
-                try:
-                    members[member] = resolve(name)
-                except DescError as error:
-                    problems += [problem.under(member) for problem in error.problems]
-                    members[member] = _Unresolved()
-        # In the spelling that was given, so that what cannot be read is told in it.
-        try:
-            found = kind(**{spelling: members[kind.member_named(spelling) or spelling] for spelling in given})
-        except DescError as error:
-            told = {problem.path for problem in problems}
-            problems += [problem for problem in error.problems if problem.path not in told]
-        if self.lacks_nodes:
-            # Perhaps the names are those of nodes that cannot be read: what is wrong with these is told.
-            problems = [problem for problem in problems if problem.code != "graph.reference" or problem.path.startswith("graph")]
-        if problems:
-            raise DescError(kind.c_name, problems)
-        return found
-
-    def _node(self, name: str) -> int:
-        return _index_of("node", self._names["nodes"], name)
-
-    def _slot(self, index: Any, name: str, *, output: bool) -> int:
-        if isinstance(index, _Unresolved) or not isinstance(index, int):
-            return 0  # the problem of the node's index says so
-        if not 0 <= index < len(self.nodes):
-            expected = f"an index: there is no node {index} whose slot is meant"
-            raise DescError("edge", [Problem("graph.reference", "", brief(name), expected)])
-        node = self.nodes[index]
-        if node is None:
-            return 0
-        # In the spelling that was given, so that a nearest name is told in it.
-        in_c = name[:1].isupper()
-        key = (index, output, in_c)
-        if key not in self._slots:
-            places = [slot.place for slot in (node.output_slots() if output else node.input_slots())]
-            self._slots[key] = _indices([c_path(place) for place in places] if in_c else places)
-        return _index_of(f"{'output' if output else 'input'} of {node_label(index, node)}", self._slots[key], name)
-
-    @cached_property
-    def _names(self) -> Mapping[str, Mapping[str, Sequence[int]]]:
-        """The indices of the names in each list."""
-        names = {member: _indices(self.values.get(member)) for member in ("input_names", "output_names")}
-        return names | {"nodes": _indices([node and node.name for node in self.nodes])}
-
-    @cached_property
-    def _slots(self) -> dict[tuple[int, bool, bool], Mapping[str, Sequence[int]]]:
-        """The indices of the slots that edges named so far, by node, side and spelling."""
-        return {}
-
-
-def _indices(names: Any) -> Mapping[str, Sequence[int]]:
-    """The indices of each name in a list; of none, where nobody gave a list."""
-    found: dict[str, list[int]] = {}
-    for index, name in enumerate(names if _is_list(names) else ()):
-        if isinstance(name, str):
-            found.setdefault(name, []).append(index)
-    return found
-
-
-def _index_of(what: str, names: Mapping[str, Sequence[int]], name: str) -> int:
-    found = names.get(name, ())
-    if len(found) == 1:
-        return found[0]
-    given = f"{brief(name)}, the name of {plural(len(found), what)}" if found else brief(name)
-    expected = f"an index, or the name of one {what}" if names else f"an index: no {what} has a name"
-    remedy = None if found else did_you_mean(name, list(names)[:_MOST_COMPARED])
-    raise DescError("edge", [Problem("graph.reference", "", given, expected, remedy=remedy)])

@@ -13,7 +13,7 @@ from dmlpy.description.enums import TensorFlags
 from dmlpy.description.markers import Slot
 from dmlpy.description.naming import c_member, c_path, plural
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.graphs.graph import Graph
+from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, Node
 from dmlpy.inspection.render import Table
 from dmlpy.validation.problems import Problem
@@ -26,7 +26,7 @@ _LONGEST = 60
 _MOST_ATTRIBUTES = 6
 
 
-def draw(graph: Graph, problems: Iterable[Problem] = ()) -> graphviz.Digraph:
+def draw(graph: GraphDesc, problems: Iterable[Problem] = ()) -> graphviz.Digraph:
     """As `Graph.to_graphviz`."""
     import graphviz  # only a picture needs it
 
@@ -80,7 +80,7 @@ def draw(graph: Graph, problems: Iterable[Problem] = ()) -> graphviz.Digraph:
     return picture
 
 
-def svg(graph: Graph) -> str | None:
+def svg(graph: GraphDesc) -> str | None:
     """The picture as SVG text; None where the program `dot` is not installed or fails."""
     import graphviz
 
@@ -92,7 +92,7 @@ def svg(graph: Graph) -> str | None:
         return None
 
 
-def tabulate(graph: Graph, problems: Iterable[Problem] = ()) -> Table:
+def tabulate(graph: GraphDesc, problems: Iterable[Problem] = ()) -> Table:
     """As `Graph.table`."""
     sources: dict[tuple[int, int], str] = {}
     targets: dict[tuple[int, int], list[str]] = defaultdict(list)
@@ -136,7 +136,7 @@ def _by_part(problems: Iterable[Problem]) -> Mapping[str, list[Problem]]:
     return found
 
 
-def _slot(graph: Graph, node: int, index: int, *, output: bool) -> Slot | None:
+def _slot(graph: GraphDesc, node: int, index: int, *, output: bool) -> Slot | None:
     """The slot at an end of an edge; None where it leads nowhere."""
     if not 0 <= node < len(graph.nodes):
         return None

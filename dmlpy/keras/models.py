@@ -301,7 +301,7 @@ class Sequential:
 
     def save_weights(self, path: str | PathLike[str]) -> None:
         """Writes the weights to a safetensors file, each named by its layer's place and kind: `0.embedding.W`, `1.gru.U`."""
-        saving.save_weights(self, path)
+        saving.save_weights(self.layers, self.backend, path)
 
     def load_weights(self, path: str | PathLike[str]) -> None:
         """Reads weights that `save_weights` or `save` wrote; nothing is changed where one does not fit.
@@ -310,7 +310,7 @@ class Sequential:
             DescError: no such file of safetensors, or missing, unknown or differently shaped weights; all problems together.
             OSError: the file cannot be read.
         """
-        saving.load_weights(self, path)
+        saving.load_weights(self.layers, self.backend, path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the weights and the layers' arguments to a safetensors file, for `load_model`. What `compile` said is not kept.
@@ -318,7 +318,7 @@ class Sequential:
         Raises:
             DescError: a layer has an argument that no file can hold: a function.
         """
-        saving.save_model(self, path)
+        saving.save_model(self.layers, self.backend, path)
 
     # Steps
 

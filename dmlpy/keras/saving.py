@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +16,10 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.description.structs import brief
 from dmlpy.inspection.json_positions import nesting
+from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.validation.problems import DescError, Problem, told
-
-if TYPE_CHECKING:
-    from dmlpy.keras.models import Sequential
 
 FilePath = str | PathLike[str]
 
@@ -32,28 +30,29 @@ MAX_NESTING = 64
 _HEADER = "dmlpy.keras"
 
 
-def save_weights(model: Sequential, path: FilePath) -> None:
-    """Writes a model's weights."""
-    _write(model, path, None)
+def save_weights(layers: Sequence[Layer], backend: Backend, path: FilePath) -> None:
+    """Writes the weights of a model's layers."""
+    _write(layers, backend, path, None)
 
 
-def save_model(model: Sequential, path: FilePath) -> None:
-    """Writes a model's weights and its layers' arguments.
+def save_model(layers: Sequence[Layer], backend: Backend, path: FilePath) -> None:
+    """Writes the weights and the arguments of a model's layers.
 
     Raises:
         DescError: an argument that no file can hold.
     """
-    _write(model, path, {_HEADER: json.dumps({"layers": [_encoded(layer, f"layers[{i}]") for i, layer in enumerate(model.layers)]})})
+    arguments = [_encoded(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
+    _write(layers, backend, path, {_HEADER: json.dumps({"layers": arguments})})
 
 
-def load_weights(model: Sequential, path: FilePath) -> None:
-    """Reads a model's weights; nothing is changed where one does not fit.
+def load_weights(layers: Sequence[Layer], backend: Backend, path: FilePath) -> None:
+    """Reads the weights of a model's layers; nothing is changed where one does not fit.
 
     Raises:
         DescError: no file of safetensors, or weights that do not fit.
         OSError: the file cannot be read.
     """
-    named = _named_weights(model)
+    named = _named_weights(layers)
     with _opened(path) as file:
         _raise(
             path,
@@ -61,7 +60,7 @@ def load_weights(model: Sequential, path: FilePath) -> None:
         )
         arrays = {name: file.get_tensor(name) for name in named}
     values = [weight.value for weight in named.values()]
-    model.backend.fill(values, [model.backend.array(arrays[name]) for name in named])
+    backend.fill(values, [backend.array(arrays[name]) for name in named])
 
 
 def load_layers(path: FilePath) -> list[Layer]:
@@ -131,8 +130,8 @@ def _raise(path: FilePath, problems: Iterable[Problem]) -> None:
         raise DescError(fspath(path), sorted(found, key=lambda problem: problem.path))
 
 
-def _write(model: Sequential, path: FilePath, metadata: Mapping[str, str] | None) -> None:
-    arrays = {name: np.ascontiguousarray(model.backend.host(weight.value)) for name, weight in _named_weights(model).items()}
+def _write(layers: Sequence[Layer], backend: Backend, path: FilePath, metadata: Mapping[str, str] | None) -> None:
+    arrays = {name: np.ascontiguousarray(backend.host(weight.value)) for name, weight in _named_weights(layers).items()}
     _safetensors().numpy.save_file(arrays, fspath(path), metadata=None if metadata is None else dict(metadata))
 
 
@@ -157,8 +156,8 @@ def _opened(path: FilePath) -> Iterator[Any]:
         raise DescError(fspath(path), [Problem("weights.file", "", "no file of safetensors", "one", (brief(str(error)),))]) from None
 
 
-def _named_weights(model: Sequential) -> dict[str, Weight]:
-    return {weight_name(index, layer, weight.name): weight for index, layer in enumerate(model.layers) for weight in layer.weights}
+def _named_weights(layers: Sequence[Layer]) -> dict[str, Weight]:
+    return {weight_name(index, layer, weight.name): weight for index, layer in enumerate(layers) for weight in layer.weights}
 
 
 # Arguments in JSON: objects are dicts with the name of their class under "class".

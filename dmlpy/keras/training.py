@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCat
 from dmlpy.keras.progress import progress_bar
 from dmlpy.keras.simple import Dense
 from dmlpy.validation.problems import DescError, Problem
-
-if TYPE_CHECKING:
-    from dmlpy.keras.models import Sequential
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -147,6 +144,30 @@ class Data(NamedTuple):
         return len(self.x)
 
 
+class Model(Protocol):
+    """What training asks of a model; `Sequential` is one."""
+
+    layers: list[Layer]
+    backend: Backend
+
+    @property
+    def input_shape(self) -> Shape: ...
+
+    @property
+    def output_shape(self) -> Shape: ...
+
+    @property
+    def objective(self) -> Objective: ...
+
+    def train_step(self, batch: Data) -> list[float]:
+        """Changes the weights by a batch; its figures before that."""
+        ...
+
+    def test_step(self, batch: Data) -> list[float]:
+        """A batch's figures."""
+        ...
+
+
 class DataReader:
     """Reads what a model's method was given; collects everything that is wrong.
 
@@ -155,7 +176,7 @@ class DataReader:
         method: the method's name, for messages.
     """
 
-    def __init__(self, model: Sequential, method: str) -> None:
+    def __init__(self, model: Model, method: str) -> None:
         self.model = model
         self.subject = f"{type(model).__name__}.{method}"
         self.problems: list[Problem] = []
@@ -291,7 +312,7 @@ def batches(count: int, batch_size: int, order: Values | None = None) -> Iterato
         yield part if order is None else order[part]
 
 
-def evaluate(model: Sequential, data: Data, batch_size: int) -> dict[str, float]:
+def evaluate(model: Model, data: Data, batch_size: int) -> dict[str, float]:
     """The loss and the metrics of a model on data."""
     averages = Averages(model.objective.names)
     for index in batches(len(data), batch_size):
@@ -300,7 +321,7 @@ def evaluate(model: Sequential, data: Data, batch_size: int) -> dict[str, float]
     return averages.values()
 
 
-def fit(model: Sequential, data: Data, validation: Data | None, batch_size: int, epochs: int, *, shuffle: bool, verbose: int) -> History:
+def fit(model: Model, data: Data, validation: Data | None, batch_size: int, epochs: int, *, shuffle: bool, verbose: int) -> History:
     """Trains a model; see `Sequential.fit`."""
     history = History()
     number = len(range(0, len(data), batch_size))

@@ -16,12 +16,17 @@ from dmlpy import operators
 from dmlpy.description.registry import ALIASES, OPERATORS, operator_class
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
+from tests.support import facts_reader as facts
 
 
 def test_every_operator_is_an_attribute_of_the_operators_and_of_dmlpy() -> None:
     kinds = {kind.__name__: kind for kind in OPERATORS.values()}
     assert {name: getattr(operators, name) for name in operators.__all__} == kinds
     assert {name: getattr(dml, name) for name in kinds} == kinds
+
+
+def test_directml_s_operators_are_those_of_the_facts() -> None:
+    assert {name for name, kind in OPERATORS.items() if not kind.own} == {*facts.operators()}
 
 
 def test_every_public_name_is_there() -> None:

@@ -12,7 +12,7 @@ from numba import config
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.description.tensors import TensorDesc, packed_strides
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.numba.team import team
 from dmlpy.devices.numba.vectors import FLOAT_BYTES, host_registers
 from dmlpy.devices.numba.walk import NUMBERS, PARAMETERS, STATES, Walk, compiled_walk
@@ -93,7 +93,7 @@ class RecurrentPlan(Plan):
         )
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        copies, sums = self._packing(self._views(constants), _arrays(self._packed, persistent))
+        copies, sums = self._packing(self._views(constants), self._packed.arrays_at(persistent))
 
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
 
@@ -111,7 +111,7 @@ class RecurrentPlan(Plan):
         if persistent is None:
             pack = self.pack({name: tensors[name] for name in self.constants}, temporary)
             persistent, temporary = temporary, temporary + self.persistent_size
-        packed, scratch = _arrays(self._packed, persistent), _arrays(self._scratch, temporary)
+        packed, scratch = self._packed.arrays_at(persistent), self._scratch.arrays_at(temporary)
         directions = [(walk, *self._direction(index, arrays, packed, scratch)) for index, walk in enumerate(self._walks)]
         threads, converts = self._threads, self._tensors["input_tensor"].data_type.numpy != np.float32
 
@@ -298,9 +298,3 @@ class RecurrentPlan(Plan):
         for name, value in values.items():
             parameters[name] = value
         return parameters
-
-
-def _arrays(layout: Layout, pointer: int) -> dict[str, Array]:
-    """The arrays of a layout in the block of memory at an address."""
-    places = layout.arrays.items()
-    return {name: array_at(pointer + offset, sizes, dtype, packed_strides(sizes)) for name, (offset, sizes, dtype) in places}

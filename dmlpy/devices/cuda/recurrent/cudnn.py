@@ -124,10 +124,10 @@ class NetworkPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         memory = {name: (pointer, self._tensors[name].data_type.numpy.itemsize) for name, pointer in tensors.items()}
-        memory |= _memory(self._shared, temporary)
+        memory |= self._shared.typed_pointers(temporary)
         work = self._prologue(memory)
         for layer, plan, layout in zip(self._stack.layers, self._plans, self._layouts, strict=True):
-            of_layer = in_order(self._layer(layer, plan, memory | _memory(layout, temporary + self._shared.size)))
+            of_layer = in_order(self._layer(layer, plan, memory | layout.typed_pointers(temporary + self._shared.size)))
             work.append(in_range(self._library.seam, f"layer {layer.number}", of_layer))
         return in_order(work)
 
@@ -198,10 +198,6 @@ class NetworkPlan(PlanWithoutConstants):
 def _layer_layout(layer: Layer, plan: Plan) -> Layout:
     own = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
     return Layout([*own, ("work", (plan.temporary_size,), np.dtype(np.uint8))], ALIGNMENT)
-
-
-def _memory(layout: Layout, base: int) -> dict[str, tuple[int, int]]:
-    return {name: (base + offset, dtype.itemsize) for name, (offset, _, dtype) in layout.arrays.items()}
 
 
 def _address(place: Place, memory: Memory) -> int:

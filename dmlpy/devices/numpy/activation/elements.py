@@ -82,8 +82,7 @@ class ElementsPlan(PlanWithoutConstants):
 
     def bind_arrays(self, arrays: Arrays, temporary: int) -> Launch:
         """Like `bind`, over arrays of the described sizes and strides, whose types may differ from the desc's."""
-        rows = self._scratch.arrays.items()
-        scratch = {name: array_at(temporary + at, sizes, dtype, packed_strides(sizes)) for name, (at, sizes, dtype) in rows}
+        scratch = self._scratch.arrays_at(temporary)
         work, mask, formula = scratch["work"], scratch["mask"], self._formula
         operands = [_Operand(self._walk.view(name, arrays[name]), scratch.get(name)) for name in self._tensors]
         *inputs, output = operands

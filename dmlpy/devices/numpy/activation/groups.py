@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.description.tensors import TensorDesc, packed_strides
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.axes import element_count, merged, numbers_in_group
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
@@ -154,8 +154,7 @@ class GroupsPlan(PlanWithoutConstants):
             array_at(tensors[name], [axis.size for axis in self._axes], self._data_type, [axis.strides[at] for axis in self._axes])
             for at, name in enumerate(("input_tensor", "output_tensor"))
         )
-        places = self._scratch.arrays.items()
-        scratch = {name: array_at(temporary + at, sizes, dtype, packed_strides(sizes)) for name, (at, sizes, dtype) in places}
+        scratch = self._scratch.arrays_at(temporary)
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
 from dmlpy.devices.numpy.normalization import blocks
 from dmlpy.devices.numpy.normalization.blocks import Block, Walk
@@ -149,9 +148,9 @@ class NormalizationLaunch:
             strides = [axis.strides[at] if axis.strides else 0 for axis in self.walk.axes]
             sizes = [axis.size for axis in self.walk.axes] if role in TENSORS else self.walk.statistics
             self.tensors[role] = array_at(pointers[operand.name], sizes, operand.data_type.numpy, strides)
-        self.statistics = _arrays(plan._shared, temporary)
+        self.statistics = plan._shared.arrays_at(temporary)
         first = temporary + plan._shared.size
-        self.own = [_arrays(plan._own, first + thread * plan._own.size) for thread in range(plan._threads)]
+        self.own = [plan._own.arrays_at(first + thread * plan._own.size) for thread in range(plan._threads)]
         self._expanded: list[dict[str, tuple[Any, int]]] = [{} for _ in self.own]
         self.direct = {role for role in plan._roles if role in TENSORS and plan._is_direct(role)}
         self._dots = self.walk.axes[-1].reduced and not self.walk.expands
@@ -228,8 +227,3 @@ class NormalizationLaunch:
 
 def as_float64(array: Array) -> Array:
     return array.astype(np.float64)
-
-
-def _arrays(layout: Layout, pointer: int) -> dict[str, Array]:
-    places = layout.arrays.items()
-    return {name: array_at(pointer + offset, sizes, dtype, packed_strides(sizes)) for name, (offset, sizes, dtype) in places}

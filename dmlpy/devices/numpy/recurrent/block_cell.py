@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.numpy.activation.formulas import logistic
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
@@ -81,8 +80,7 @@ class GRUBlockPlan(PlanWithoutConstants):
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Like `bind`, over arrays of the described sizes, whose types may differ from the desc's."""
-        places = self._scratch.arrays.items()
-        scratch = {name: array_at(temporary + at, sizes, dtype, packed_strides(sizes)) for name, (at, sizes, dtype) in places}
+        scratch = self._scratch.arrays_at(temporary)
         needed = {name: arrays[name][slices] for name, slices in self._weights().items()}
         copies = [(scratch[name], needed[name]) for name in self._copied]
         work = self._work(arrays, {name: scratch.get(name, array) for name, array in needed.items()}, scratch)

@@ -76,7 +76,7 @@ class NetworkPlan(PlanWithoutConstants):
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Like `bind`, over arrays with the described sizes and strides, whose types are those of the plan's arithmetic."""
-        memory = {name: (array.ctypes.data, array.itemsize) for name, array in arrays.items()} | _memory(self._shared, temporary)
+        memory = {name: (array.ctypes.data, array.itemsize) for name, array in arrays.items()} | self._shared.typed_pointers(temporary)
         calls = [*self._prologue(arrays, memory)]
         for layer, work, layout in zip(self._stack.layers, self._plans, self._layouts, strict=True):
             calls += self._layer(layer, work, layout, arrays, memory, temporary)
@@ -148,7 +148,7 @@ class NetworkPlan(PlanWithoutConstants):
         self, layer: Layer, plan: RecurrentPlan | GradientPlan, layout: Layout, arrays: Arrays, memory: Memory, temporary: int
     ) -> list[Call]:
         """One layer's work."""
-        own = _memory(layout, temporary + self._shared.size)
+        own = layout.typed_pointers(temporary + self._shared.size)
         memory = {**memory, **own}
         calls: list[Call] = []
         if layer.identity is not None:
@@ -192,10 +192,6 @@ class NetworkPlan(PlanWithoutConstants):
                 np.multiply(part, factors, out=part, casting="same_kind")
 
         return work
-
-
-def _memory(layout: Layout, base: int) -> dict[str, tuple[int, int]]:
-    return {name: (base + offset, dtype.itemsize) for name, (offset, _, dtype) in layout.arrays.items()}
 
 
 def _words(reserve: Array) -> Array:

@@ -27,7 +27,6 @@ from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.gradient_cells import Prepared, Rows, Span, Step, cell_gradient
@@ -95,8 +94,7 @@ class GradientPlan(PlanWithoutConstants):
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Like `bind`, over arrays of the described sizes, whose types may differ from the desc's; the reserve's is the compute type."""
-        places = self._scratch.arrays.items()
-        scratch = {name: array_at(temporary + at, sizes, dtype, packed_strides(sizes)) for name, (at, sizes, dtype) in places}
+        scratch = self._scratch.arrays_at(temporary)
         parts = [_Walk(self, direction, arrays, scratch).bound() for direction in range(self._sizes.num_directions)]
 
         def launch(stream: int) -> None:

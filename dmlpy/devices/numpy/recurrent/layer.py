@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
@@ -31,12 +30,6 @@ from dmlpy.operators.recurrent.layer import RecurrentDesc
 _ALIGNMENT = 64
 _CHUNK_BYTES = 1 << 19
 """Bytes of input products that one chunk of steps holds: half of a core's second-level cache, or less."""
-
-
-def _arrays(layout: Layout, pointer: int) -> dict[str, Array]:
-    """The arrays of a layout in the block of memory at an address."""
-    places = layout.arrays.items()
-    return {name: array_at(pointer + offset, sizes, dtype, packed_strides(sizes)) for name, (offset, sizes, dtype) in places}
 
 
 def _typed(shapes: Mapping[str, tuple[int, ...]], dtype: np.dtype[Any]) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
@@ -92,7 +85,7 @@ class RecurrentPlan(Plan):
         return "\n".join([*lines, f"training: {'; '.join(training)}"] if training else lines)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        work = self._pack(self._views(constants), _arrays(self._packed, persistent))
+        work = self._pack(self._views(constants), self._packed.arrays_at(persistent))
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):
@@ -107,14 +100,14 @@ class RecurrentPlan(Plan):
         """Like `bind`, over arrays of the described sizes, whose types may differ from the desc's."""
         threads = self._division.threads
         if persistent is None:
-            packed, scratch = _arrays(self._packed, temporary), temporary + self.persistent_size
+            packed, scratch = self._packed.arrays_at(temporary), temporary + self.persistent_size
             pack: Call | None = self._pack(arrays, packed)
         else:
-            packed, scratch, pack = _arrays(self._packed, persistent), temporary, None
+            packed, scratch, pack = self._packed.arrays_at(persistent), temporary, None
         shares: list[list[Call]] = [[] for _ in range(threads)]
         for at, (direction, samples) in enumerate(self._division.walks):
             layout = self._scratch[samples.stop - samples.start]
-            own = _arrays(layout, scratch + at % threads * self._walk_scratch_size)
+            own = layout.arrays_at(scratch + at % threads * self._walk_scratch_size)
             shares[at % threads].append(Walk(self._form, direction, samples, arrays, packed, own).bound())
 
         def walk(some: list[Call], thread: int) -> None:
