@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, HResult
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs

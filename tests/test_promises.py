@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import dmlpy
-from dmlpy.description.structs import MAX_MEMBERS
+from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.dxdispatch import entries, model, pictures, text
 from dmlpy.graphs import flatbuffer, serialized
 from dmlpy.keras import saving

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_
 
 from dmlpy.description import members as of_members
 from dmlpy.description.enums import DataType, FeatureLevel
+from dmlpy.description.json_objects import plain, read_json, unwrap
 from dmlpy.description.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
+from dmlpy.description.member_forms import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.members import MemberInfo, TypesSince
 from dmlpy.description.naming import c_member, did_you_mean, listed, plural
 from dmlpy.description.registry import C_PREFIX, OPERATORS, OWN_PREFIX, family_of, operator_class, short_name
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
-from dmlpy.description.structs import Signed, Struct, brief, c_value, entries, half_of_bits, plain, read_by, read_json, unwrap
+from dmlpy.description.structs import Struct, c_value
 from dmlpy.description.support import Since, TypeSet, row_at
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.validation.problems import MAX_TOLD, DescError, Problem
@@ -556,7 +558,7 @@ class FusableDesc(OperatorDesc):
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.structs import Member
+    from dmlpy.description.member_forms import Member
 
     TensorDescs = Member[tuple[TensorDesc, ...], Iterable[TensorDesc]]
 else:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pkgutil import walk_packages
 from typing import Any
 
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief
 from dmlpy.validation.problems import DescError, Problem
 
 C_PREFIX = "DML_OPERATOR_"

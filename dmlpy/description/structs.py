@@ -1,4 +1,4 @@
-"""The base of every struct that mirrors directml.h, and the forms that its members take.
+"""The base of every struct that mirrors directml.h.
 
 A `Struct` is a frozen pydantic model. Its constructor accepts both spellings of every member and refuses, with `DescError`, what the C
 struct could not hold: unknown or missing members, a text where a number belongs. Rules on values live elsewhere (`dmlpy.check`).
@@ -7,22 +7,17 @@ struct could not hold: unknown or missing members, a text where a number belongs
 from __future__ import annotations
 
 import inspect
-import json
 import math
-import operator
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
-    Field,
     ModelWrapValidatorHandler,
     ValidationError,
     model_serializer,
@@ -30,246 +25,18 @@ from pydantic import (
 )
 
 from dmlpy.description import members as of_members
-from dmlpy.description.enums import DataType, DmlEnum
-from dmlpy.description.json_text import without_comments
+from dmlpy.description.enums import DmlEnum
+from dmlpy.description.json_objects import MAX_MEMBERS
+from dmlpy.description.member_forms import (
+    After,
+    Signed,
+    as_uint,
+    brief,
+    unreadable,
+)
 from dmlpy.description.members import MemberInfo
 from dmlpy.description.naming import c_member, did_you_mean, is_c_style
 from dmlpy.validation.problems import MAX_TOLD, DescError, Problem, unnamed
-
-
-def brief(value: Any) -> str:
-    """A value as text for a message: one line, at most 80 characters, whatever the value is."""
-    try:
-        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
-            return f"an array of {value.dtype} {list(value.shape)}"
-        text = " ".join(_shortened_repr(value).split())
-    except Exception:  # a value of any library, or an integer too long for Python to print
-        return f"{type(value).__name__} object"
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _shortened_repr(value: Any) -> str:
-    """The first characters of a value's repr, at least 80 of them; what lies behind them is not looked at."""
-    text = ""
-    for piece in _pieces(value):
-        text += piece
-        if len(text) > 200:
-            break
-    return text
-
-
-def _pieces(value: Any) -> Iterator[str]:
-    kind = type(value)
-    if kind is str or kind is bytes:
-        yield repr(value[:200])
-    elif kind is dict:
-        for index, (key, item) in enumerate(value.items()):
-            yield ", " if index else "{"
-            yield from _pieces(key)
-            yield ": "
-            yield from _pieces(item)
-        yield "}" if value else "{}"
-    elif kind is list or kind is tuple:
-        yield "[" if kind is list else "("
-        for index, item in enumerate(value):
-            yield ", " if index else ""
-            yield from _pieces(item)
-        yield "]" if kind is list else ",)" if len(value) == 1 else ")"
-    else:
-        yield repr(value)
-
-
-def _as_uint(value: Any) -> int:
-    if isinstance(value, bool | np.bool_):
-        raise ValueError("an integer")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError("an integer") from None
-    # Which integers the C member holds is for `check` to say. This bound only keeps out what Python refuses to print.
-    if number.bit_length() > 128:
-        raise ValueError("an integer of at most 128 bits")
-    return number
-
-
-Reader = Callable[[Any], Any]
-"""Gives the form that a member keeps of a value that a caller gave."""
-
-MAX_ENTRIES = 2**20
-"""Entries that an array may have: an iterator may never end."""
-
-
-def entries(value: Iterable[Any], read: Reader = lambda item: item) -> tuple[Any, ...]:
-    """The entries of an array, each read.
-
-    Raises:
-        ValueError: there are more than an array may have.
-    """
-    found = tuple(map(read, islice(value, MAX_ENTRIES + 1)))
-    if len(found) > MAX_ENTRIES:
-        raise ValueError(f"at most {MAX_ENTRIES} of them")
-    return found
-
-
-def _as_uints(value: Any) -> tuple[int, ...]:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise ValueError("a sequence of integers")
-    try:
-        return entries(value, _as_uint)
-    except ValueError as error:
-        text = str(error)
-        raise ValueError("a sequence of integers" + (text.removeprefix("an integer") if text.startswith("an") else f", {text}")) from None
-
-
-def _as_floats(value: Any) -> tuple[float, ...]:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise ValueError("a sequence of numbers")
-    try:
-        return entries(value, _as_float)
-    except ValueError as error:
-        text = str(error)
-        raise ValueError(f"a sequence of numbers, {'each ' if text.startswith('a number') else ''}{text}") from None
-
-
-SCALAR_MEMBERS = ("Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float32", "Float64")
-"""The members of DML_SCALAR_UNION that hold a number."""
-
-
-def half_of_bits(bits: int) -> float:
-    """The half-precision number of 16 bits."""
-    return float(np.array(bits, np.uint16).view(np.float16))
-
-
-def _as_scalar(value: Any) -> int | float:
-    if isinstance(value, Mapping):
-        if len(value) != 1 or not set(value) <= set(SCALAR_MEMBERS):
-            raise ValueError(f"a number, or an object with one of {', '.join(SCALAR_MEMBERS)}")
-        value = next(iter(value.values()))
-    try:
-        return _as_uint(value)
-    except ValueError:
-        return _as_float(value)
-
-
-def _as_float(value: Any) -> float:
-    if isinstance(value, str) and value.strip().lower() in ("inf", "-inf", "nan"):
-        value = float(value)
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        raise ValueError("a number, or one of 'inf', '-inf', 'nan'")
-    try:
-        value = float(value)
-    except OverflowError:
-        raise ValueError("a number that a float holds") from None
-    # One NaN: structs that hold any are equal, so what is compiled for one serves all.
-    return math.nan if math.isnan(value) else value
-
-
-def _as_bool(value: Any) -> bool:
-    if isinstance(value, bool | np.bool_ | int | np.integer) and (number := int(value)) in (0, 1):
-        return bool(number)
-    raise ValueError("True or False")
-
-
-def read_by(read: Reader, *, optional: bool = False) -> BeforeValidator:
-    """What a member's value is read with. Whatever the methods of a caller's object raise, the object cannot be read.
-
-    Args:
-        read: gives the member's form; raises ValueError or DescError.
-        optional: whether None stays None.
-    """
-
-    def reader(value: Any) -> Any:
-        if value is None and optional:
-            return None
-        try:
-            return read(value)
-        except (ValueError, AssertionError):  # DescError too
-            raise
-        except Exception as error:
-            raise _unreadable(error) from None
-
-    return BeforeValidator(reader)
-
-
-def _unreadable(error: Exception) -> ValueError:
-    return ValueError(f"a value that can be read: reading it raises {type(error).__name__}")
-
-
-class Signed:
-    """Marks a member that is an INT in the header: it may be negative."""
-
-
-SIGNED = Signed()
-
-
-class After:
-    """Marks a member that stands behind an inherited one in the C struct.
-
-    Without the mark the first member that a class adds stands behind all inherited ones, and each of the others behind the one above it.
-    A member that is declared again keeps its place.
-
-    Args:
-        name: the member before it; without a name, the member stands first.
-    """
-
-    def __init__(self, name: str = "") -> None:
-        self.name = name
-
-
-ReadT = TypeVar("ReadT", covariant=True)
-WriteT = TypeVar("WriteT", contravariant=True)
-EnumT = TypeVar("EnumT", bound=DmlEnum)
-
-if TYPE_CHECKING:
-    # Type checkers take a member's constructor argument from `__set__` and its value from `__get__`: this is how a
-    # list is welcome where a tuple is kept, and a name where an enumeration is.
-    class Member(Generic[ReadT, WriteT]):
-        @overload
-        def __get__(self, owner: None, kind: Any) -> ReadT: ...
-        @overload
-        def __get__(self, owner: object, kind: Any) -> ReadT: ...
-        def __get__(self, owner: Any, kind: Any = None) -> ReadT: ...
-        def __set__(self, owner: Any, value: WriteT) -> None: ...
-
-    class Spelled(Member[EnumT, EnumT | str | int], Generic[EnumT]): ...
-
-    SpelledType = Member[DataType, DataType | str | int | np.dtype[Any] | type[np.generic]]
-
-    Uint = Member[int, int | np.integer[Any]]
-    OptionalUint = Member[int | None, int | np.integer[Any] | None]
-    Uints = Member[tuple[int, ...], Sequence[int]]
-    OptionalUints = Member[tuple[int, ...] | None, Sequence[int] | None]
-    Int = Uint
-    Ints = Uints
-    Float = Member[float, float | str | np.floating[Any]]
-    Floats = Member[tuple[float, ...], Sequence[float]]
-    Scalar = Member[int | float, int | float | str | Mapping[str, Any] | np.number[Any]]
-    Bool = Member[bool, bool | np.bool_]
-else:
-
-    class Spelled:
-        """A member of an enumeration, accepted in every spelling: `Spelled[DataType]`."""
-
-        def __class_getitem__(cls, kind: type[DmlEnum]) -> Any:
-            return Annotated[kind, read_by(kind.parse)]
-
-    SpelledType = Spelled[DataType]
-    Uint = Annotated[int, read_by(_as_uint)]
-    OptionalUint = Annotated[int | None, read_by(_as_uint, optional=True)]
-    Uints = Annotated[tuple[int, ...], read_by(_as_uints)]
-    OptionalUints = Annotated[tuple[int, ...] | None, read_by(_as_uints, optional=True)]
-    Int = Annotated[int, read_by(_as_uint), SIGNED]
-    Ints = Annotated[tuple[int, ...], read_by(_as_uints), SIGNED]
-    Float = Annotated[float, read_by(_as_float)]
-    Floats = Annotated[tuple[float, ...], read_by(_as_floats)]
-    Scalar = Annotated[int | float, read_by(_as_scalar)]
-    Bool = Annotated[bool, read_by(_as_bool)]
-
-
-def default(value: Any) -> Any:
-    """The value that a member has in Python when it is left out."""
-    return Field(default=value)
-
 
 if TYPE_CHECKING:
     # Type checkers take the constructor's arguments from the fields of classes with exactly this metaclass.
@@ -424,7 +191,7 @@ class Struct(BaseModel, metaclass=StructType):
         except (ValueError, AssertionError):
             raise
         except Exception as error:
-            raise _unreadable(error) from None
+            raise unreadable(error) from None
         return handler(data)
 
     @classmethod
@@ -625,7 +392,7 @@ def _told_apart(value: Any) -> Any:
 def _is_count(given: Any, length: int) -> bool:
     """Whether a member that tells a length tells this one."""
     try:
-        return _as_uint(given) == length
+        return as_uint(given) == length
     except Exception:  # no integer, or an object whose methods raise anything
         return False
 
@@ -636,10 +403,6 @@ def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:
 
 _PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
 """What is expected, for kinds of pydantic's errors that would be told in its words."""
-
-
-MAX_MEMBERS = 10_000
-"""Of an object that is read as a struct; the structs have some thirty."""
 
 
 def _form_problems(error: ValidationError) -> list[Problem]:
@@ -690,56 +453,3 @@ def c_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
-
-
-def read_json(text: str | bytes, subject: str) -> Any:
-    """The data of JSON text, which may have comments and trailing commas, as files may.
-
-    Raises:
-        DescError: the text is no JSON; `subject` says what it should have been.
-    """
-    try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8-sig")
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError:
-            return json.loads(without_comments(text))
-    except (ValueError, RecursionError) as error:
-        problem = Problem("json.syntax", "", "not JSON", "a JSON object", why=(str(error),))
-        raise DescError(subject, [problem]) from None
-
-
-def plain(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
-    """A mapping of a caller's own kind as a dict.
-
-    Raises:
-        DescError: its methods raise something, or a key is no text; `subject` says what it should have been.
-    """
-    try:
-        found = data if type(data) is dict else dict(data.items())
-    except Exception as error:
-        why = (f"reading it raises {type(error).__name__}",)
-        raise DescError(subject, [Problem("field.form", "", brief(data), "an object that can be read", why)]) from None
-    for key in found:
-        if not isinstance(key, str):
-            raise DescError(subject, [Problem("field.form", "", f"the key {brief(key)}", "a member's name")])
-    return found
-
-
-def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a JSON struct with what `{"Type": ..., "Desc": {...}}` nests moved up; `Type` and `Desc` in any case.
-
-    Raises:
-        DescError: a key is no text, or the mapping cannot be read.
-    """
-    given = plain(data, "struct")
-    if len(given) > MAX_MEMBERS:
-        raise DescError("struct", [Problem("field.unknown", "", f"an object of {len(given)} members", f"at most {MAX_MEMBERS}")])
-    members = {key.capitalize() if key.lower() in ("type", "desc") else key: value for key, value in given.items()}
-    nested = members.get("Desc")
-    if isinstance(nested, Mapping):
-        del members["Desc"]
-        # With a type beside Desc, one inside is a member of the struct's own, as RANDOM_GENERATOR has.
-        members |= {key: value for key, value in plain(nested, "struct").items() if key != "Type" or "Type" not in members}
-    return members

@@ -12,8 +12,10 @@ import numpy as np
 from pydantic import AfterValidator
 
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
+from dmlpy.description.json_objects import unwrap
+from dmlpy.description.member_forms import OptionalUint, OptionalUints, Spelled, SpelledType, Uint, Uints, brief, default
 from dmlpy.description.naming import listed, plural
-from dmlpy.description.structs import OptionalUint, OptionalUints, Spelled, SpelledType, Struct, Uint, Uints, brief, default, unwrap
+from dmlpy.description.structs import Struct
 from dmlpy.validation.problems import DescError, Problem
 
 MAX_DIMENSION_COUNT = 8

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+from dmlpy.description.member_forms import Float, Uint, brief, read_by
 from dmlpy.description.naming import c_member
-from dmlpy.description.structs import Float, Struct, Uint, brief, c_value, read_by
+from dmlpy.description.structs import Struct, c_value
 from dmlpy.validation.problems import DescError, Problem
 
 
@@ -66,7 +67,7 @@ def _reader(kind: type[ValueStruct], *, optional: bool = False) -> Any:
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.structs import Member
+    from dmlpy.description.member_forms import Member
 
     OptionalScaleBias = Member[ScaleBias | None, ScaleBias | Mapping[str, Any] | None]
     Size2DValue = Member[Size2D, Size2D | Mapping[str, Any]]

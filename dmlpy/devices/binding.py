@@ -15,7 +15,7 @@ import numpy as np
 from dmlpy.arrays import ArrayView, Buffer, array_at
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
 from dmlpy.devices.device import Device
 from dmlpy.validation.problems import Problem

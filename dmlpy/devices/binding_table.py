@@ -7,8 +7,8 @@ from typing import Any
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, TensorField
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, c_path, did_you_mean, is_c_style, listed
-from dmlpy.description.structs import brief
 from dmlpy.devices.binding import KnownLayouts
 from dmlpy.validation.problems import Problem
 

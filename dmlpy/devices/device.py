@@ -17,8 +17,8 @@ import numpy as np
 from dmlpy.arrays import ArrayView
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import nearest
-from dmlpy.description.structs import brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.validation.problems import DeviceError

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.description.markers import Slot
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, c_path, did_you_mean, plural
-from dmlpy.description.structs import brief
 from dmlpy.description.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.devices.binding import Bound, hazards
 from dmlpy.dxdispatch.entries import SourceEntry

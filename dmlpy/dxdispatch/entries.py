@@ -8,8 +8,9 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, FailF
 from pydantic.alias_generators import to_camel
 
 from dmlpy.description.enums import DataType
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief, spelling_remedy
+from dmlpy.description.structs import spelling_remedy
 from dmlpy.validation.problems import MAX_TOLD, Problem, told
 
 MAX_BIND_POINTS = 10_000

@@ -11,9 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DmlEnum, FeatureLevel
+from dmlpy.description.json_objects import unwrap
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, c_path, nearest
 from dmlpy.description.registry import operator_class
-from dmlpy.description.structs import brief, unwrap
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.dxdispatch.report import Finding

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.validation.problems import DescError, Problem
 
 Array = np.ndarray[Any, Any]

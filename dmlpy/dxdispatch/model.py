@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range, resolve
 from dmlpy.dxdispatch.entries import (

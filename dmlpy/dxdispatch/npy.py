@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dmlpy.description.enums import DataType
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch.files import refuse
 
 MAX_DIMENSIONS = 32

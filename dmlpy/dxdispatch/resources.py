@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from dmlpy.description.enums import DataType
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch import npy, pictures
 from dmlpy.dxdispatch.entries import Entry, Uint, as_lower, type_or_unknown
 from dmlpy.dxdispatch.files import SOURCE, Array, Folders, refuse

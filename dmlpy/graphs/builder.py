@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
-from dmlpy.description.structs import brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge

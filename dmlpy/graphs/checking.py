@@ -12,8 +12,8 @@ from typing import NamedTuple
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, TensorFlags
 from dmlpy.description.markers import Slot
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_path, plural
-from dmlpy.description.structs import brief
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge

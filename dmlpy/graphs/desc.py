@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import FailFast
 
+from dmlpy.description.json_objects import read_json
+from dmlpy.description.member_forms import Uint, brief, default, entries
 from dmlpy.description.naming import c_path, did_you_mean, plural
-from dmlpy.description.structs import Struct, Uint, brief, default, entries, read_json
+from dmlpy.description.structs import Struct
 from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node
 from dmlpy.validation.problems import DescError, Problem
 

@@ -12,9 +12,11 @@ from pydantic import SerializeAsAny
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, GraphEdgeType, GraphNodeType
+from dmlpy.description.json_objects import plain, unwrap
 from dmlpy.description.markers import Out, Slot, TensorField
+from dmlpy.description.member_forms import After, Uint, brief, default
 from dmlpy.description.naming import c_path
-from dmlpy.description.structs import After, Struct, Uint, brief, c_value, default, plain, unwrap
+from dmlpy.description.structs import Struct, c_value
 from dmlpy.validation.problems import DescError, Problem
 
 

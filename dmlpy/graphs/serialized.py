@@ -17,9 +17,9 @@ import numpy as np
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.markers import TensorField
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, plural
 from dmlpy.description.registry import operator_class
-from dmlpy.description.structs import brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.flatbuffer import FLOAT32, INT32, MAX_BYTES, UINT8, UINT32, UINT64, Buffer, Table, Union
 from dmlpy.graphs.graph import Graph

@@ -13,9 +13,9 @@ from typing import Any
 from dmlpy.description import support
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, did_you_mean, plural
 from dmlpy.description.registry import OPERATORS, short_name
-from dmlpy.description.structs import brief
 from dmlpy.description.support import Since
 from dmlpy.devices import Device
 from dmlpy.devices.cuda.device import CudaDevice

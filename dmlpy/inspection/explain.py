@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from dmlpy.description import support
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.member_forms import brief
 from dmlpy.description.members import MemberInfo
 from dmlpy.description.naming import did_you_mean
 from dmlpy.description.registry import OPERATORS
-from dmlpy.description.structs import brief
 from dmlpy.description.support import Since, row_at
 from dmlpy.inspection.render import Table
 from dmlpy.inspection.samples import example

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationEluDesc,

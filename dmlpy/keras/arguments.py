@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.validation.problems import DescError, Problem
 
 

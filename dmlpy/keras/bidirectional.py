@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.orders import Order

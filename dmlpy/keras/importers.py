@@ -13,8 +13,8 @@ import numpy as np
 
 from dmlpy.description.descs import show_attribute
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
-from dmlpy.description.structs import brief
 from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.recurrent import Recurrent

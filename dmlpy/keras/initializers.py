@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief
 from dmlpy.validation.problems import DescError, Problem
 
 Values = np.ndarray[Any, np.dtype[np.float32]]

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
-from dmlpy.description.structs import brief
 from dmlpy.keras.arguments import found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, Values, initial

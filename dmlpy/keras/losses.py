@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Shape

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
-from dmlpy.description.structs import brief
 from dmlpy.devices import Device
 from dmlpy.inspection.render import Table
 from dmlpy.keras import saving, training

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.importers import LAYERS
 from dmlpy.keras.recurrent import Recurrent

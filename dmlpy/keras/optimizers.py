@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Weight
 from dmlpy.validation.problems import DescError, Problem

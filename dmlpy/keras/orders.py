@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
-from dmlpy.description.structs import brief
 from dmlpy.validation.problems import DescError, Problem
 
 Order = Literal["keras1", "keras3"]

@@ -22,8 +22,8 @@ import numpy as np
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import Cell, GateOrder
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.structs import brief
 from dmlpy.validation.problems import DescError, Problem
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, listed
-from dmlpy.description.structs import brief
 from dmlpy.inspection.json_positions import nesting
 from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Layer, Weight

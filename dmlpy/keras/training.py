@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, plural
-from dmlpy.description.structs import brief
 from dmlpy.keras.arguments import found_array
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Layer, Shape

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, rule
+from dmlpy.description.member_forms import Float, Uints, brief, default, entries, read_by
 from dmlpy.description.sizes import MAX_SIZE, Sizes
-from dmlpy.description.structs import Float, Uints, brief, default, entries, read_by
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.elementwise.common import ElementWiseDesc
@@ -417,7 +417,7 @@ def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLe
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.structs import Member
+    from dmlpy.description.member_forms import Member
 
     Activations = Member[tuple[ActivationDesc, ...], Iterable[ActivationDesc]]
     FusedActivation = Member[ActivationDesc | None, ActivationDesc | None]

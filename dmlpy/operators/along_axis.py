@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, Limits, Slot, TensorField, rule
+from dmlpy.description.member_forms import Uint
 from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError, align, parse
-from dmlpy.description.structs import Uint
 from dmlpy.description.tensors import TensorDesc
 
 _SIZES = parse("*sizes")

@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MultiheadAttentionMaskType
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.member_forms import After, Float, Spelled, Uint, default
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.structs import After, Float, Spelled, Uint, default
 from dmlpy.description.support import FLOATS, INT32, Since
 from dmlpy.description.tensors import TensorDesc
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dmlpy.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.member_forms import After, Spelled, Uint, Uints, default
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.structs import After, Spelled, Uint, Uints, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.operators.activation import FusedFunction, unfusable_function

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MatrixTransform
 from dmlpy.description.markers import Breach, In, Out, TensorField, rule
+from dmlpy.description.member_forms import Float, Spelled, default
 from dmlpy.description.sizes import Sizes, Term, parse
-from dmlpy.description.structs import Float, Spelled, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import FusedFunction, unfusable_function

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.structs import Float, default
+from dmlpy.description.member_forms import Float, default
 from dmlpy.description.support import FLOATS, UINT32, Since
 from dmlpy.description.tensors import TensorDesc
 

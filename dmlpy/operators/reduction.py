@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, ReduceFunction
 from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.member_forms import After, Bool, Spelled, Uint, Uints, default
 from dmlpy.description.sizes import Sizes, Told, UnboundSymbolError
-from dmlpy.description.structs import After, Bool, Spelled, Uint, Uints, default
 from dmlpy.description.support import (
     FLOATS,
     FLOATS_INTEGERS_32_AND_64,

@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, Limits, TensorField, derived, rule
+from dmlpy.description.member_forms import Uints
 from dmlpy.description.naming import plural
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, align
-from dmlpy.description.structs import Uints
 from dmlpy.description.tensors import TensorDesc, packed_strides
 
 

@@ -12,9 +12,9 @@ from dmlpy.arrays import view
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, HResult
 from dmlpy.description.markers import TensorField
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, did_you_mean
 from dmlpy.description.outputs import Outputs
-from dmlpy.description.structs import brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.reference.registry import Array, definition, why_undefined
 from dmlpy.validation.checking import check

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from dmlpy.description.structs import brief
+from dmlpy.description.member_forms import brief
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
 from dmlpy.torch.function import FLOATS, Network, run, type_problems
 from dmlpy.validation.problems import DescError, Problem

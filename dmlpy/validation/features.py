@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from dmlpy.description.enums import Feature, FeatureLevel, HResult
-from dmlpy.description.structs import Bool, Spelled, SpelledType, Struct, brief, entries, read_by
+from dmlpy.description.member_forms import Bool, Spelled, SpelledType, brief, entries, read_by
+from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.validation.checking import LATEST, parse_level
 from dmlpy.validation.problems import DescError, DmlError, Problem

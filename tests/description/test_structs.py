@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, c_path, nearest
 from dmlpy.description.registry import OPERATORS
-from dmlpy.description.structs import brief
 from dmlpy.inspection.samples import sample
 from tests.attacks.hostile import Raises, RaisingMapping, RaisingText
 from tests.description.test_json import rnn

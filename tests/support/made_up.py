@@ -10,8 +10,8 @@ import numpy as np
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, rule
+from dmlpy.description.member_forms import Float, Uint, default
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.structs import Float, Uint, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.reference.registry import Array, Inputs, defines

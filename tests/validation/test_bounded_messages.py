@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import listed, nearest
-from dmlpy.description.structs import brief
 from dmlpy.dxdispatch.checker import check_file
 from dmlpy.inspection.render import MAX_ROWS, Table
 from dmlpy.validation.problems import MAX_PROBLEMS, MAX_TOLD, Problem, lay_out, told

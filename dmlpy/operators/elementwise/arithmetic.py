@@ -7,8 +7,8 @@ from typing import Annotated
 
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Out, rule
+from dmlpy.description.member_forms import Float, default
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.structs import Float, default
 from dmlpy.description.support import (
     FLOATS,
     FLOATS_INTEGERS_32_AND_64,

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Out, TensorField
+from dmlpy.description.member_forms import default
 from dmlpy.description.sizes import MAX_SIZE, Sizes
-from dmlpy.description.structs import default
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_OF_32, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.description.value_structs import OptionalScaleBias

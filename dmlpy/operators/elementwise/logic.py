@@ -6,7 +6,7 @@ from typing import Annotated
 
 from dmlpy.description.enums import IsInfinityMode
 from dmlpy.description.markers import In, Out
-from dmlpy.description.structs import Spelled, default
+from dmlpy.description.member_forms import Spelled, default
 from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,

@@ -7,7 +7,7 @@ from typing import Annotated
 from dmlpy.description.descs import FusableDesc
 from dmlpy.description.enums import RoundingMode
 from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.structs import After, Float, Scalar, Spelled, SpelledType, default
+from dmlpy.description.member_forms import After, Float, Scalar, Spelled, SpelledType, default
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.elementwise.common import (

@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DepthSpaceOrder, FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.description.member_forms import After, Spelled, Uint, Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.structs import After, Spelled, Uint, Uints
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.operators.windows import SlidingDesc

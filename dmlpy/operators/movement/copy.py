@@ -8,8 +8,8 @@ from typing import Annotated
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, derived, rule
+from dmlpy.description.member_forms import After, Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Told, UnboundSymbolError
-from dmlpy.description.structs import After, Uints
 from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,

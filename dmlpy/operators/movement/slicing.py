@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, PaddingMode
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.description.member_forms import After, Float, Ints, Scalar, Spelled, SpelledType, Uints, default
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.structs import After, Float, Ints, Scalar, Spelled, SpelledType, Uints, default
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.movement.copy import FLOATS_INTEGERS_16_AND_32

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Out, rule
+from dmlpy.description.member_forms import After, Bool, Float, default
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.structs import After, Bool, Float, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc

@@ -8,9 +8,9 @@ from typing import ClassVar
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, rule
+from dmlpy.description.member_forms import Float, default
 from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Sizes, Term, align
-from dmlpy.description.structs import Float, default
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import FusedActivation, unfusable
 

@@ -16,8 +16,8 @@ from typing import Annotated, ClassVar
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import DataFormat, FeatureLevel
 from dmlpy.description.markers import Breach, In, Out, TensorField, rule
+from dmlpy.description.member_forms import After, Bool, Float, Spelled, default
 from dmlpy.description.sizes import Sizes, Term, parse
-from dmlpy.description.structs import After, Bool, Float, Spelled, default
 from dmlpy.description.support import FLOAT32, FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand

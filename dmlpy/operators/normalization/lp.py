@@ -6,7 +6,7 @@ from typing import Annotated
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.structs import Float, Uint, default
+from dmlpy.description.member_forms import Float, Uint, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, rule
+from dmlpy.description.member_forms import After, Bool, Uints, default
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.structs import After, Bool, Uints, default
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from dmlpy.description.markers import In, Out
-from dmlpy.description.structs import After, Bool
+from dmlpy.description.member_forms import After, Bool
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc, PoolingDesc

@@ -8,8 +8,8 @@ from typing import Annotated
 from dmlpy.description.descs import OperatorDesc, SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, InterpolationMode, ReduceFunction
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.structs import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.support import FLOATS, UINT32, UNSIGNED_32_AND_64, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import Size2DValue

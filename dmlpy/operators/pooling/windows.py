@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
 from dmlpy.description.markers import In, Limits, Out, derived
+from dmlpy.description.member_forms import After, Uints
 from dmlpy.description.sizes import Derived, Sizes, Told
-from dmlpy.description.structs import After, Uints
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.windows import SlidingDesc
 

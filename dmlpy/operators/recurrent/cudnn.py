@@ -16,8 +16,8 @@ from typing import Annotated, Any
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
 from dmlpy.description.markers import Breach, In, Out, TensorField, derived, rule, size
+from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError
-from dmlpy.description.structs import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, Since
 from dmlpy.description.tensors import MAX_UINT32, TensorDesc
 from dmlpy.operators.recurrent.params import ParamsLayout

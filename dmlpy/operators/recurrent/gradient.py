@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Out, TensorField, derived, rule
+from dmlpy.description.member_forms import After, Bool, default
 from dmlpy.description.sizes import Sizes, Term
-from dmlpy.description.structs import After, Bool, default
 from dmlpy.description.support import FLOAT32, UINT8
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.recurrent.layer import ClippedDesc, RecurrentDesc

@@ -28,8 +28,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dmlpy.description.gate_order import Cell, GateOrder
+from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, nearest, plural
-from dmlpy.description.structs import brief, spelling_remedy
+from dmlpy.description.structs import spelling_remedy
 from dmlpy.validation.problems import DescError, Problem
 
 PARAMS_LAYOUT_VERSION = 1

@@ -17,7 +17,7 @@ from abc import abstractmethod
 from typing import Annotated, Any, TypeVar
 
 from dmlpy.description.markers import In, Out
-from dmlpy.description.structs import After
+from dmlpy.description.member_forms import After
 from dmlpy.description.support import FLOAT32
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, ReserveDesc, RNNGradDesc

@@ -1,0 +1,67 @@
+"""JSON objects as mappings: text that may have comments, mappings of a caller's own kind, and nested descs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dmlpy.description.json_text import without_comments
+from dmlpy.description.member_forms import brief
+from dmlpy.validation.problems import DescError, Problem
+
+MAX_MEMBERS = 10_000
+"""Of an object that is read as a struct; the structs have some thirty."""
+
+
+def read_json(text: str | bytes, subject: str) -> Any:
+    """The data of JSON text, which may have comments and trailing commas, as files may.
+
+    Raises:
+        DescError: the text is no JSON; `subject` says what it should have been.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            return json.loads(without_comments(text))
+    except (ValueError, RecursionError) as error:
+        problem = Problem("json.syntax", "", "not JSON", "a JSON object", why=(str(error),))
+        raise DescError(subject, [problem]) from None
+
+
+def plain(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """A mapping of a caller's own kind as a dict.
+
+    Raises:
+        DescError: its methods raise something, or a key is no text; `subject` says what it should have been.
+    """
+    try:
+        found = data if type(data) is dict else dict(data.items())
+    except Exception as error:
+        why = (f"reading it raises {type(error).__name__}",)
+        raise DescError(subject, [Problem("field.form", "", brief(data), "an object that can be read", why)]) from None
+    for key in found:
+        if not isinstance(key, str):
+            raise DescError(subject, [Problem("field.form", "", f"the key {brief(key)}", "a member's name")])
+    return found
+
+
+def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a JSON struct with what `{"Type": ..., "Desc": {...}}` nests moved up; `Type` and `Desc` in any case.
+
+    Raises:
+        DescError: a key is no text, or the mapping cannot be read.
+    """
+    given = plain(data, "struct")
+    if len(given) > MAX_MEMBERS:
+        raise DescError("struct", [Problem("field.unknown", "", f"an object of {len(given)} members", f"at most {MAX_MEMBERS}")])
+    members = {key.capitalize() if key.lower() in ("type", "desc") else key: value for key, value in given.items()}
+    nested = members.get("Desc")
+    if isinstance(nested, Mapping):
+        del members["Desc"]
+        # With a type beside Desc, one inside is a member of the struct's own, as RANDOM_GENERATOR has.
+        members |= {key: value for key, value in plain(nested, "struct").items() if key != "Type" or "Type" not in members}
+    return members

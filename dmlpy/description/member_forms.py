@@ -1,0 +1,254 @@
+"""The forms that members of structs take: what a constructor accepts for each, what is kept, and how a wrong value is shown."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, overload
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from dmlpy.description.enums import DataType, DmlEnum
+
+
+def brief(value: Any) -> str:
+    """A value as text for a message: one line, at most 80 characters, whatever the value is."""
+    try:
+        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
+            return f"an array of {value.dtype} {list(value.shape)}"
+        text = " ".join(_shortened_repr(value).split())
+    except Exception:  # a value of any library, or an integer too long for Python to print
+        return f"{type(value).__name__} object"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _shortened_repr(value: Any) -> str:
+    """The first characters of a value's repr, at least 80 of them; what lies behind them is not looked at."""
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > 200:
+            break
+    return text
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    kind = type(value)
+    if kind is str or kind is bytes:
+        yield repr(value[:200])
+    elif kind is dict:
+        for index, (key, item) in enumerate(value.items()):
+            yield ", " if index else "{"
+            yield from _pieces(key)
+            yield ": "
+            yield from _pieces(item)
+        yield "}" if value else "{}"
+    elif kind is list or kind is tuple:
+        yield "[" if kind is list else "("
+        for index, item in enumerate(value):
+            yield ", " if index else ""
+            yield from _pieces(item)
+        yield "]" if kind is list else ",)" if len(value) == 1 else ")"
+    else:
+        yield repr(value)
+
+
+def as_uint(value: Any) -> int:
+    """An integer of Python or NumPy as an int.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if isinstance(value, bool | np.bool_):
+        raise ValueError("an integer")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError("an integer") from None
+    # Which integers the C member holds is for `check` to say. This bound only keeps out what Python refuses to print.
+    if number.bit_length() > 128:
+        raise ValueError("an integer of at most 128 bits")
+    return number
+
+
+Reader = Callable[[Any], Any]
+"""Gives the form that a member keeps of a value that a caller gave."""
+
+MAX_ENTRIES = 2**20
+"""Entries that an array may have: an iterator may never end."""
+
+
+def entries(value: Iterable[Any], read: Reader = lambda item: item) -> tuple[Any, ...]:
+    """The entries of an array, each read.
+
+    Raises:
+        ValueError: there are more than an array may have.
+    """
+    found = tuple(map(read, islice(value, MAX_ENTRIES + 1)))
+    if len(found) > MAX_ENTRIES:
+        raise ValueError(f"at most {MAX_ENTRIES} of them")
+    return found
+
+
+def _as_uints(value: Any) -> tuple[int, ...]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError("a sequence of integers")
+    try:
+        return entries(value, as_uint)
+    except ValueError as error:
+        text = str(error)
+        raise ValueError("a sequence of integers" + (text.removeprefix("an integer") if text.startswith("an") else f", {text}")) from None
+
+
+def _as_floats(value: Any) -> tuple[float, ...]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError("a sequence of numbers")
+    try:
+        return entries(value, _as_float)
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(f"a sequence of numbers, {'each ' if text.startswith('a number') else ''}{text}") from None
+
+
+SCALAR_MEMBERS = ("Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float32", "Float64")
+"""The members of DML_SCALAR_UNION that hold a number."""
+
+
+def half_of_bits(bits: int) -> float:
+    """The half-precision number of 16 bits."""
+    return float(np.array(bits, np.uint16).view(np.float16))
+
+
+def _as_scalar(value: Any) -> int | float:
+    if isinstance(value, Mapping):
+        if len(value) != 1 or not set(value) <= set(SCALAR_MEMBERS):
+            raise ValueError(f"a number, or an object with one of {', '.join(SCALAR_MEMBERS)}")
+        value = next(iter(value.values()))
+    try:
+        return as_uint(value)
+    except ValueError:
+        return _as_float(value)
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, str) and value.strip().lower() in ("inf", "-inf", "nan"):
+        value = float(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ValueError("a number, or one of 'inf', '-inf', 'nan'")
+    try:
+        value = float(value)
+    except OverflowError:
+        raise ValueError("a number that a float holds") from None
+    # One NaN: structs that hold any are equal, so what is compiled for one serves all.
+    return math.nan if math.isnan(value) else value
+
+
+def _as_bool(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_ | int | np.integer) and (number := int(value)) in (0, 1):
+        return bool(number)
+    raise ValueError("True or False")
+
+
+def read_by(read: Reader, *, optional: bool = False) -> BeforeValidator:
+    """What a member's value is read with. Whatever the methods of a caller's object raise, the object cannot be read.
+
+    Args:
+        read: gives the member's form; raises ValueError or DescError.
+        optional: whether None stays None.
+    """
+
+    def reader(value: Any) -> Any:
+        if value is None and optional:
+            return None
+        try:
+            return read(value)
+        except (ValueError, AssertionError):  # DescError too
+            raise
+        except Exception as error:
+            raise unreadable(error) from None
+
+    return BeforeValidator(reader)
+
+
+def unreadable(error: Exception) -> ValueError:
+    """The error of a member whose value raises when it is read."""
+    return ValueError(f"a value that can be read: reading it raises {type(error).__name__}")
+
+
+class Signed:
+    """Marks a member that is an INT in the header: it may be negative."""
+
+
+SIGNED = Signed()
+
+
+class After:
+    """Marks a member that stands behind an inherited one in the C struct.
+
+    Without the mark the first member that a class adds stands behind all inherited ones, and each of the others behind the one above it.
+    A member that is declared again keeps its place.
+
+    Args:
+        name: the member before it; without a name, the member stands first.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+
+ReadT = TypeVar("ReadT", covariant=True)
+WriteT = TypeVar("WriteT", contravariant=True)
+EnumT = TypeVar("EnumT", bound=DmlEnum)
+
+if TYPE_CHECKING:
+    # Type checkers take a member's constructor argument from `__set__` and its value from `__get__`: this is how a
+    # list is welcome where a tuple is kept, and a name where an enumeration is.
+    class Member(Generic[ReadT, WriteT]):
+        @overload
+        def __get__(self, owner: None, kind: Any) -> ReadT: ...
+        @overload
+        def __get__(self, owner: object, kind: Any) -> ReadT: ...
+        def __get__(self, owner: Any, kind: Any = None) -> ReadT: ...
+        def __set__(self, owner: Any, value: WriteT) -> None: ...
+
+    class Spelled(Member[EnumT, EnumT | str | int], Generic[EnumT]): ...
+
+    SpelledType = Member[DataType, DataType | str | int | np.dtype[Any] | type[np.generic]]
+
+    Uint = Member[int, int | np.integer[Any]]
+    OptionalUint = Member[int | None, int | np.integer[Any] | None]
+    Uints = Member[tuple[int, ...], Sequence[int]]
+    OptionalUints = Member[tuple[int, ...] | None, Sequence[int] | None]
+    Int = Uint
+    Ints = Uints
+    Float = Member[float, float | str | np.floating[Any]]
+    Floats = Member[tuple[float, ...], Sequence[float]]
+    Scalar = Member[int | float, int | float | str | Mapping[str, Any] | np.number[Any]]
+    Bool = Member[bool, bool | np.bool_]
+else:
+
+    class Spelled:
+        """A member of an enumeration, accepted in every spelling: `Spelled[DataType]`."""
+
+        def __class_getitem__(cls, kind: type[DmlEnum]) -> Any:
+            return Annotated[kind, read_by(kind.parse)]
+
+    SpelledType = Spelled[DataType]
+    Uint = Annotated[int, read_by(as_uint)]
+    OptionalUint = Annotated[int | None, read_by(as_uint, optional=True)]
+    Uints = Annotated[tuple[int, ...], read_by(_as_uints)]
+    OptionalUints = Annotated[tuple[int, ...] | None, read_by(_as_uints, optional=True)]
+    Int = Annotated[int, read_by(as_uint), SIGNED]
+    Ints = Annotated[tuple[int, ...], read_by(_as_uints), SIGNED]
+    Float = Annotated[float, read_by(_as_float)]
+    Floats = Annotated[tuple[float, ...], read_by(_as_floats)]
+    Scalar = Annotated[int | float, read_by(_as_scalar)]
+    Bool = Annotated[bool, read_by(_as_bool)]
+
+
+def default(value: Any) -> Any:
+    """The value that a member has in Python when it is left out."""
+    return Field(default=value)
