@@ -454,6 +454,29 @@ def bench(
 
 
 @app.command()
+def docs(
+    output: Annotated[Path, typer.Option("--output", file_okay=False, help="Folder of the site.")] = Path("site"),
+    sources: Annotated[
+        Path | None, typer.Option("--sources", file_okay=False, help="Keep the Markdown that the site is made of.", show_default=False)
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="The exit status is 1 if Sphinx has warnings.")] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: one for each core.", show_default=False)] = None,
+) -> None:
+    """Build the site: this project's pages, and a page for each operator. It needs the extra `docs`."""
+    from dmlpy import site
+
+    with _reported():
+        built = site.build(output, sources=sources, jobs=jobs)
+    for warning in built.warnings:
+        _warn(warning)
+    if built.missing:
+        _warn(f"warning: left out, as they are in a checkout only: {', '.join(built.missing)}")
+    typer.echo(f"{built.pages} pages: {output / 'index.html'}")
+    if strict and built.warnings:
+        raise typer.Exit(1)
+
+
+@app.command()
 def schemas(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit status is 1 if a file is out of date.")] = False,
     folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Where the files are.")] = Path("schemas"),

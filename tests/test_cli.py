@@ -512,6 +512,36 @@ def test_schemas_are_written_and_compared(tmp_path: Path) -> None:
     assert "dmlpy schemas" in err
 
 
+def test_docs_tells_warnings_and_fails_for_them_when_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dmlpy import site
+
+    asked = []
+
+    def build(output: Path, **options: Any) -> site.Built:
+        asked.append((output, options))
+        return site.Built(pages=7, missing=(".github/CONTRIBUTING.md",), warnings=("a.md:1: WARNING: no such place",))
+
+    monkeypatch.setattr(site, "build", build)
+    status, out, err = dmlpy("docs", "--output", tmp_path / "o", "--sources", tmp_path / "s", "--jobs", "3")
+    assert (status, out) == (0, f"7 pages: {tmp_path / 'o' / 'index.html'}\n")
+    assert asked == [(tmp_path / "o", {"sources": tmp_path / "s", "jobs": 3})]
+    assert "a.md:1: WARNING: no such place" in err
+    assert "left out, as they are in a checkout only: .github/CONTRIBUTING.md" in err
+    assert dmlpy("docs", "--strict")[0] == 1
+
+
+def test_docs_names_the_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in ("sphinx", "furo") else find(name, *rest))
+    status, _, err = dmlpy("docs")
+    assert status == 1
+    assert "not installed" in err
+    assert "sphinx" in err
+    assert "pip install -e '.[docs]'" in err
+
+
 # --- the program itself -----------------------------------------------------------------------------------------------------
 
 

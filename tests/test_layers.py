@@ -17,7 +17,7 @@ import dmlpy
 ROOT = Path(dmlpy.__file__).parent
 LAYERS = [
     {"arrays", "description.enums", "description.gate_order", "description.json_text", "description.naming", "description.sizes"},
-    {"inspection.json_positions", "inspection.render"},
+    {"inspection.json_positions", "inspection.layout_picture", "inspection.render"},
     {"description.outputs", "description.support", "validation.problems"},
     {"description.members", "description.member_forms"},
     {"description.json_objects"},
@@ -36,7 +36,7 @@ LAYERS = [
     {"compiler", "directml", "inspection.catalog"},
     {"dxdispatch", "torch", "keras", "stubs"},
     {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},
-    {"bench"},
+    {"bench", "site"},
     {"cli"},
     {"__main__"},
 ]

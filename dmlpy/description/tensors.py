@@ -346,9 +346,11 @@ class TensorDesc(Struct):
         return self.summary()
 
     def _repr_html_(self) -> str:
+        from dmlpy.inspection.layout_picture import layout_svg
         from dmlpy.inspection.render import paragraph_html
 
-        return paragraph_html(self.summary())
+        drawn = self.is_measurable and min(self.sizes) > 0 and (self.strides is None or min(self.strides) >= 0)
+        return paragraph_html(self.summary()) + (layout_svg(self.sizes, self.element_strides, label=self.summary()) if drawn else "")
 
 
 def covers(desc: TensorDesc, reader: TensorDesc) -> bool:

@@ -46,7 +46,7 @@ def example(kind: type[OperatorDesc], *, run: bool = False) -> str:
     bare = desc.replace(**dict.fromkeys(outputs))
     inferred = _infers(bare, desc)
     shown = bare if inferred else desc
-    lines = ["import dmlpy as dml", "", f"desc = {_code(shown, '')}{'.with_outputs()' if inferred else ''}", "assert dml.check(desc) == []"]
+    lines = ["import dmlpy as dml", "", f"desc = {source(shown)}{'.with_outputs()' if inferred else ''}", "assert dml.check(desc) == []"]
     if run:
         lines[:1] = ["import dmlpy as dml", "import numpy as np"]
         lines += [
@@ -65,21 +65,21 @@ def _infers(bare: OperatorDesc, whole: OperatorDesc) -> bool:
         return False
 
 
-def _code(value: Any, indent: str) -> str:
-    """A value as Python source."""
+def source(value: Any, indent: str = "") -> str:
+    """A value as Python source that makes it: a struct, a member's value. Lines after the first begin with `indent`."""
     inner = indent + _INDENT
     if isinstance(value, Struct):
         fields = type(value).model_fields
         members = {name: getattr(value, name) for name in fields if getattr(value, name) is not None}
         given = {name: item for name, item in members.items() if fields[name].is_required() or item != fields[name].default}
         if not isinstance(value, OperatorDesc) or not value.tensors():
-            return f"dml.{type(value).__name__}({', '.join(f'{name}={_code(item, indent)}' for name, item in given.items())})"
-        lines = "".join(f"{inner}{name}={_code(item, inner)},\n" for name, item in given.items())
+            return f"dml.{type(value).__name__}({', '.join(f'{name}={source(item, indent)}' for name, item in given.items())})"
+        lines = "".join(f"{inner}{name}={source(item, inner)},\n" for name, item in given.items())
         return f"dml.{type(value).__name__}(\n{lines}{indent})"
     if isinstance(value, DmlEnum):
         return f'"{value}"' if type(value).__name__ in ("DataType", "TensorFlags") else f"dml.{value!r}"
     if isinstance(value, tuple):
-        items = [_code(item, inner) for item in value]
+        items = [source(item, inner) for item in value]
         if any(isinstance(item, TensorDesc) for item in value) or sum(map(len, items)) > _LONGEST:
             return "[\n" + "".join(f"{inner}{item},\n" for item in items) + f"{indent}]"
         return f"[{', '.join(items)}]"

@@ -15,7 +15,6 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.inspection import catalog
-from tests.devices import test_batch_normalization, test_block_cell, test_cudnn, test_onnx_activations
 from tests.devices.numpy import test_attention as test_numpy_attention
 from tests.devices.numpy import test_convolution as test_numpy_convolution
 from tests.devices.numpy import test_indexing as test_numpy_indexing
@@ -31,6 +30,7 @@ from tests.keras import test_layers as test_keras_layers
 from tests.keras import test_training as test_keras_training
 from tests.operators import test_page_examples
 from tests.support import facts_reader
+from tests.support.devices import test_batch_normalization, test_block_cell, test_cudnn, test_onnx_activations
 from tests.support.folders import ROOT, STORED_CASES
 
 INDEX = [entry["case"] for entry in json.loads((STORED_CASES / "index.json").read_text())]

@@ -8,7 +8,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
-from dmlpy.inspection.samples import example, sample
+from dmlpy.inspection.samples import example, sample, source
 from tests.support import make_samples
 
 
@@ -33,9 +33,7 @@ def test_infinities_enumerations_and_nested_structs_are_code() -> None:
     kind = dml.ElementWiseClipDesc
     x = dml.TensorDesc(data_type="FLOAT16", sizes=[2, 3], strides=[0, 1], flags="OWNED_BY_DML")
     desc = kind(input_tensor=x, scale_bias=dml.ScaleBias(scale=2, bias="nan"), min="-inf", max=1).with_outputs()
-    from dmlpy.inspection import samples
-
-    code = samples._code(desc, "")
+    code = source(desc)
     assert 'flags="OWNED_BY_DML"' in code
     assert eval(code, {"dml": dml}) == desc
     assert np.isnan(eval(code, {"dml": dml}).scale_bias.bias)

@@ -24,7 +24,8 @@ def folder_of(package: str, version: str) -> Path | None:
 def missing(tool: str) -> str | None:
     """Why `tool` cannot be used here, or None.
 
-    It is "g++", "nvrtc", "torch", "onnx", "pyright" or "g2p-en"; "nvrtc 13.0" or "cupy 14.0" is that version beside the installed one.
+    It is "g++", "nvrtc", "torch", "onnx", "pyright", "sphinx" or "g2p-en";
+    "nvrtc 13.0" or "cupy 14.0" is that version beside the installed one.
     """
     if tool == "g++":
         if not sys.platform.startswith("linux"):
@@ -43,6 +44,9 @@ def missing(tool: str) -> str | None:
         return None if importlib.util.find_spec("onnx") else "the package onnx is not installed"
     if tool == "pyright":
         return None if importlib.util.find_spec("pyright") else "pyright is not installed"
+    if tool == "sphinx":
+        absent = [module for module in ("sphinx", "myst_parser", "furo") if importlib.util.find_spec(module) is None]
+        return f"{', '.join(absent)}: not installed (extra docs)" if absent else None
     if tool == "g2p-en":
         return None if importlib.util.find_spec("g2p_en") else "trained weights are missing: pip install --no-deps g2p-en==2.1.0"
     raise ValueError(f"unknown tool {tool!r}")

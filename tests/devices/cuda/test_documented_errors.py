@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.devices import test_activations, test_softmax
 from tests.devices.cuda import test_training as training
 from tests.devices.cuda.test_activation_functors import test_accuracy as check_functor
 from tests.devices.cuda.test_gpu_families import check_network, check_resetting_gru, stacked
@@ -27,6 +26,7 @@ from tests.devices.test_execution_flags import test_results_in_tf32 as check_tf3
 from tests.support import normalization_cases
 from tests.support.cuda.cpu_compiler import ARITHMETICS
 from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.devices import test_activations, test_softmax
 from tests.support.folders import ROOT, TESTS
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

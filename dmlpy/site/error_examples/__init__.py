@@ -1,0 +1,5 @@
+"""Examples of error codes: short functions whose bodies the site shows, beside the error that they give when the site is built."""
+
+from dmlpy.site.error_examples.example import Example, examples
+
+__all__ = ["Example", "examples"]

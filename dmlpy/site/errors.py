@@ -1,0 +1,95 @@
+"""The page of error codes: each with the code of an example, and the error that it gave when the page was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.registry import OPERATORS
+from dmlpy.site.error_examples import Example, examples
+from dmlpy.site.links import between, error_anchor, error_document, operator_document
+from dmlpy.site.markdown import code, fence, page, prose, table
+from dmlpy.site.mistakes import Mistake
+
+SECTIONS: Mapping[str, str] = {
+    "descs": "Descs",
+    "rules": "Rules of single operators",
+    "arrays": "Arrays, buffers and bindings",
+    "graphs": "Graphs",
+    "models": "Files and models of DxDispatch",
+    "keras": "Layers and models of dmlpy.keras",
+}
+"""The page's sections: of `rules` an operator's own are members, of the others the examples in the module of that name."""
+
+_DUMP = "a dump of ONNX Runtime, a binary file, that is damaged or not as ONNX Runtime writes it"
+WITHOUT_EXAMPLE: Mapping[str, str] = {
+    "debug.stray": "an operator that writes beside its outputs: `dmlpy run --debug` looks for it",
+    "file.changed": "a file that changes after a model was read, before it is used",
+    "file.problems": "a model with so many problems that the rest is not looked for",
+    "image.pillow": "a picture where Pillow is not installed",
+    **dict.fromkeys(("serialized.attributes", "serialized.constant", "serialized.edge"), _DUMP),
+    **dict.fromkeys(("serialized.name", "serialized.nodes", "serialized.slots"), _DUMP),
+}
+"""Codes that a page cannot give an example of, each with what leads to it."""
+
+Broken = Mapping[str, Mapping[str, Mistake]]
+"""The mistakes that an operator's desc can have, by its type name and the code."""
+
+
+def errors_page(broken: Broken) -> str:
+    """The page.
+
+    Raises:
+        RuntimeError: an example does not give the error that it is one of.
+    """
+    entries = {section: dict(sorted(_entries(section, broken).items())) for section in SECTIONS}
+    intro = (
+        "Every problem has a code that programs can rely on: `error.problems[0].code`. Each is shown here with statements that lead to it, "
+        "and the error as printed. `DescError`, `CompileError`, `BindError` and `DeviceError` carry problems; `dml.check` returns them."
+    )
+    parts = []
+    for section, title in SECTIONS.items():
+        parts.append(f"## {title}")
+        parts += [f"({error_anchor(name)})=\n### {code(name)}\n\n{text}" for name, text in entries[section].items()]
+    parts += [
+        "## Without an example",
+        table(("code", "what leads to it"), ((code(name), prose(text)) for name, text in WITHOUT_EXAMPLE.items())),
+    ]
+    rows = [(code_link(name), SECTIONS[section]) for section, found in entries.items() for name in found]
+    return page("Error codes", intro, f"{len(rows)} codes:", table(("code", "concerns"), sorted(rows)), *parts)
+
+
+def code_link(name: str, document: str = error_document()) -> str:
+    """A code as a link to its place on the page, as seen from a document."""
+    address = "" if document == error_document() else between(document, error_document())
+    return f"[{code(name)}]({address}#{error_anchor(name)})"
+
+
+def _entries(section: str, broken: Broken) -> dict[str, str]:
+    """By code, what a section shows of it. A code of an example is not looked for among the mistakes."""
+    shown = {name: _of_example(name, example) for example in examples() if example.section == section for name in example.codes}
+    known = {name for example in examples() for name in example.codes}
+    if section in ("rules", "descs"):
+        rules = {name for kind in OPERATORS.values() for name in kind.rules()}
+        for name in {name for found in broken.values() for name in found} - known:
+            if (name in rules) == (section == "rules"):
+                shown[name] = _of_mistake(name, broken)
+    return shown
+
+
+def _of_example(name: str, example: Example) -> str:
+    codes, message = example.message()
+    if name not in codes:
+        raise RuntimeError(f"the example of {name} gives {', '.join(codes)}")
+    return f"{fence(example.code(), 'python')}\n\n{fence(message)}"
+
+
+def _of_mistake(name: str, broken: Broken) -> str:
+    """The example with the fewest other problems, of the operators with the shortest names."""
+    kinds: Iterable[type[OperatorDesc]] = (OPERATORS[type_name] for type_name, found in broken.items() if name in found)
+    kind = min(kinds, key=lambda kind: (broken[kind.type_name][name].problem_count, len(kind.short_name()), kind.short_name()))
+    mistake, document = broken[kind.type_name][name], error_document()
+    link = f"[{code(kind.short_name())}]({between(document, operator_document(kind))})"
+    rule = kind.rules().get(name)
+    stated = f"The rule: {prose(rule)}.\n\n" if rule else ""
+    return f"{stated}With `desc` of the example of {link}:\n\n{fence(mistake.statement, 'python')}\n\n{fence(mistake.message)}"

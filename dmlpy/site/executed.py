@@ -1,0 +1,111 @@
+"""Examples that a page shows as code and as what the code gave: they are executed when the page is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.markers import Slot
+from dmlpy.devices import Reserve, device
+from dmlpy.inspection.samples import example, sample
+
+_MOST_PRINTED = 48
+"""Elements of an array that are printed in full."""
+_INDICES = re.compile("indices|index|coordinates|mask")
+_NORMAL, _SMALL, _ABOVE_ONE, _BITS = "normal", "between 0 and 1", "above 1", "0 or 1"
+
+
+@dataclass(frozen=True)
+class Run:
+    """An operator's example as it ran.
+
+    Attributes:
+        code: the Python code.
+        inputs: the arrays that it made, by place.
+        outputs: what the operator computed of them on the NumPy device, by place: arrays, and a training form's `Reserve`.
+    """
+
+    code: str
+    inputs: Mapping[str, np.ndarray[Any, Any]]
+    outputs: Mapping[str, Any]
+
+
+def run_example(kind: type[OperatorDesc]) -> Run | None:
+    """An operator's sample with random inputs, run on the NumPy device; None where that does not run it.
+
+    Of several kinds of inputs the first is taken that every step accepts and that gives finite results: a logarithm wants positive numbers,
+    indices want to be small.
+    """
+    if not device("numpy").runs(kind):
+        return None
+    desc = sample(kind)
+    failure: Exception | None = None
+    last: Run | None = None
+    for floats, integers in ((_NORMAL, _NORMAL), (_SMALL, _NORMAL), (_ABOVE_ONE, _NORMAL), (_NORMAL, _BITS), (_SMALL, _BITS)):
+        described = example(kind).replace("import dmlpy as dml\n", "import dmlpy as dml\nimport numpy as np\n", 1)
+        code = f"{described}\n{_running(desc, floats, integers)}"
+        scope: dict[str, Any] = {}
+        try:
+            with np.errstate(all="ignore"):
+                exec(compile(code, kind.short_name(), "exec"), scope)
+        except ValueError as error:  # an index out of range
+            failure = error
+            continue
+        last = Run(code, scope["inputs"], dict(_by_place(scope["outputs"])))
+        if all(np.isfinite(value).all() for value in last.outputs.values() if isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+            return last
+    if last is None and failure is not None:
+        raise failure
+    return last
+
+
+def show_value(name: str, value: Any) -> str:
+    """An input or output as it is printed on a page: a small array whole, of a large one the first matrix, with dots for its middle."""
+    if isinstance(value, Reserve):
+        return f"{name}: a Reserve of {value.array.nbytes} bytes, for the gradient"
+    heading = f"{name}: {value.dtype} {list(value.shape)}"
+    if value.size > _MOST_PRINTED and value.ndim > 2:
+        leading = (0,) * (value.ndim - 2)
+        heading += f", of which {name}[{', '.join(map(str, leading))}]"
+        value = value[leading]
+    with np.printoptions(precision=4, suppress=True, threshold=_MOST_PRINTED, edgeitems=3, linewidth=88):
+        return f"{heading}\n{value}"
+
+
+def _by_place(outputs: Any) -> Iterator[tuple[str, Any]]:
+    """The values of `Outputs`, each of an array of tensors by itself."""
+    for name, value in outputs.as_dict().items():
+        yield from ((f"{name}[{index}]", item) for index, item in enumerate(value)) if isinstance(value, tuple) else [(name, value)]
+
+
+def _running(desc: OperatorDesc, floats: str, integers: str) -> str:
+    lines = [f'    "{slot.place}": {text},' for slot, text in _inputs(desc, floats, integers)]
+    made = ["rng = np.random.default_rng(0)", "inputs = {", *lines, "}"] if lines else ["inputs = {}"]
+    return "\n".join(["", *made, 'outputs = dml.compile(desc, "numpy")(**inputs)'])
+
+
+def _inputs(desc: OperatorDesc, floats: str, integers: str) -> Iterator[tuple[Slot, str]]:
+    for slot in desc.input_slots():
+        if slot.tensor is None:
+            continue
+        dtype, sizes = slot.tensor.data_type.numpy, list(slot.tensor.sizes)
+        limit = slot.field.marker.at_most
+        if limit is not None:
+            made = f"rng.integers(1, {desc.sizes()[limit] + 1}, {sizes})"
+        elif dtype.kind == "f":
+            made = {
+                _NORMAL: f"rng.normal(0, 0.5, {sizes})",
+                _SMALL: f"rng.uniform(0.05, 0.95, {sizes})",
+                _ABOVE_ONE: f"rng.uniform(1, 2, {sizes})",
+            }[floats]
+            made += ".round(2)"
+        else:
+            small = integers == _BITS or slot.tensor.data_type.bits == 4 or _INDICES.search(slot.field.name)
+            lowest, highest = (0, 2) if small else (0 if dtype.kind == "u" else -9, 10)
+            made = f"rng.integers({lowest}, {highest}, {sizes})"
+        yield slot, f"{made}.astype(np.{dtype.name})"

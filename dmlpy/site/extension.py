@@ -1,0 +1,84 @@
+"""What the site's pages use beyond Sphinx and MyST: places of members, and docstrings written in Markdown's way."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.builders import Builder
+from sphinx.domains.python import PythonDomain
+from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import SphinxRole
+
+from dmlpy.description.structs import Struct
+
+_CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+
+
+class MemberRole(SphinxRole):
+    """A struct's member, `LSTMDesc.input_tensor`: shown as the member's name, and a place that links and other projects can name."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        name = f"dmlpy.{self.text}"
+        shown = nodes.literal(self.text, self.text.rpartition(".")[2], ids=[name], classes=["dmlpy-member"])
+        domain = self.env.get_domain("py")
+        assert isinstance(domain, PythonDomain)
+        domain.note_object(name, "attribute", name, location=shown)
+        return [shown], []
+
+
+def _as_rest(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings have Markdown's code spans; reStructuredText wants two backticks, and gives a meaning to what stands between them.
+
+    Of a struct only the text above its members is left: a table on the page has these.
+    """
+    if isinstance(obj, type) and issubclass(obj, Struct):
+        lines[:] = obj.description().splitlines()
+    for index, line in enumerate(lines):
+        parts = _CODE_SPAN.split(line)
+        lines[index] = "".join(
+            f"``{part}``" if place % 2 else re.sub(r"(?<!\\)([*|])", r"\\\1", re.sub(r"(\w)_(?=\W|$)", r"\1\\_", part))
+            for place, part in enumerate(parts)
+        )
+
+
+def _contents_of(env: BuildEnvironment, builder: Builder, document: str) -> str:
+    """The contents beside a page: every family, but the operators of the page's own family only."""
+    found = []
+    for tree in env.get_doctree(env.config.root_doc).findall(addnodes.toctree):
+        found.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(tree["caption"])}</span></p>')
+        found.append(_listed(env, builder, document, tree["includefiles"], 1))
+    return "\n".join(found)
+
+
+def _listed(env: BuildEnvironment, builder: Builder, document: str, entries: Iterable[str], level: int) -> str:
+    lines = []
+    for entry in entries:
+        below = env.toctree_includes.get(entry, ())
+        # The parent of a page is the one that lists it; no page has two.
+        current = " current" if document == entry or document in below else ""
+        title, address = html.escape(env.titles[entry].astext()), builder.get_relative_uri(document, entry)
+        nested = _listed(env, builder, document, below, level + 1) if below and current else ""
+        lines.append(
+            f'<li class="toctree-l{level}{current}"><a class="reference internal{current}" href="{address or "#"}">{title}</a>{nested}</li>'
+        )
+    return f"<ul>{''.join(lines)}</ul>"
+
+
+def _give_contents(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Gives the theme its contents. Sphinx's own function copies every operator's entry for every page, which doubles a build's time."""
+    context["toctree"] = lambda **options: _contents_of(app.env, app.builder, pagename)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx calls this."""
+    app.add_role("dml-member", MemberRole())
+    # Before napoleon, which takes the sections apart.
+    app.connect("autodoc-process-docstring", _as_rest, priority=100)
+    app.connect("html-page-context", _give_contents, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

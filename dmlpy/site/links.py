@@ -1,0 +1,65 @@
+"""Where the site has a page for what a name stands for."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+from functools import cache
+
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.registry import OPERATORS
+
+_VERSION_OR_PASS = re.compile(r"_(TRAINING|GRAD|BACKPROP|V\d+)(?=_|\d*$)|\d+$")
+
+
+def operator_document(kind: type[OperatorDesc]) -> str:
+    """The document of an operator's page."""
+    return f"operators/{kind.short_name().lower()}"
+
+
+def family_document(family: str) -> str:
+    """The document of the page that lists a family's operators."""
+    return f"operators/families/{family}"
+
+
+def between(document: str, other: str) -> str:
+    """The address of a document in a page of another one."""
+    return posixpath.relpath(f"{other}.md", posixpath.dirname(document) or ".")
+
+
+def links_from(document: str) -> Callable[[str], str | None]:
+    """A function that gives the address of a name's page, as seen from a document; None for a name that is no operator's, or its own."""
+
+    def link(name: str) -> str | None:
+        kind = _named().get(name)
+        found = None if kind is None else operator_document(kind)
+        return None if found is None or found == document else between(document, found)
+
+    return link
+
+
+@cache
+def _named() -> dict[str, type[OperatorDesc]]:
+    """The operators by every name that they have."""
+    return {name: kind for kind in OPERATORS.values() for name in (kind.short_name(), kind.type_name, kind.c_name, kind.__name__)}
+
+
+def relatives(kind: type[OperatorDesc]) -> list[type[OperatorDesc]]:
+    """The other operators of the same stem: versions, training forms and gradients."""
+    stem = _stem(kind)
+    return [other for other in OPERATORS.values() if other is not kind and _stem(other) == stem]
+
+
+def _stem(kind: type[OperatorDesc]) -> str:
+    return _VERSION_OR_PASS.sub("", kind.short_name())
+
+
+def error_document() -> str:
+    """The document of the page of error codes."""
+    return "reference/errors"
+
+
+def error_anchor(code: str) -> str:
+    """The place of a code on that page."""
+    return "error-" + re.sub(r"[^a-z0-9]+", "-", code)
