@@ -361,14 +361,14 @@ def info() -> None:
             typer.echo(f"{name}: {version}")
         lowest, highest = min(FeatureLevel), max(FeatureLevel)
         typer.echo(f"feature levels: {lowest} to {highest} (DirectML {lowest.directml_version} to {highest.directml_version})")
-        own = sum(kind.own for kind in OPERATORS.values())
+        own = sum(kind.beyond_directml for kind in OPERATORS.values())
         typer.echo(f"operators described: {len(OPERATORS) - own} of DirectML, {own} of dmlpy's own")
         for item in dmlpy.list_devices():
             typer.echo(f"\ndevice {item.name}")
             for name, text in item.describe().items():
                 typer.echo(f"  {name}: {text}")
             run = [kind for kind in OPERATORS.values() if item.runs(kind)]
-            own_run = sum(kind.own for kind in run)
+            own_run = sum(kind.beyond_directml for kind in run)
             typer.echo(f"  runs {len(run) - own_run} of DirectML's operators and {own_run} of dmlpy's own (dmlpy ops lists them)")
 
 

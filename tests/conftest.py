@@ -100,13 +100,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     return result
 
 
-def cuda_on_cpu(*, family: str | None = None, **options: Any) -> dml.Device:
-    """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU. `family` is the device's."""
+def cuda_on_cpu(*, strategy: str | None = None, **options: Any) -> dml.Device:
+    """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU. `strategy` is the device's."""
     require("g++")
     from dmlpy.devices.cuda.device import CudaDevice
     from tests.support.cuda.cpu_seam import CpuSeam
 
-    return CudaDevice(CpuSeam(**options), family=family)
+    return CudaDevice(CpuSeam(**options), strategy=strategy)
 
 
 CUDA_DEVICES = ["cuda on the CPU", pytest.param("cuda", marks=pytest.mark.gpu)]

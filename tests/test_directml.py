@@ -32,7 +32,7 @@ def matrix_product() -> dml.GEMMDesc:
 
 
 def test_every_struct_and_enumeration_member_has_its_c_name() -> None:
-    expected: dict[str, object] = {kind.c_name: kind for kind in OPERATORS.values() if not kind.own}
+    expected: dict[str, object] = {kind.c_name: kind for kind in OPERATORS.values() if not kind.beyond_directml}
     for kind in (dml.TensorDesc, dml.ScaleBias, dml.Size2D, dml.FeatureQueryFeatureLevels, dml.FeatureDataFeatureLevels):
         expected[kind.c_name] = kind
     for kind in (dml.FeatureQueryTensorDataTypeSupport, dml.FeatureDataTensorDataTypeSupport):
@@ -45,7 +45,7 @@ def test_every_struct_and_enumeration_member_has_its_c_name() -> None:
         expected |= {flags.prefix() + name: member for name, member in flags.__members__.items()}
     for kind in (dml.Graph, dml.OperatorNode, dml.ConstantNode, dml.InputEdge, dml.OutputEdge, dml.IntermediateEdge):
         expected[kind.c_name] = kind
-    expected |= {kind.type_name: kind.type_name for kind in OPERATORS.values() if not kind.own}
+    expected |= {kind.type_name: kind.type_name for kind in OPERATORS.values() if not kind.beyond_directml}
     expected["DML_OPERATOR_SCATTER_ELEMENTS"] = "DML_OPERATOR_SCATTER"
     expected["DML_BINDING_PROPERTIES"] = dml.compile(matrix_product(), "numpy").binding_properties.__class__
     expected |= {name: getattr(header, name) for name in OF_THE_HEADER}

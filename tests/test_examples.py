@@ -139,8 +139,8 @@ def test_engine(any_device: dml.Device) -> None:
 
 
 def test_engine_where_each_step_is_launched() -> None:
-    """In family `step` a dispatch replays a CUDA graph of its own; recorded by the engine, it must issue its launches instead."""
-    device = cuda_on_cpu(family="step")
+    """In strategy `step` a dispatch replays a CUDA graph of its own; recorded by the engine, it must issue its launches instead."""
+    device = cuda_on_cpu(strategy="step")
     assert engine.demonstrate(device, SeamMachine(device), runs=2) < 1e-5
 
 

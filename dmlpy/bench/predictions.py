@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict
 
 from dmlpy.bench.shapes import SHAPES, DataType, Pass, Recurrent
-from dmlpy.devices.cuda.recurrent.families import BACKWARD, FORWARD, Choice, Plans, choose
+from dmlpy.devices.cuda.recurrent.strategies import BACKWARD, FORWARD, Choice, Plans, choose
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
@@ -29,14 +29,14 @@ class Prediction(BaseModel):
     """Of one shape, pass and data type; the products that all steps form at once are not in it.
 
     Attributes:
-        families: of kernels, that the operators take, one operator a layer and then its gradient.
+        strategies: of kernels, that the operators take, one operator a layer and then its gradient.
         step_us: of a step of each, with its share of what comes before the first one.
         us: of all operators' steps.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    families: list[str]
+    strategies: list[str]
     step_us: list[float]
     us: float
 
@@ -93,17 +93,17 @@ def _prediction(shape: Recurrent, which: Pass, dtype: DataType) -> Prediction:
         plans: Plans[Any] = BACKWARD if isinstance(desc, RecurrentGradDesc) else FORWARD
         choices.append(choose(plans, cast(RecurrentDesc, desc), H200))
     return Prediction(
-        families=[choice.family for choice in choices],
+        strategies=[choice.strategy for choice in choices],
         step_us=[round(choice.option.step_us, 2) for choice in choices],
         us=round(sum(choice.option.estimate.sequence_us for choice in choices), 1),
     )
 
 
 def markdown(found: Predictions) -> str:
-    """A table of all models, µs a step summed over the operators, and the last one's families."""
+    """A table of all models, µs a step summed over the operators, and the last one's strategies."""
     titles = [f"{model.title} ({model.date})" for model in found.models]
     lines = [
-        f"| {found.device}: shape, pass, type | {' | '.join(titles)} | families |",
+        f"| {found.device}: shape, pass, type | {' | '.join(titles)} | strategies |",
         "| --- |" + " --- |" * (len(titles) + 1),
     ]
     for key, last in found.models[-1].predictions.items():
@@ -111,7 +111,7 @@ def markdown(found: Predictions) -> str:
         for model in found.models:
             prediction = model.predictions.get(key)
             times.append("" if prediction is None else f"{sum(prediction.step_us):.2f}")
-        lines.append(f"| {key} | {' | '.join(times)} | {', '.join(dict.fromkeys(last.families))} |")
+        lines.append(f"| {key} | {' | '.join(times)} | {', '.join(dict.fromkeys(last.strategies))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -38,8 +38,8 @@ class OperatorDesc(Struct):
     type_name: ClassVar[str] = ""
     """The operator's type in directml.h: `DML_OPERATOR_RNN`; of dmlpy's own operators `DMLPY_OPERATOR_RNN_GRAD`."""
 
-    own: ClassVar[bool] = False
-    """Whether the operator is dmlpy's own: directml.h does not have it, and no feature level limits it."""
+    beyond_directml: ClassVar[bool] = False
+    """Whether DirectML lacks the operator, so that directml.h does not declare it and no feature level limits it."""
 
     support: ClassVar[tuple[Since, ...]] = ()
     """The support table, lowest level first."""
@@ -63,9 +63,9 @@ class OperatorDesc(Struct):
     def __pydantic_init_subclass__(cls, dml: str | None = None, own: str | None = None, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         if dml is not None or own is not None:
-            cls.own = own is not None
-            cls.type_name = (OWN_PREFIX if cls.own else C_PREFIX) + (dml or own or "")
-            cls.c_name = f"DMLPY_{own}_OPERATOR_DESC" if cls.own else f"DML_{dml}_OPERATOR_DESC"
+            cls.beyond_directml = own is not None
+            cls.type_name = (OWN_PREFIX if cls.beyond_directml else C_PREFIX) + (dml or own or "")
+            cls.c_name = f"DMLPY_{own}_OPERATOR_DESC" if cls.beyond_directml else f"DML_{dml}_OPERATOR_DESC"
             OPERATORS.add(cls.type_name, cls)
 
     if not TYPE_CHECKING:
@@ -100,7 +100,7 @@ class OperatorDesc(Struct):
     def _types_of(cls, field: TensorField) -> Iterator[TypesSince]:
         rows = sorted(cls.support, key=lambda row: row.level)
         for row in rows:
-            level = None if cls.own else row.level
+            level = None if cls.beyond_directml else row.level
             yield TypesSince(level, row.when, row.dims_for(field.name), cls.types_in(row, field))
 
     @classmethod

@@ -11,7 +11,7 @@ class Cost:
     """What a plan moves and keeps, and the times that a model of the device gives. Times are in microseconds, of one dispatch.
 
     Attributes:
-        family: of kernels, where there are several.
+        strategy: of kernels, where there are several.
         traffic: bytes that are read or written beside the desc's tensors, by kind.
         residency: bytes of what is read in every step, by the place where it lies meanwhile.
         floor_us: the least that any kernel could take; None without a model.
@@ -21,7 +21,7 @@ class Cost:
         layers: those of a network, whose sums the times are.
     """
 
-    family: str | None = None
+    strategy: str | None = None
     traffic: Mapping[str, int] = field(default_factory=dict)
     residency: Mapping[str, int] = field(default_factory=dict)
     floor_us: float | None = None

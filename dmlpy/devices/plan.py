@@ -95,7 +95,7 @@ class Plan(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Which kernels run, in which order, and why this family was chosen; lines for people."""
+        """Which kernels run, in which order, and why this strategy was chosen; lines for people."""
 
     def cost(self) -> Cost:
         """What it moves and should take, as far as there is a model of the device."""

@@ -27,7 +27,7 @@ class PlanReport:
     Attributes:
         operator: the desc's struct.
         device: the device's name.
-        family: of the kernels, where there are several; of a network those of all layers.
+        strategy: of the kernels, where there are several; of a network those of all layers.
         flops: of all matrix products, two for each multiplication; None for an operator whose products are not counted.
         bytes_moved: bytes by kind. `weights` and `tensors` are those that the desc describes, each counted once; the others are what the
             plan's kernels read and write beside them.
@@ -42,7 +42,7 @@ class PlanReport:
 
     operator: str
     device: str
-    family: str | None = None
+    strategy: str | None = None
     flops: int | None = None
     bytes_moved: Mapping[str, int] = field(default_factory=dict)
     residency: Mapping[str, int] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class PlanReport:
     parts: tuple[PlanReport, ...] = ()
 
     def __str__(self) -> str:
-        family = f", family {self.family}" if self.family else ""
+        strategy = f", strategy {self.strategy}" if self.strategy else ""
         rows = [
             ("matrix products", "not counted" if self.flops is None else _show_flops(self.flops)),
             *(("bytes moved" if not at else "", row) for at, row in enumerate(_show_kinds(self.bytes_moved))),
@@ -63,7 +63,7 @@ class PlanReport:
         ]
         if self.estimate_us is not None:
             rows.append(("estimate", _show_times(self.estimate_us, self.estimate_step_us)))
-        lines = [f"{self.operator} on {self.device}{family}", *(f"    {name:<16}{value}" for name, value in rows)]
+        lines = [f"{self.operator} on {self.device}{strategy}", *(f"    {name:<16}{value}" for name, value in rows)]
         if not self.unmodelled:
             lines.append("    (floor and estimate: a model, not measured)")
         return "\n".join(lines)
@@ -88,7 +88,7 @@ def explain(desc: OperatorDesc, device: Device, cost: Cost) -> PlanReport:
     return PlanReport(
         operator=name,
         device=device.name,
-        family=cost.family,
+        strategy=cost.strategy,
         flops=flops,
         bytes_moved=moved | dict(cost.traffic),
         residency=cost.residency,
@@ -113,7 +113,7 @@ def total(name: str, device: str, parts: Iterable[PlanReport]) -> PlanReport:
     return PlanReport(
         operator=name,
         device=device,
-        family=", ".join(dict.fromkeys(part.family for part in parts if part.family)) or None,
+        strategy=", ".join(dict.fromkeys(part.strategy for part in parts if part.strategy)) or None,
         flops=sum(counted) if len(counted) == len(parts) else None,
         bytes_moved=_merged(part.bytes_moved for part in parts),
         residency=_merged(part.residency for part in parts),

@@ -92,7 +92,7 @@ def _wrapped(text: str) -> list[str]:
 
 def levels() -> list[Level]:
     """What each feature level brought, lowest first."""
-    kinds = [kind for kind in OPERATORS.values() if not kind.own]
+    kinds = [kind for kind in OPERATORS.values() if not kind.beyond_directml]
     found = []
     for level in FeatureLevel:
         new = tuple(sorted(kind.short_name() for kind in kinds if kind.introduced() is level))
@@ -172,8 +172,8 @@ class Entry:
             "operator": self.kind.type_name,
             "class": self.kind.__name__,
             "family": self.kind.family(),
-            "own": self.kind.own,
-            "feature_level": None if self.kind.own else str(self.kind.introduced()),
+            "own": self.kind.beyond_directml,
+            "feature_level": None if self.kind.beyond_directml else str(self.kind.introduced()),
             "runs_on": dict(self.runs_on),
             "verified_against": list(self.verified_against),
         }
@@ -196,9 +196,9 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
     devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "numba": NumbaDevice, "cuda": CudaDevice}
     return [
         Entry(kind, {name: device.runs(kind) for name, device in devices.items()}, verified_against(kind))
-        for kind in sorted(OPERATORS.values(), key=lambda kind: (kind.own, kind.type_name))
+        for kind in sorted(OPERATORS.values(), key=lambda kind: (kind.beyond_directml, kind.type_name))
         if (family is None or kind.family() == family.lower())
-        and (feature_level is None or (not kind.own and kind.introduced() <= feature_level))
+        and (feature_level is None or (not kind.beyond_directml and kind.introduced() <= feature_level))
     ]
 
 
@@ -208,7 +208,7 @@ def operators_table(found: Sequence[Entry]) -> Table:
         (
             short_name(item.kind.type_name),
             item.kind.family(),
-            "dmlpy's own" if item.kind.own else str(item.kind.introduced()),
+            "dmlpy's own" if item.kind.beyond_directml else str(item.kind.introduced()),
             ", ".join(name for name, runs in item.runs_on.items() if runs) or "described only",
             ", ".join(item.verified_against),
         )

@@ -66,7 +66,7 @@ class Explanation:
 
     def levels(self) -> Table:
         """The support by feature level as a table; rows that hold at the asked level are named. dmlpy's own operators have no levels."""
-        if self.kind.own:
+        if self.kind.beyond_directml:
             own = tuple((support.show_span(row.dims), *_types(self.kind, row)) for row in self.kind.support)
             return Table("Support", ("dimensions", *_type_headings(self.kind)), own)
         conditional = any(row.when for row in self.kind.support)
@@ -87,7 +87,7 @@ class Explanation:
         """Sentences: where the operator comes from and what it allows."""
         introduced = self.kind.introduced()
         lines = [f"{self.kind.type_name}, from feature level {introduced} on (DirectML {introduced.directml_version})."]
-        if self.kind.own:
+        if self.kind.beyond_directml:
             lines = [f"{self.kind.type_name}, dmlpy's own operator: DirectML does not have it, and no feature level limits it."]
         if not self.rows:
             lines.append(f"Feature level {self.feature_level} does not have it.")

@@ -69,7 +69,7 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
             return desc.check(feature_level, strict=strict)
         raise DescError("check", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
     level = parse_level(feature_level)
-    if desc.own:
+    if desc.beyond_directml:
         level = LATEST  # what DirectML does not have at all, no level of it limits
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
     found = _problems(desc, level, desc.sizes(), strict=strict)
@@ -84,7 +84,7 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
     """
     if not isinstance(desc, OperatorDesc):
         return desc.lowest_level()
-    levels = (level for level in FeatureLevel if desc.own or level >= desc.introduced())
+    levels = (level for level in FeatureLevel if desc.beyond_directml or level >= desc.introduced())
     known = desc.sizes()
     return next((level for level in levels if _is_valid(desc, level, known)), None)
 
@@ -95,7 +95,7 @@ def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
 
 
 def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
-    return next(_problems(desc, LATEST if desc.own else level, known, strict=False), None) is None
+    return next(_problems(desc, LATEST if desc.beyond_directml else level, known, strict=False), None) is None
 
 
 def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:
@@ -153,7 +153,7 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
 
 
 def _level_reason(desc: OperatorDesc, level: FeatureLevel) -> tuple[str, ...]:
-    return () if desc.own else (f"feature level {level}",)
+    return () if desc.beyond_directml else (f"feature level {level}",)
 
 
 def _breaches(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) -> list[Any]:
@@ -339,7 +339,7 @@ def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) 
             yield Problem("attribute.range", path, repr(item), "a number that a 32-bit float holds")
         # dmlpy's own operators have integers of other widths: their own rules say which.
         number = isinstance(item, int) and not isinstance(item, bool | DmlEnum) and attribute.name not in desc.scalars
-        if number and not least <= item <= most and (parts or not desc.own):
+        if number and not least <= item <= most and (parts or not desc.beyond_directml):
             yield Problem("attribute.range", path, str(item), f"{least} to {most}")
     if (companion := desc.scalars.get(attribute.name)) is not None:
         typed = getattr(desc, companion)

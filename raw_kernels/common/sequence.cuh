@@ -1,4 +1,4 @@
-// What the forward kernels of a recurrent layer read and write of the operator, whatever the family.
+// What the forward kernels of a recurrent layer read and write of the operator, whatever the strategy.
 //
 // Letters: T steps, B samples, D directions, G gates, H hidden units, S entries of H[t].
 #pragma once
@@ -24,7 +24,7 @@ struct InputElementOf<T, Training> {
 template <class T, class Pass>
 using InputElement = typename InputElementOf<T, Pass>::Type;
 
-/// What all families read and write of the operator. Absent tensors have no address.
+/// What all strategies read and write of the operator. Absent tensors have no address.
 template <class T>
 struct Sequence : Layer {
     void const* input_product;                   // [T][B][D][G H] of InputElement<T, Pass>, or as many times as a chunk has

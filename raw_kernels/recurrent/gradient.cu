@@ -6,7 +6,7 @@
 //   d_sums   = pointwise in d_H[t], d_C[t] and what the step kept        -> `gate_gradients`, for all steps
 //   d_H[t-1] = d_sums R + what the cell passes on beside that product
 //
-// and that loop comes in families, which leave the same; these two, and `grid` of recurrent/grid_gradient.cu:
+// and that loop comes in strategies, which leave the same; these two, and `grid` of recurrent/grid_gradient.cu:
 //
 //   walk   One launch for the whole sequence. A block owns a slice of the batch in one direction, with R in shared memory.
 //   step   For each step one launch and a matrix product. A Gru that resets before the product has `reset` and a second product in

@@ -1,4 +1,4 @@
-// The gradients of RNN, GRU and LSTM against time in one launch, R staying on chip: the family `grid` of what recurrent/gradient.cu does,
+// The gradients of RNN, GRU and LSTM against time in one launch, R staying on chip: the strategy `grid` of what recurrent/gradient.cu does,
 // which leaves the same as `walk` there. The cells' equations are in common/cell_gradients.cuh.
 //
 // A block owns some hidden units with all their gates, in one direction, for the samples of its batch group, which it takes in passes. The

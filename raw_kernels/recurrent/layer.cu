@@ -1,7 +1,7 @@
 // RNN, GRU and LSTM over a sequence, forward in time, backward or both; the cells' equations are in common/cells.cuh.
 //
 // The products of the steps with the input, X W^T, are formed beforehand: of all steps, or for `step` of some at a time. What remains is
-// sequential, and comes in families, of which this file has two; the third, `grid`, with R resident in many blocks, has a file of its own.
+// sequential, and comes in strategies, of which this file has two; the third, `grid`, with R resident in many blocks, has a file of its own.
 //
 //   walk   One launch for the whole sequence. A block owns a slice of the batch in one direction and walks over time with
 //          R in shared memory; blocks do not depend on each other.

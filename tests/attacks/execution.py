@@ -75,14 +75,14 @@ def devices() -> dict[str, dml.Device]:
 
 @cache
 def stand_ins() -> dict[str, Any]:
-    """The cases of CUDA's plans by name, each with a device that has the family of kernels."""
+    """The cases of CUDA's plans by name, each with a device that has the strategy of kernels."""
     from dmlpy.devices.cuda.device import CudaDevice
     from tests.support.cuda.cpu_seam import CpuSeam
     from tests.support.dispatch_cases import CASES
 
     seam = CpuSeam()
     seam._memory.check_range = lambda pointer, size: None  # type: ignore[method-assign]  # memory is the attack's own; its pages check
-    return {name: (CudaDevice(seam, family=case.family), case.describe) for name, case in CASES.items()}
+    return {name: (CudaDevice(seam, strategy=case.strategy), case.describe) for name, case in CASES.items()}
 
 
 def random_desc(rng: np.random.Generator) -> tuple[dml.Device, OperatorDesc, str]:

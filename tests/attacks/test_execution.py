@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.numpy.whole import WholePlan
+from dmlpy.devices.numpy.array_functions import WholePlan
 from tests.attacks import execution
 from tests.support.folders import ROOT
 

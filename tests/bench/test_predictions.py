@@ -29,7 +29,7 @@ def test_all_models_speak_of_the_same_work() -> None:
         for key, prediction in model.predictions.items():
             shape = shapes[key.split()[0]]
             operators = len(shape.layers) * (2 if " training " in key else 1)
-            assert len(prediction.families) == len(prediction.step_us) == operators
+            assert len(prediction.strategies) == len(prediction.step_us) == operators
             # a step has its share of what comes before the first one
             assert prediction.us == pytest.approx(shape.steps * sum(prediction.step_us), rel=0.02, abs=0.01 * shape.steps * operators)
 
@@ -43,7 +43,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def say(monkeypatch: pytest.MonkeyPatch, us: float) -> None:
-    prediction = Prediction(families=["grid", "grid", "step"], step_us=[us, us, 2 * us], us=40 * us)
+    prediction = Prediction(strategies=["grid", "grid", "step"], step_us=[us, us, 2 * us], us=40 * us)
     monkeypatch.setattr(predictions, "predict", lambda: {"lstm-1-b1-t10 forward FLOAT32": prediction})
 
 
@@ -62,7 +62,7 @@ def test_models_are_added_and_the_last_one_is_replaced(recorded: Path, monkeypat
     ]
     date = found.models[0].date
     assert predictions.markdown(found).splitlines() == [
-        f"| H200: shape, pass, type | first ({date}) | second ({date}) | families |",
+        f"| H200: shape, pass, type | first ({date}) | second ({date}) | strategies |",
         "| --- | --- | --- | --- |",
         "| lstm-1-b1-t10 forward FLOAT32 | 4.00 | 12.00 | grid, step |",
     ]

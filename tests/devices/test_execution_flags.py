@@ -12,7 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.compiler import Flags
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.devices.numpy.recurrent.layer import reference
 from dmlpy.dxdispatch import RunOptions, load
@@ -180,10 +180,10 @@ def test_an_old_gpu_has_no_tf32() -> None:
     assert dispatch.operator.plan.endswith("(no effect here)")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_results_in_tf32(family: str) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_results_in_tf32(strategy: str) -> None:
     require("g++")
-    device, desc = CudaDevice(CpuSeam(), family=family), rnn()
+    device, desc = CudaDevice(CpuSeam(), strategy=strategy), rnn()
     arrays = inputs(desc)
     expected = reference(desc, arrays)
     given = on(device, arrays)

@@ -26,8 +26,8 @@ FMA = 0.8 * 256
 """Flop in a cycle."""
 
 
-def on(family: str | None = None) -> CudaDevice:
-    return CudaDevice(NullSeam(H200), family=family)
+def on(strategy: str | None = None) -> CudaDevice:
+    return CudaDevice(NullSeam(H200), strategy=strategy)
 
 
 def layer(cell: str, data_type: str = "FLOAT32", *, t: int = 10, b: int = 4, i: int = 3, h: int = 8, directions: int = 1) -> RecurrentDesc:
@@ -38,8 +38,8 @@ def layer(cell: str, data_type: str = "FLOAT32", *, t: int = 10, b: int = 4, i: 
     return CELLS[cell](**tensors, activation_descs=list(USUAL[cell]) * directions, direction=direction)
 
 
-def report(desc: dml.OperatorDesc, family: str | None = None) -> dml.PlanReport:
-    return dml.compile(desc, on(family)).explain_plan()
+def report(desc: dml.OperatorDesc, strategy: str | None = None) -> dml.PlanReport:
+    return dml.compile(desc, on(strategy)).explain_plan()
 
 
 # recurrent layers
@@ -47,7 +47,7 @@ def report(desc: dml.OperatorDesc, family: str | None = None) -> dml.PlanReport:
 
 def test_a_walk() -> None:
     found = report(layer("LSTM"), "walk")
-    assert (found.operator, found.device, found.family) == ("DML_LSTM_OPERATOR_DESC", "cuda:0", "walk")
+    assert (found.operator, found.device, found.strategy) == ("DML_LSTM_OPERATOR_DESC", "cuda:0", "walk")
     assert found.flops == 2 * 10 * 4 * 4 * 8 * (3 + 8)
     assert found.bytes_moved == {
         "weights": 4 * (4 * 8 * 3 + 4 * 8 * 8),
@@ -79,7 +79,7 @@ def test_step_reads_the_recurrence_in_each_step() -> None:
 
 def test_a_grid() -> None:
     alone, together = report(layer("LSTM"), "grid"), report(layer("LSTM", b=16, i=5, h=512))
-    assert together.family == "grid"
+    assert together.strategy == "grid"
     assert "exchange between blocks" not in alone.bytes_moved
     for found, size in ((alone, 4 * 4 * 8 * 8), (together, 4 * 4 * 512 * 512)):
         assert set(found.residency) <= {"registers", "shared memory"}
@@ -104,23 +104,23 @@ def test_an_lstm_with_a_projection() -> None:
         direction="FORWARD",
     ).with_outputs("output_single_tensor")
     found = report(desc)
-    assert found.family == "step"
+    assert found.strategy == "step"
     assert found.flops == 2 * 6 * 2 * (4 * 8 * (3 + 5) + 5 * 8)
     assert found.residency == {"nowhere": 4 * (4 * 8 * 5 + 5 * 8)}
     # The state takes two trips, of four blocks' worth of cells each with its own products.
     assert found.floor_step_us == pytest.approx((2 * 300 + 2 * (4 * 8 * 5 + 5 * 8) / FMA) / CLOCK)
 
 
-@pytest.mark.parametrize("family", ["walk", "step"])
-def test_gradients(family: str) -> None:
-    found = report(gradient_desc("LSTM", "FLOAT32", 4, 8, 10), family)
+@pytest.mark.parametrize("strategy", ["walk", "step"])
+def test_gradients(strategy: str) -> None:
+    found = report(gradient_desc("LSTM", "FLOAT32", 4, 8, 10), strategy)
     # back through R, then the gradients of input, weights and R
     assert found.flops == 2 * 10 * 4 * 4 * 8 * (8 + 3 + 3 + 8)
     # written once, read for those three and the bias
     assert found.bytes_moved["gate gradients"] == (1 + 4) * 4 * 10 * 4 * 4 * 8
-    assert found.residency == {"walk": {"shared memory": 1024}, "step": {"nowhere": 1024}}[family]
+    assert found.residency == {"walk": {"shared memory": 1024}, "step": {"nowhere": 1024}}[strategy]
     # what comes back to the states, written and read
-    assert found.bytes_moved.get("products of steps", 0) == {"walk": 0, "step": 2 * 4 * 10 * 4 * 8}[family]
+    assert found.bytes_moved.get("products of steps", 0) == {"walk": 0, "step": 2 * 4 * 10 * 4 * 8}[strategy]
     # One step's product is as in the forward pass, the gate gradients come in a block.
     step_us = (300 + 2 * 4 * 8 * 8 / FMA) / CLOCK
     assert found.floor_step_us == pytest.approx(step_us)
@@ -250,7 +250,7 @@ def test_a_report_is_a_small_table() -> None:
 
 
 TABLE = """\
-DML_LSTM_OPERATOR_DESC on cuda:0, family walk
+DML_LSTM_OPERATOR_DESC on cuda:0, strategy walk
     matrix products 28.2 kflop
     bytes moved     1.4 kB weights
                     608 bytes tensors

@@ -109,7 +109,7 @@ def test_memory_that_a_node_of_a_graph_does_not_find(monkeypatch: pytest.MonkeyP
     g.output("y", g.add(dml.ElementWiseAbsDesc, "abs", input_tensor=g.input("x", tensor(3))))
     operator = dml.compile(g.build(), "numpy")
     with monkeypatch.context() as patch:
-        patch.setattr("dmlpy.devices.numpy.whole.WholePlan._computed", fails)
+        patch.setattr("dmlpy.devices.numpy.array_functions.WholePlan._computed", fails)
         with pytest.raises(dml.DeviceError, match="DML_ELEMENT_WISE_ABS_OPERATOR_DESC needs more memory") as caught:
             operator(x=np.ones(3, np.float32))
         assert caught.value.hresult is HResult.E_OUTOFMEMORY

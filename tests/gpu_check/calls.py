@@ -12,7 +12,7 @@ from time import monotonic
 
 from tests.gpu_check import kernel_cache
 from tests.gpu_check.programs import Ending, Program, Runner, python
-from tests.gpu_check.selection import FAMILIES, OTHERS, RECURRENT, SANITIZED, SOAK
+from tests.gpu_check.selection import OTHERS, RECURRENT, SANITIZED, SOAK, STRATEGIES
 
 SECONDS = 525.0
 """Of a call: below nine minutes."""
@@ -101,7 +101,7 @@ class Call:
 
     def _first(self) -> None:
         files = [*(self._asked.tests or RECURRENT), "--deselect", SOAK]
-        self._run([self._tests(family, files, 1, "--gpu-family", family) for family in FAMILIES])
+        self._run([self._tests(strategy, files, 1, "--gpu-strategy", strategy) for strategy in STRATEGIES])
 
     def _rest(self) -> None:
         soaks = not self._asked.tests and not self._asked.keyword

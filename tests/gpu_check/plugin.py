@@ -1,4 +1,4 @@
-"""pytest's side of the calls: which tests belong to a family, how long one may take, and a line for each file as soon as it is done.
+"""pytest's side of the calls: which tests belong to a strategy, how long one may take, and a line for each file as soon as it is done.
 
 The lines go to the descriptor that `LINES` names, all that pytest itself prints to its log. Failures are told at once: the first of them
 with the end of their traceback, then in a line each, in the end counted by what they say, so that the last 12,000 characters hold what
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.gpu_check.programs import LINES
-from tests.gpu_check.selection import FAMILIES, family_of
+from tests.gpu_check.selection import STRATEGIES, strategy_of
 
 IN_FULL, IN_A_LINE, KINDS = 6, 20, 12
 """Failures of a process that are told with their traceback, then in a line each; and kinds of them that are counted in the end."""
@@ -29,7 +29,7 @@ WORKERS_END_S = 2
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpu_check")
-    group.addoption("--gpu-family", choices=FAMILIES, help="only the recurrent tests of this family")
+    group.addoption("--gpu-strategy", choices=STRATEGIES, help="only the recurrent tests of this strategy")
     group.addoption("--gpu-test-seconds", type=float, help="a test that takes longer ends its process, with the tracebacks of all threads")
 
 
@@ -43,13 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    family = config.getoption("--gpu-family")
-    if family is None:
+    strategy = config.getoption("--gpu-strategy")
+    if strategy is None:
         return
     belong = []
     for item in items:
         callspec = getattr(item, "callspec", None)
-        belong.append(family_of(file_of(item.nodeid), callspec.params if callspec else {}) == family)
+        belong.append(strategy_of(file_of(item.nodeid), callspec.params if callspec else {}) == strategy)
     config.hook.pytest_deselected(items=[item for item, belongs in zip(items, belong, strict=True) if not belongs])
     items[:] = [item for item, belongs in zip(items, belong, strict=True) if belongs]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-FAMILIES = ("walk", "grid", "step")
+STRATEGIES = ("walk", "grid", "step")
 """Of recurrent kernels: `first` has a process for each."""
 
 RECURRENT = (
-    "tests/devices/cuda/test_gpu_families.py",
+    "tests/devices/cuda/test_gpu_strategies.py",
     "tests/devices/cuda/test_gpu.py",
     "tests/devices/cuda/test_plans.py",
     "tests/devices/cuda/test_training.py",
@@ -54,18 +54,18 @@ OTHERS = (
 )
 """The files of `rest`: what is small or uses several operators comes first, the 1,500 tests of normalization last."""
 
-SOAK = "tests/devices/cuda/test_gpu_families.py::test_a_hundred_thousand_steps_with_late_blocks"
+SOAK = "tests/devices/cuda/test_gpu_strategies.py::test_a_hundred_thousand_steps_with_late_blocks"
 """Runs alone, at the end of `rest`."""
 
 _GRID = ("tests/devices/cuda/test_grid.py", "tests/devices/cuda/test_grid_gradient.py")
 
 
-def family_of(file: str, parameters: Mapping[str, object]) -> str:
-    """The family that a test of `RECURRENT` belongs to; `step` also has the tests that name none."""
+def strategy_of(file: str, parameters: Mapping[str, object]) -> str:
+    """The strategy that a test of `RECURRENT` belongs to; `step` also has the tests that name none."""
     if file in _GRID:
         return "grid"
-    named = (str(parameters.get(name, "")).partition(" ")[0] for name in ("family", "device"))  # "walk 4": with so many samples
-    return next((name for name in named if name in FAMILIES), "step")
+    named = (str(parameters.get(name, "")).partition(" ")[0] for name in ("strategy", "device"))  # "walk 4": with so many samples
+    return next((name for name in named if name in STRATEGIES), "step")
 
 
 SANITIZED = (
@@ -73,9 +73,9 @@ SANITIZED = (
     "tests/devices/cuda/test_plans.py::test_a_sequence_of_length_zero_carries_its_state_through",
     "tests/devices/cuda/test_plans.py::test_input_is_read_in_any_layout",
     "tests/devices/cuda/test_plans.py::test_each_output_alone",
-    "tests/devices/cuda/test_gpu_families.py::test_a_gru_that_resets_first_in_every_family[grid-64-5-9-FLOAT16]",
-    "tests/devices/cuda/test_gpu_families.py::test_a_gru_that_resets_first_in_every_family[grid-300-33-7-FLOAT32]",
-    "tests/devices/cuda/test_gpu_families.py::test_a_network_in_every_family[grid-rnn_tanh-320-1-30-FLOAT16]",
-    "tests/devices/cuda/test_gpu_families.py::test_a_network_in_every_family[grid-lstm-48-3-9-FLOAT32]",
+    "tests/devices/cuda/test_gpu_strategies.py::test_a_gru_that_resets_first_in_every_strategy[grid-64-5-9-FLOAT16]",
+    "tests/devices/cuda/test_gpu_strategies.py::test_a_gru_that_resets_first_in_every_strategy[grid-300-33-7-FLOAT32]",
+    "tests/devices/cuda/test_gpu_strategies.py::test_a_network_in_every_strategy[grid-rnn_tanh-320-1-30-FLOAT16]",
+    "tests/devices/cuda/test_gpu_strategies.py::test_a_network_in_every_strategy[grid-lstm-48-3-9-FLOAT32]",
 )
 """Small enough to be run under compute-sanitizer."""

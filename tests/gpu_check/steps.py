@@ -1,8 +1,8 @@
-"""What a step takes in each family of recurrent kernels, and a launch, beside what the model says: `python -m tests.gpu_check.steps FILE`.
+"""Times of a step with each strategy of recurrent kernels, and of a launch, beside the model's: `python -m tests.gpu_check.steps FILE`.
 
-The model chooses a family by its estimates; here each family runs, so that its choice can be judged as well as its constants. A step is the
-difference between sequences of twice as many steps and of so many; in batches of 1 it is mostly the exchange between blocks (`grid`) or
-two launches (`step`), in large ones what blocks read of each other through the L2 cache.
+The model chooses a strategy by its estimates; here each strategy runs, so that its choice can be judged as well as its constants. The time
+of a step is the difference between sequences of twice as many steps and of so many; in batches of 1 it is mostly the exchange between
+blocks (`grid`) or two launches (`step`), in large ones what blocks read of each other through the L2 cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import Case
 from dmlpy.devices.cuda import machine as model
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda import stand_in
 
 SIZES: tuple[tuple[Cell, DataType, int, int], ...] = (
@@ -48,11 +48,11 @@ LAUNCHES = 500
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a family, or why nothing was. Times are microseconds.
+    """What was measured of a strategy, or why nothing was. Times are microseconds.
 
     Attributes:
         work: the shape's key and type.
-        family: of the kernels.
+        strategy: of the kernels.
         chosen: whether the model would take it.
         step_us: of one step more.
         estimate_step_us: what the model says of it.
@@ -63,7 +63,7 @@ class Row:
     """
 
     work: str
-    family: str
+    strategy: str
     chosen: bool = False
     step_us: float | None = None
     estimate_step_us: float | None = None
@@ -73,7 +73,7 @@ class Row:
     reason: str = ""
 
     def __str__(self) -> str:
-        name = f"{self.work} {self.family}{' (chosen)' if self.chosen else ''}"
+        name = f"{self.work} {self.strategy}{' (chosen)' if self.chosen else ''}"
         if self.reason:
             return f"{name}: {self.reason}"
         return (
@@ -93,21 +93,21 @@ def least_us(subject: Dmlpy, work: Callable[[], None], repeats: int) -> float:
 
 
 def rows(device: CudaDevice, sizes: Sequence[tuple[Cell, DataType, int, int]]) -> Iterator[Row]:
-    """Each size in each family."""
+    """Each size in each strategy."""
     for cell, dtype, hidden, batch in sizes:
         cases = [Case(shape_of(cell, hidden, batch, steps), dtype, "forward") for steps in (STEPS, 2 * STEPS)]
         name = f"{cases[0].shape.key} {dtype}"
         (desc,) = cases[0].shape.descs("forward", dtype)
-        chosen = dml.compile(desc, device).explain_plan().family
-        for family in FAMILIES:
+        chosen = dml.compile(desc, device).explain_plan().strategy
+        for strategy in STRATEGIES:
             try:
-                yield measured(device, cases, name, family, family == chosen)
+                yield measured(device, cases, name, strategy, strategy == chosen)
             except dml.DeviceError as error:
-                yield Row(name, family, family == chosen, reason=str(error).splitlines()[0])
+                yield Row(name, strategy, strategy == chosen, reason=str(error).splitlines()[0])
 
 
-def measured(device: CudaDevice, cases: Sequence[Case], name: str, family: str, chosen: bool) -> Row:
-    subject = Dmlpy(CudaDevice(device.seam, device.ordinal, family), 1)
+def measured(device: CudaDevice, cases: Sequence[Case], name: str, strategy: str, chosen: bool) -> Row:
+    subject = Dmlpy(CudaDevice(device.seam, device.ordinal, strategy), 1)
     found: list[float] = []
     for case in reversed(cases):
         runner = subject.build(case.work(), "graph")
@@ -115,7 +115,7 @@ def measured(device: CudaDevice, cases: Sequence[Case], name: str, family: str, 
         repeats = max(1, min(50, int(50_000 / max(once, 1.0))))
         found.append(least_us(subject, lambda runner=runner: runner.run(0), repeats))  # type: ignore[misc]
     twice, whole = found
-    return Row(name, family, chosen, (twice - whole) / STEPS, runner.estimate_step_us, whole, runner.estimate_us, tuple(runner.plan))
+    return Row(name, strategy, chosen, (twice - whole) / STEPS, runner.estimate_step_us, whole, runner.estimate_us, tuple(runner.plan))
 
 
 def launches(device: CudaDevice) -> dict[str, dict[str, float]]:

@@ -55,7 +55,7 @@ def test_valid_descs(mode: str) -> None:
     desc = valid(mode)
     for level in dml.FeatureLevel:
         told = {problem.code for problem in dml.check(desc, level)}
-        assert told == (set() if desc.own or level >= desc.introduced() else {"level.operator"})
+        assert told == (set() if desc.beyond_directml or level >= desc.introduced() else {"level.operator"})
     assert dml.check(desc, strict=True) == []
     assert dml.compile(desc, "numpy").desc == desc
 

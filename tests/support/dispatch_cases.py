@@ -1,4 +1,4 @@
-"""A dispatch of each kind of operator that CUDA runs, in each family of its kernels: what holds for all dispatches is tested on these."""
+"""A dispatch of each kind of operator that CUDA runs, in each strategy of its kernels: what holds for all dispatches is tested on these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Seam
 from tests.support.networks import network
 
@@ -23,17 +23,17 @@ class Case(NamedTuple):
 
     Attributes:
         describe: makes the desc for an element type.
-        family: of the recurrence's kernels; None leaves the choice to the device.
+        strategy: of the recurrence's kernels; None leaves the choice to the device.
         prepared: whether its constants are packed before.
     """
 
     describe: Callable[[str], dml.OperatorDesc]
-    family: str | None = None
+    strategy: str | None = None
     prepared: bool = False
 
     def bound(self, seam: Seam, data_type: str, flags: Any = dml.ExecutionFlags.NONE) -> dml.Dispatch:
         """On the seam's first device."""
-        return bound(CudaDevice(seam, family=self.family), self.describe(data_type), prepared=self.prepared, flags=flags)
+        return bound(CudaDevice(seam, strategy=self.strategy), self.describe(data_type), prepared=self.prepared, flags=flags)
 
 
 def tensor(*sizes: int, data_type: str) -> dml.TensorDesc:
@@ -123,20 +123,20 @@ def normalization(kind: type[Any], data_type: str, **members: Any) -> Any:
     return kind(**{name: item for name, item in given.items() if name != "fused_add_tensor"}, **members).with_outputs()
 
 
-def of_recurrence(family: str) -> dict[str, Case]:
-    """The cases whose recurrence this family of kernels runs."""
+def of_recurrence(strategy: str) -> dict[str, Case]:
+    """The cases whose recurrence this strategy of kernels runs."""
     return {
-        f"{family}, LSTM": Case(lstm, family),
-        f"{family}, LSTM, prepared": Case(lstm, family, prepared=True),
-        f"{family}, GRU": Case(gru, family),
-        f"{family}, gradient of a GRU": Case(lambda data_type: layer(dml.GRUTrainingDesc, data_type).gradient(), family),
-        f"{family}, network": Case(stack, family),
-        f"{family}, gradient of a network": Case(lambda data_type: stack(data_type).gradient(), family),
+        f"{strategy}, LSTM": Case(lstm, strategy),
+        f"{strategy}, LSTM, prepared": Case(lstm, strategy, prepared=True),
+        f"{strategy}, GRU": Case(gru, strategy),
+        f"{strategy}, gradient of a GRU": Case(lambda data_type: layer(dml.GRUTrainingDesc, data_type).gradient(), strategy),
+        f"{strategy}, network": Case(stack, strategy),
+        f"{strategy}, gradient of a network": Case(lambda data_type: stack(data_type).gradient(), strategy),
     }
 
 
 CASES: Mapping[str, Case] = {
-    **{name: case for family in FAMILIES for name, case in of_recurrence(family).items()},
+    **{name: case for strategy in STRATEGIES for name, case in of_recurrence(strategy).items()},
     "LSTM with dropout": Case(training),
     "GRU step": Case(step),
     "gradient of a GRU step": Case(step_gradient),

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
-from dmlpy.devices.numpy.whole import reference
+from dmlpy.devices.numpy.array_functions import reference
 from dmlpy.reference.registry import definition
 from tests.support import relation_descs
 from tests.support.tolerance import assert_close
@@ -26,7 +26,11 @@ _TERMS = 1024  # of sums, whose order is that of memory
 def defined(path: str) -> list[str]:
     """The short names of DirectML's operators that a module or package of `dmlpy.operators` has and `dmlpy.reference` defines."""
     own = f"dmlpy.operators.{path}"
-    kinds = [kind for kind in OPERATORS.values() if not kind.own and (kind.__module__ == own or kind.__module__.startswith(f"{own}."))]
+    kinds = [
+        kind
+        for kind in OPERATORS.values()
+        if not kind.beyond_directml and (kind.__module__ == own or kind.__module__.startswith(f"{own}."))
+    ]
     return [kind.short_name() for kind in kinds if definition(kind) is not None]
 
 

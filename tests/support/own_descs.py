@@ -8,7 +8,7 @@ import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 
-OWN = tuple(name for name, kind in OPERATORS.items() if kind.own)
+OWN = tuple(name for name, kind in OPERATORS.items() if kind.beyond_directml)
 STEPS, BATCH, INPUTS, HIDDEN, PROJECTED = 7, 3, 11, 5, 2
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ROLES = {"RNN": 1, "GRU": 2, "LSTM": 3}

@@ -1,4 +1,4 @@
-"""`CudaDevice`: one GPU behind the seam, and the plans of the families beside this file."""
+"""`CudaDevice`: one GPU behind the seam, and the plans of the strategies beside this file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.common import TF32_CAPABILITY
-from dmlpy.devices.cuda.recurrent.families import check_family
+from dmlpy.devices.cuda.recurrent.strategies import check_strategy
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.device import Device, Memory, shared, show_bytes
 from dmlpy.devices.plan import Launch, Plan
@@ -31,25 +31,25 @@ class CudaDevice(Device):
     Args:
         seam: the CUDA implementation.
         ordinal: the GPU's index.
-        family: the family of kernels for every recurrent desc, `walk`, `grid` or `step`, to test or measure one; None leaves the choice
-            to the estimates of `recurrent.families`. A desc that it cannot take raises DeviceError.
+        strategy: the strategy of kernels for every recurrent desc, `walk`, `grid` or `step`, to test or measure one; None leaves the choice
+            to the estimates of `recurrent.strategies`. A desc that it cannot take raises DeviceError.
     """
 
     memory_kind = "cuda"
     sizes_to_check = 1 << 26  # more than the workspace of matrix products, which each call of an operator asks for
 
-    def __init__(self, seam: Seam, ordinal: int = 0, family: str | None = None) -> None:
-        check_family(family)
+    def __init__(self, seam: Seam, ordinal: int = 0, strategy: str | None = None) -> None:
+        check_strategy(strategy)
         self.name = f"cuda:{ordinal}"
         self.ordinal = ordinal
         self.seam = seam
         self.limits = seam.limits(ordinal)
         self.library = KernelLibrary(seam, ordinal)
-        self.family = family
+        self.strategy = strategy
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= TF32_CAPABILITY
-        return plan_of(desc, Target(self.library, tf32, self.family))
+        return plan_of(desc, Target(self.library, tf32, self.strategy))
 
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:

@@ -19,12 +19,12 @@ class Target:
     Attributes:
         library: the device's kernels.
         tf32: whether factors of float32 matrix products may be rounded to TF32.
-        family: the family of kernels for recurrent layers; None leaves the choice to the estimates of `recurrent.families`.
+        strategy: the strategy of kernels for recurrent layers; None leaves the choice to the estimates of `recurrent.strategies`.
     """
 
     library: KernelLibrary
     tf32: bool = False
-    family: str | None = None
+    strategy: str | None = None
 
 
 plan: Attachments[Callable[[Any, Target], Plan]] = Attachments("dmlpy.devices.cuda")

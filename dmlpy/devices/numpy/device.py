@@ -15,8 +15,8 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.device import Device, Memory, shared
+from dmlpy.devices.numpy.array_functions import whole_plan
 from dmlpy.devices.numpy.plans import plan, plan_of
-from dmlpy.devices.numpy.whole import whole_plan
 from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.threads import apart_from_forks
 from dmlpy.reference.registry import definition

@@ -89,10 +89,10 @@ def test_a_call_does_not_ask_for_the_free_memory(seam: CupySeam, monkeypatch: py
 
 
 @pytest.mark.parametrize("device", [0, 1])
-@pytest.mark.parametrize("family", ["walk", "step"])
-def test_whole_plans_keep_cudas_rules(device: int, family: str, seam: CupySeam, machine: Machine) -> None:
+@pytest.mark.parametrize("strategy", ["walk", "step"])
+def test_whole_plans_keep_cudas_rules(device: int, strategy: str, seam: CupySeam, machine: Machine) -> None:
     desc = rnn()
-    gpu = CudaDevice(seam, device, family=family)
+    gpu = CudaDevice(seam, device, strategy=strategy)
     op = dml.compile(desc, gpu)
     given = {name: gpu.from_host(array) for name, array in inputs(desc).items()}
     stream = sys.modules["cupy"].cuda.Stream

@@ -18,15 +18,15 @@ LAUNCHES = {"launch", "gemm", "copy", "memset", "launch_graph"}
 """The seam's functions that only enqueue work."""
 
 
-EACH_FAMILY = pytest.mark.parametrize("device", ["walk", "grid", "step"], indirect=True)
+EACH_STRATEGY = pytest.mark.parametrize("device", ["walk", "grid", "step"], indirect=True)
 
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> Any:
-    """A device, by default of the family `walk`."""
+    """A device, by default of the strategy `walk`."""
     from tests.support.cuda.cpu_seam import T4
 
-    device = cuda_on_cpu(limits=T4, family=getattr(request, "param", "walk"))
+    device = cuda_on_cpu(limits=T4, strategy=getattr(request, "param", "walk"))
     yield device
     device.seam.check_guards()  # type: ignore[attr-defined]
 
@@ -48,7 +48,7 @@ def check(device: Any, desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs:
 
 
 @pytest.mark.parametrize("prepared", [False, True])
-@EACH_FAMILY
+@EACH_STRATEGY
 def test_a_dispatch_only_launches(device: Any, prepared: bool) -> None:
     dispatch, arrays, outputs = bound(device, rnn(), prepared)
     dispatch()
@@ -68,7 +68,7 @@ def test_many_launches_are_one_graph(device: Any) -> None:
     check(device, rnn(), arrays, outputs)
 
 
-@EACH_FAMILY
+@EACH_STRATEGY
 def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
     dispatch, arrays, outputs = bound(device, rnn(), prepared=False)
     seam = device.seam
@@ -171,11 +171,11 @@ def test_out_of_gpu_memory_is_refused_with_sizes(device: Any, monkeypatch: pytes
     assert error.value.hresult == dml.HResult.E_OUTOFMEMORY
 
 
-@EACH_FAMILY
+@EACH_STRATEGY
 def test_the_plan_says_what_runs_and_why(device: Any) -> None:
-    assert f"family {device.family}: as asked for" in dml.compile(rnn(), device).plan
+    assert f"strategy {device.strategy}: as asked for" in dml.compile(rnn(), device).plan
 
 
-def test_a_family_that_is_none_is_refused() -> None:
-    with pytest.raises(dml.DeviceError, match="family is 'warp', expected one of walk, "):
-        cuda_on_cpu(family="warp")
+def test_a_strategy_that_is_none_is_refused() -> None:
+    with pytest.raises(dml.DeviceError, match="strategy is 'warp', expected one of walk, "):
+        cuda_on_cpu(strategy="warp")

@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import Memory
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
@@ -99,12 +99,12 @@ def names(desc: dml.OperatorDesc) -> Iterable[str]:
     return (slot.place for slot in desc.output_slots() if slot.tensor is not None)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_training_step_of_a_network_is_two_graphs(family: str) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_training_step_of_a_network_is_two_graphs(strategy: str) -> None:
     """The replays follow the dropout's offset, which the kernels read, and give the bits of launches that are issued one by one."""
     require("g++")
     seam = CpuSeam()
-    device = CudaDevice(seam, family=family)
+    device = CudaDevice(seam, strategy=strategy)
     net = network(np.random.default_rng(24), "gru", lengths=[5, 2, 0], dropout=0.5, offset=1)
     replayed = Replayed(device, net)
     before = seam.counts.copy()

@@ -18,7 +18,7 @@ import pytest
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.devices.cuda import test_training as training
 from tests.devices.cuda.test_activation_functors import test_accuracy as check_functor
-from tests.devices.cuda.test_gpu_families import check_network, check_resetting_gru, stacked
+from tests.devices.cuda.test_gpu_strategies import check_network, check_resetting_gru, stacked
 from tests.devices.cuda.test_grid import FEW, FLOAT, Row
 from tests.devices.cuda.test_plans import launch
 from tests.devices.numpy.test_activation_functions import ALL, ALONE
@@ -38,11 +38,11 @@ ARITHMETIC = pytest.mark.parametrize("arithmetic", INEXACT)
 # a sample
 
 
-def family(name: str) -> Callable[[CpuSeam], None]:
+def strategy(name: str) -> Callable[[CpuSeam], None]:
     """Results and gradients of a network, and a cell that no network has."""
 
     def check(seam: CpuSeam) -> None:
-        device = CudaDevice(seam, family=name)
+        device = CudaDevice(seam, strategy=name)
         check_network(device, stacked("gru", 6, 3, 5, np.float32))
         check_resetting_gru(device, 6, 3, 5, np.float32)
 
@@ -87,9 +87,9 @@ def normalization(seam: CpuSeam) -> None:
 
 
 SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
-    "walk": family("walk"),
-    "grid": family("grid"),
-    "step": family("step"),
+    "walk": strategy("walk"),
+    "grid": strategy("grid"),
+    "step": strategy("step"),
     "grid, halves": grid(FEW["LSTM"]),
     "grid, halves, two products": grid(FEW["GRU"]),
     "grid, TF32": grid(Row("RNN", FLOAT, (16, 4, 8), tf32=True)),

@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.recurrent.layer import reference
-from tests.devices.cuda.test_device import EACH_FAMILY
+from tests.devices.cuda.test_device import EACH_STRATEGY
 from tests.devices.test_operator import I, inputs, on, poisoned, rnn, tensor
 from tests.support.tolerance import assert_close
 
@@ -23,15 +23,15 @@ MANY = 520
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> Any:
-    """The first GPU, by default with the family `walk`."""
+    """The first GPU, by default with the strategy `walk`."""
     found = dml.device("cuda")
     assert isinstance(found, CudaDevice)
-    return CudaDevice(found.seam, family=getattr(request, "param", "walk"))
+    return CudaDevice(found.seam, strategy=getattr(request, "param", "walk"))
 
 
 def described(device: CudaDevice) -> dml.RNNDesc:
     """A small layer; in `grid` one whose blocks exchange their states."""
-    if device.family != "grid":
+    if device.strategy != "grid":
         return rnn()
     desc = rnn(weight_tensor=tensor(1, 1, MANY, I), recurrence_tensor=tensor(1, 1, MANY, MANY))
     assert "in a cooperative launch" in dml.compile(desc, device).plan
@@ -64,7 +64,7 @@ def check(desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, An
 
 @pytest.mark.parametrize("prepared", [False, True])
 @pytest.mark.cupy
-@EACH_FAMILY
+@EACH_STRATEGY
 def test_a_dispatch_repeats(device: Any, prepared: bool) -> None:
     import cupy
 
@@ -81,7 +81,7 @@ def test_a_dispatch_repeats(device: Any, prepared: bool) -> None:
 
 
 @pytest.mark.cupy
-@EACH_FAMILY
+@EACH_STRATEGY
 def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
     import cupy
 
@@ -102,7 +102,7 @@ def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
 
 
 @pytest.mark.cupy
-@EACH_FAMILY
+@EACH_STRATEGY
 def test_scratch_that_is_freed_early_is_not_used_by_others(device: Any) -> None:
     """Calls one after the other into two streams, their scratch freed while they run."""
     import cupy
@@ -119,7 +119,7 @@ def test_scratch_that_is_freed_early_is_not_used_by_others(device: Any) -> None:
 
 
 @pytest.mark.cupy
-@EACH_FAMILY
+@EACH_STRATEGY
 def test_threads_share_an_operator(device: Any) -> None:
     desc = described(device)
     op = dml.compile(desc, device)

@@ -72,11 +72,11 @@ def check_folder(folder: Path) -> None:
 # whole calls
 
 
-def test_first_runs_each_family_apart(tmp_path: Path) -> None:
+def test_first_runs_each_strategy_apart(tmp_path: Path) -> None:
     """And not the soak. The kernels that were compiled are kept, and the next call has them."""
     chosen = (
         "--tests",
-        "tests/devices/cuda/test_gpu_families.py",
+        "tests/devices/cuda/test_gpu_strategies.py",
         "tests/devices/cuda/test_gpu.py",
         "-k",
         "64-5-9-FLOAT32 or late_blocks or test_timer",
@@ -84,8 +84,8 @@ def test_first_runs_each_family_apart(tmp_path: Path) -> None:
     with call("first", "--out", tmp_path, "--keep-kernels", *chosen, over="null", **only_needed("first")) as started:
         printed = told(started)
     assert started.returncode == 0, printed
-    for family in selection.FAMILIES:
-        assert f"{family}: tests/devices/cuda/test_gpu_families.py: 1 expected to fail;" in printed
+    for strategy in selection.STRATEGIES:
+        assert f"{strategy}: tests/devices/cuda/test_gpu_strategies.py: 1 expected to fail;" in printed
     assert printed.count("tests/devices/cuda/test_gpu.py: 1 passed;") == 1
     assert "DRY RUN over a stand-in for the GPU: null" in printed
     assert (tmp_path / "first.txt").read_text() == printed
@@ -197,7 +197,7 @@ def test_profile_runs_its_tools(own: bool, tmp_path: Path) -> None:
         assert f"{name}: CUDA, H100 on the CPU" in printed  # its plan
         assert (out / f"profile-{name}.log").read_text() == f"details {out / f'profile-{name}.ncu-rep'}\n"
     for tool in calls.SANITIZERS:
-        assert f"{tool}: tests/{'test_gpu_families' if own else 'gpu_faults'}.py: {4 if own else 1} expected to fail" in printed
+        assert f"{tool}: tests/{'test_gpu_strategies' if own else 'gpu_faults'}.py: {4 if own else 1} expected to fail" in printed
         assert (out / f"profile-{tool}.log").read_text().startswith(f"tool {tool}\n")
     check_folder(out)
 
@@ -224,8 +224,8 @@ def test_first_passes_on_the_cpu(tmp_path: Path) -> None:
     with call("first", "--out", tmp_path, "-k", "64-5-9 or random_descs and RNN", "--test-seconds", "1000", over="cpu") as started:
         printed = told(started)
     assert started.returncode == 0, printed
-    for family in selection.FAMILIES:
-        assert re.search(rf"^{family}: \d+ passed; \d+ s$", printed, re.MULTILINE), printed
+    for strategy in selection.STRATEGIES:
+        assert re.search(rf"^{strategy}: \d+ passed; \d+ s$", printed, re.MULTILINE), printed
 
 
 # what is run
@@ -254,20 +254,20 @@ def test_all_that_is_chosen_by_name_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "parameters", "family"),
+    ("file", "parameters", "strategy"),
     [
-        ("tests/devices/cuda/test_gpu_families.py", {"family": "walk", "dtype": "x"}, "walk"),
-        ("tests/devices/cuda/test_plans.py", {"family": "walk 4"}, "walk"),
-        ("tests/devices/cuda/test_plans.py", {"family": "step", "cell": "GRU"}, "step"),
+        ("tests/devices/cuda/test_gpu_strategies.py", {"strategy": "walk", "dtype": "x"}, "walk"),
+        ("tests/devices/cuda/test_plans.py", {"strategy": "walk 4"}, "walk"),
+        ("tests/devices/cuda/test_plans.py", {"strategy": "step", "cell": "GRU"}, "step"),
         ("tests/devices/cuda/test_gpu.py", {"device": "grid", "prepared": True}, "grid"),
         ("tests/devices/cuda/test_gpu.py", {}, "step"),
         ("tests/devices/cuda/test_grid.py", {"device": "cuda"}, "grid"),
-        ("tests/devices/cuda/test_gradient.py", {"family": "grid in a name", "device": "cuda"}, "grid"),
+        ("tests/devices/cuda/test_gradient.py", {"strategy": "grid in a name", "device": "cuda"}, "grid"),
         ("tests/devices/cuda/test_gradient.py", {"upstream": "walk", "device": "cuda"}, "step"),
     ],
 )
-def test_a_test_belongs_to_one_family(file: str, parameters: dict[str, object], family: str) -> None:
-    assert selection.family_of(file, parameters) == family
+def test_a_test_belongs_to_one_strategy(file: str, parameters: dict[str, object], strategy: str) -> None:
+    assert selection.strategy_of(file, parameters) == strategy
 
 
 # the script

@@ -23,7 +23,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import machine
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.devices.cuda.test_dispatch import CountingSeam
 from tests.devices.cuda.test_gpu_check import LIMIT_S, check_folder, has_ended, wait_until
@@ -301,22 +301,22 @@ def test_kernels_that_cannot_be_read_are_compiled(tmp_path: Path, monkeypatch: p
 SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
 
 
-def test_a_step_of_each_family_stands_beside_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
     device = CudaDevice(NullSeam())
     rows = list(steps.rows(device, SMALL))
-    assert [(row.work, row.family) for row in rows] == [
-        (work, family) for work in ("rnn-8-b2-t5 FLOAT32", "lstm-512-b1-t5 FLOAT16") for family in FAMILIES
+    assert [(row.work, row.strategy) for row in rows] == [
+        (work, strategy) for work in ("rnn-8-b2-t5 FLOAT32", "lstm-512-b1-t5 FLOAT16") for strategy in STRATEGIES
     ]
-    assert "family 'walk' cannot take" in rows[3].reason  # R of 2 MB
-    assert [row.family for row in rows if row.chosen] == ["walk", "grid"]
-    for row, (cell, dtype, hidden, batch) in zip(rows, [size for size in SMALL for _ in FAMILIES], strict=True):
+    assert "strategy 'walk' cannot take" in rows[3].reason  # R of 2 MB
+    assert [row.strategy for row in rows if row.chosen] == ["walk", "grid"]
+    for row, (cell, dtype, hidden, batch) in zip(rows, [size for size in SMALL for _ in STRATEGIES], strict=True):
         if not row.reason:
             (desc,) = steps.shape_of(cell, hidden, batch, 5).descs("forward", dtype)
-            report = dml.compile(desc, CudaDevice(NullSeam(), family=row.family)).explain_plan()
+            report = dml.compile(desc, CudaDevice(NullSeam(), strategy=row.strategy)).explain_plan()
             assert (row.estimate_us, row.estimate_step_us) == (report.estimate_us, report.estimate_step_us)
             assert row.whole_us is not None
-            assert any(row.family in line for line in row.plan)
+            assert any(row.strategy in line for line in row.plan)
 
 
 def test_steps_are_saved_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -332,7 +332,7 @@ def test_steps_are_saved_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(KeyboardInterrupt):
         steps.main(str(tmp_path / "steps.json"))
     found = json.loads((tmp_path / "steps.json").read_text())
-    assert [(row["family"], row["step_us"], row["reason"]) for row in found["rows"]] == [
+    assert [(row["strategy"], row["step_us"], row["reason"]) for row in found["rows"]] == [
         ("walk", 2.0, ""),
         ("grid", None, "it does not fit"),
     ]
@@ -350,4 +350,4 @@ def test_a_profiler_sees_a_few_passes(monkeypatch: pytest.MonkeyPatch, capsys: p
         before = seam.counts["launch"]
         dispatch.main(case)
         assert seam.counts["launch"] - before >= dispatch.PASSES
-    assert "family " in capsys.readouterr().out
+    assert "strategy " in capsys.readouterr().out

@@ -16,7 +16,6 @@ from dmlpy.arrays import view
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.families import gradient_plan
 from dmlpy.devices.cuda.recurrent.gradient import (
     SLICES,
     RecurrentGradientPlan,
@@ -26,6 +25,7 @@ from dmlpy.devices.cuda.recurrent.gradient import (
 )
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.strategies import gradient_plan
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS, walk_shape
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.numpy.activation.derivatives import keeps_value
@@ -67,7 +67,7 @@ def step(desc: RecurrentGradDesc, library: KernelLibrary) -> RecurrentGradientPl
     return StepGradientPlan(desc, library, "as the test asks")
 
 
-FAMILIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in SLICES} | {"step": step}
+STRATEGIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in SLICES} | {"step": step}
 
 
 @pytest.fixture
@@ -229,12 +229,12 @@ def gradient_names(desc: RecurrentGradDesc) -> list[str]:
     return [field.name for field in desc.outputs() if field.name in desc.tensors()]
 
 
-def random_case(rng: np.random.Generator, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> Case:
+def random_case(rng: np.random.Generator, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> Case:
     """Sizes of 1 and odd ones, all directions, ragged lengths from 0 to beyond T, masks with holes, absent tensors, every layout."""
     flags = dict(flags)
     t, b, h = int(rng.choice([1, 2, 5])), int(rng.choice([1, 2, 3, 5])), int(rng.choice([1, 3, 4, 9]))
     optional = [name for name in ("peephole",) if flags.pop(name, False)]
-    optional += [name for name in ("input_dropout", "state_dropout") if rng.random() < 0.4 and (name[0] == "i" or family == "step")]
+    optional += [name for name in ("input_dropout", "state_dropout") if rng.random() < 0.4 and (name[0] == "i" or strategy == "step")]
     if flags.get("use_clip_threshold"):
         flags["clip_threshold"] = 0.3
     upstream = ("output_sequence", "output_single", "output_cell_single")
@@ -245,7 +245,7 @@ def random_case(rng: np.random.Generator, cell: str, flags: dict[str, Any], fami
         b=b,
         i=int(rng.choice([1, 3, 4, 7])),
         h=h,
-        p=int(rng.choice([0, 2, 5])) if cell == "LSTM" and family == "step" else 0,
+        p=int(rng.choice([0, 2, 5])) if cell == "LSTM" and strategy == "step" else 0,
         dtype=dtype,
         direction=str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"])),
         lengths=[int(length) for length in rng.integers(0, t + 2, b)] if rng.random() < 0.6 else None,
@@ -265,20 +265,20 @@ LSTMS: tuple[tuple[str, dict[str, Any]], ...] = tuple(
     for clip, couple, peephole in product((0, 1), repeat=3)
 )
 ROWS = [
-    (cell, flags, family, (np.float32, np.float16)[(number + place) % 2])
-    for number, family in enumerate(FAMILIES)
+    (cell, flags, strategy, (np.float32, np.float16)[(number + place) % 2])
+    for number, strategy in enumerate(STRATEGIES)
     for place, (cell, flags) in enumerate((*PLAIN, LSTMS[2 * number], LSTMS[2 * number + 1]))
 ]
-"""Each family with every cell and both element types; all eight LSTMs occur."""
-ALL_ROWS = list(product((*PLAIN, *LSTMS), FAMILIES, (np.float32, np.float16)))
+"""Each strategy with every cell and both element types; all eight LSTMs occur."""
+ALL_ROWS = list(product((*PLAIN, *LSTMS), STRATEGIES, (np.float32, np.float16)))
 
 
-def check_row(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    start = zlib.crc32(repr((cell, flags, family, str(dtype))).encode())
+def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    start = zlib.crc32(repr((cell, flags, strategy, str(dtype))).encode())
     together: dict[str, list[tuple[Array, Array]]] = {}
     for seed in range(start, start + 10):
-        case = random_case(np.random.default_rng(seed), cell, flags, family, dtype)
-        case.launch(FAMILIES[family], seam)
+        case = random_case(np.random.default_rng(seed), cell, flags, strategy, dtype)
+        case.launch(STRATEGIES[strategy], seam)
         if dtype == np.float32:
             case.check(f"seed {seed}: ")
         for name, pair in case.results(f"seed {seed}: ").items():
@@ -289,22 +289,22 @@ def check_row(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: 
         assert_close(found, expected, dtype, terms=MOST_TERMS, what=f"{name} of all seeds")
 
 
-def row_name(cell: str, flags: dict[str, Any], family: str, dtype: Any) -> str:
-    return f"{cell}{''.join(f', {flag}' for flag, on in flags.items() if on)}, {family}, {np.dtype(dtype)}"
+def row_name(cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> str:
+    return f"{cell}{''.join(f', {flag}' for flag, on in flags.items() if on)}, {strategy}, {np.dtype(dtype)}"
 
 
-@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in ROWS])
-def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, family, dtype)
+@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in ROWS])
+def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cell", "flags", "family", "dtype"),
+    ("cell", "flags", "strategy", "dtype"),
     [pytest.param(*cell, *row, id=row_name(*cell, *row)) for cell, *row in ALL_ROWS],
 )
-def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, family, dtype)
+def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -337,13 +337,13 @@ def test_forward_then_gradient(cuda_device: Any, cell: str, options: dict[str, A
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, LSTMS[0]], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
+def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     """More units than a warp has threads, and sums of several chunks."""
     flags = {name: bool(on) for name, on in flags.items() if name != "peephole"}
     case = Case(cell, np.random.default_rng(3), t=40, b=3, i=5, h=37, dtype=dtype, lengths=[40, 17, 0], **flags)
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     case.check()
 
 
@@ -360,30 +360,30 @@ def names_of(functions: tuple[ActivationDesc, ...]) -> str:
 @pytest.mark.parametrize("functions", PAIRS, ids=names_of)
 def test_every_activation_of_gates(seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("GRU", np.random.default_rng(4), functions=functions, lengths=[4, 1, 3])
-    case.launch(FAMILIES["step"], seam)
+    case.launch(STRATEGIES["step"], seam)
     case.check()
 
 
 @pytest.mark.parametrize("functions", TRIPLES, ids=names_of)
 def test_every_activation_of_clipped_sums_and_of_the_cell(seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("LSTM", np.random.default_rng(5), functions=functions, use_clip_threshold=True, clip_threshold=0.6)
-    case.launch(FAMILIES["walk 1"], seam)
+    case.launch(STRATEGIES["walk 1"], seam)
     case.check()
 
 
-@pytest.mark.parametrize("family", ["walk 2", "step"])
-def test_directions_may_have_different_activations(seam: Seam, family: str) -> None:
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+def test_directions_may_have_different_activations(seam: Seam, strategy: str) -> None:
     case = Case("GRU", np.random.default_rng(6), functions=(*PAIRS[1], *PAIRS[4]), direction="BIDIRECTIONAL", lengths=[4, 0, 2])
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     case.check()
 
 
 # steps that are not taken
 
 
-@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_what_is_not_taken_is_never_seen(seam: Seam, cell: str, flags: dict[str, Any], family: str) -> None:
+def test_what_is_not_taken_is_never_seen(seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
     """NaN in the input and in the kept values of such steps, and in the upstream gradients of outputs that show no state."""
     lengths, mask = [4, 0, 2], np.array([[0, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 1]])
     case = Case(cell, np.random.default_rng(7), direction="BIDIRECTIONAL", lengths=lengths, mask=mask, **flags)
@@ -396,26 +396,26 @@ def test_what_is_not_taken_is_never_seen(seam: Seam, cell: str, flags: dict[str,
                 upstream[time, direction, sample] = np.nan
     assert np.isnan(case.inputs["reserve_tensor"].elements).any()
     assert np.isnan(upstream).any(axis=(0, 2, 3)).all()
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     case.check()
 
 
-@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_sequence_of_length_zero_passes_its_gradient_through(seam: Seam, cell: str, family: str) -> None:
+def test_a_sequence_of_length_zero_passes_its_gradient_through(seam: Seam, cell: str, strategy: str) -> None:
     case = Case(cell, np.random.default_rng(8), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
     case.inputs["recurrence_tensor"].elements[...] = np.nan  # there is nothing to multiply
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     for name, placed in case.outputs.items():
         of_state = {"hidden_init_gradient_tensor": "output_single", "cell_mem_init_gradient_tensor": "output_cell_single"}.get(name)
         expected = case.inputs[f"{of_state}_gradient_tensor"].elements if of_state else 0.0
         np.testing.assert_array_equal(placed.elements, expected)
 
 
-@pytest.mark.parametrize("family", ["walk 4", "step"])
-def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, family: str) -> None:
+@pytest.mark.parametrize("strategy", ["walk 4", "step"])
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, strategy: str) -> None:
     case = Case("GRU", np.random.default_rng(9), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     case.check()
 
 
@@ -423,51 +423,51 @@ def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, family: st
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-8, 1e4])
-@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_scaled_upstream_gradients_keep_their_accuracy(seam: Seam, cell: str, family: str, scale: float) -> None:
+def test_scaled_upstream_gradients_keep_their_accuracy(seam: Seam, cell: str, strategy: str, scale: float) -> None:
     case = Case(cell, np.random.default_rng(10), t=6, scale=scale, direction="BACKWARD", lengths=[6, 2, 5])
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     case.check()
 
 
-@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_gradients_do_not_depend_on_the_order_of_threads(cell: str, flags: dict[str, Any], family: str) -> None:
+def test_gradients_do_not_depend_on_the_order_of_threads(cell: str, flags: dict[str, Any], strategy: str) -> None:
     require("g++")
     found = []
     for seed in (1, 2, 3):
         case = Case(cell, np.random.default_rng(11), t=9, b=5, h=7, direction="BIDIRECTIONAL", lengths=[9, 1, 0, 3, 2], **flags)
-        case.launch(FAMILIES[family], CpuSeam(H100, seed=seed))
+        case.launch(STRATEGIES[strategy], CpuSeam(H100, seed=seed))
         found.append([placed.elements.tobytes() for placed in case.outputs.values()])
     assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("upstream", [(), ("output_sequence",), ("output_single",), ("output_cell_single",)], ids=str)
-@pytest.mark.parametrize("family", ["walk 1", "step"])
-def test_each_upstream_gradient_alone(seam: Seam, family: str, upstream: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("strategy", ["walk 1", "step"])
+def test_each_upstream_gradient_alone(seam: Seam, strategy: str, upstream: tuple[str, ...]) -> None:
     case = Case("LSTM", np.random.default_rng(12), upstream=upstream, lengths=[2, 0, 4])
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     case.check()
 
 
 EACH = ("input", "weight", "recurrence", "bias", "hidden_init", "cell_mem_init", "peephole")
 
 
-@pytest.mark.parametrize(("family", "output"), [*product(["walk 1"], EACH), *product(["step"], (*EACH, "projection"))])
-def test_each_gradient_alone(seam: Seam, family: str, output: str) -> None:
-    p = 3 if family == "step" else 0
+@pytest.mark.parametrize(("strategy", "output"), [*product(["walk 1"], EACH), *product(["step"], (*EACH, "projection"))])
+def test_each_gradient_alone(seam: Seam, strategy: str, output: str) -> None:
+    p = 3 if strategy == "step" else 0
     case = Case("LSTM", np.random.default_rng(13), p=p, optional=("peephole",), outputs=(output,), lengths=[2, 0, 4])
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     case.check()
 
 
-@pytest.mark.parametrize("family", ["walk 1", "step"])
-def test_a_bound_launch_reads_its_tensors_anew(family: str) -> None:
+@pytest.mark.parametrize("strategy", ["walk 1", "step"])
+def test_a_bound_launch_reads_its_tensors_anew(strategy: str) -> None:
     require("g++")
     seam = CpuSeam(H100)
     cases = [Case("GRU", np.random.default_rng(seed), lengths=[4, 2, 3]) for seed in (14, 15)]
-    plan = FAMILIES[family](cases[0].desc, KernelLibrary(seam, 0))
+    plan = STRATEGIES[strategy](cases[0].desc, KernelLibrary(seam, 0))
     every = cases[0].inputs | cases[0].outputs
     arrays = {name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in every.items()}
     temporary = seam.allocate(0, plan.temporary_size, 0)
@@ -485,22 +485,22 @@ def test_a_bound_launch_reads_its_tensors_anew(family: str) -> None:
 
 
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-@pytest.mark.parametrize("family", ["walk 2", "step"])
-def test_the_sanitizers_are_silent(family: str, sanitize: str) -> None:
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+def test_the_sanitizers_are_silent(strategy: str, sanitize: str) -> None:
     require("g++")
-    added = ("state_dropout",) if family == "step" else ()
+    added = ("state_dropout",) if strategy == "step" else ()
     case = Case(
         "LSTM",
         np.random.default_rng(18),
         t=2,
         h=5,
-        p=3 if family == "step" else 0,
+        p=3 if strategy == "step" else 0,
         lengths=[2, 0, 2],
         mask=np.array([[0, 1, 1], [1, 1, 0]]),
         optional=("peephole", "input_dropout", *added),
         direction="BIDIRECTIONAL",
     )
-    case.launch(FAMILIES[family], CpuSeam(H100, sanitize=sanitize))
+    case.launch(STRATEGIES[strategy], CpuSeam(H100, sanitize=sanitize))
     case.check()
 
 
@@ -509,17 +509,17 @@ def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
     require("g++")
     case = Case("GRU", np.random.default_rng(19), h=5, outputs=("hidden_init",), linear_before_reset=False)
     with pytest.raises(dml.DeviceError, match="data race"):
-        case.launch(FAMILIES["walk 2"], CpuSeam(H100, sanitize="thread", fault=(BARRIER, place)))
+        case.launch(STRATEGIES["walk 2"], CpuSeam(H100, sanitize="thread", fault=(BARRIER, place)))
 
 
-def test_launches_of_each_family() -> None:
+def test_launches_of_each_strategy() -> None:
     """Two launches with R packed, or for each step one and a product; then products for x, W and R, and two launches for the bias."""
     require("g++")
     seam = CpuSeam(H100)
 
-    def counted(family: str, cell: str, **options: Any) -> tuple[int, int]:
+    def counted(strategy: str, cell: str, **options: Any) -> tuple[int, int]:
         before = seam.counts.copy()
-        Case(cell, np.random.default_rng(16), t=5, **options).launch(FAMILIES[family], seam)
+        Case(cell, np.random.default_rng(16), t=5, **options).launch(STRATEGIES[strategy], seam)
         used = seam.counts - before
         return used["launch"], used["gemm"]
 
@@ -576,9 +576,9 @@ def test_walk_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any,
     library = KernelLibrary(NullSeam(limits), 0)
     if expected is None:
         with pytest.raises(dml.DeviceError, match=str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden)):
-            gradient_plan(desc, library, family="walk")
+            gradient_plan(desc, library, strategy="walk")
         return
-    plan = gradient_plan(desc, library, family="walk")
+    plan = gradient_plan(desc, library, strategy="walk")
     text = plan.describe()
     assert plan.capturable
     assert f"scratch: {plan.temporary_size} bytes" in text

@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.kernels import KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.gradient_kernels import UNPACK, gradient_kernel
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, narrowed, put_scale, scale_of, scaled
 from dmlpy.devices.cuda.seam import Matrix, Seam
-from tests.devices.cuda.test_gradient import BARRIER, FAMILIES, PLAIN, Case
+from tests.devices.cuda.test_gradient import BARRIER, PLAIN, STRATEGIES, Case
 from tests.devices.test_block_cell import check, described, random_inputs, run
 from tests.support.cuda.cpu_arithmetic import rounded_to_tf32
 from tests.support.cuda.cpu_compiler import ARITHMETICS
@@ -26,7 +26,7 @@ from tests.support.tools import require
 Array = np.ndarray[Any, Any]
 HALF = np.dtype(np.float16)
 EACH_CELL = pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-EACH_FAMILY = pytest.mark.parametrize("family", ["walk 2", "step"])
+EACH_STRATEGY = pytest.mark.parametrize("strategy", ["walk 2", "step"])
 
 
 @pytest.fixture
@@ -107,23 +107,23 @@ def test_the_thread_sanitizer_misses_the_barrier() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 2e4])
-@EACH_FAMILY
+@EACH_STRATEGY
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_scaled_upstream_gradients_keep_their_accuracy(seam: Seam, cell: str, family: str, scale: float) -> None:
+def test_scaled_upstream_gradients_keep_their_accuracy(seam: Seam, cell: str, strategy: str, scale: float) -> None:
     """Also where most gate gradients, as they are, are below the smallest half or near it, and only their sums are not."""
     case = Case(cell, np.random.default_rng(10), t=30, b=9, h=8, dtype=np.float16, scale=scale, upstream=("output_single",))
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     case.check()
 
 
-@EACH_FAMILY
+@EACH_STRATEGY
 @EACH_CELL
-def test_samples_do_not_touch_each_other(seam: Seam, cell: str, flags: dict[str, Any], family: str) -> None:
+def test_samples_do_not_touch_each_other(seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
     """A NaN and an infinity in two samples stay there, and spoil nobody's scale."""
     case = Case(cell, np.random.default_rng(11), b=4, h=8, dtype=np.float16, outputs=("input",), upstream=("output_sequence",), **flags)
     upstream = case.inputs["output_sequence_gradient_tensor"].elements
     upstream[2, 0, 1, 3], upstream[1, 0, 2, 0] = np.nan, np.inf
-    case.launch(FAMILIES[family], seam)
+    case.launch(STRATEGIES[strategy], seam)
     (placed,) = case.outputs.values()
     assert not np.isfinite(placed.elements[0, :2, [1, 2]]).any()
     (expected,) = (case.expected[name] for name in case.outputs)
@@ -152,7 +152,7 @@ def test_errors_do_not_grow_from_step_to_step(limits: Any, arithmetic: str) -> N
         given={"recurrence_tensor": turns[None, None]},
         upstream=("output_single",),
     )
-    case.launch(FAMILIES["step"], CpuSeam(limits, arithmetic=arithmetic))
+    case.launch(STRATEGIES["step"], CpuSeam(limits, arithmetic=arithmetic))
     case.check()
 
 
@@ -197,7 +197,7 @@ class Exact(CpuSeam):
 def test_tensor_cores_find_nothing_to_cut_off(cell: str, options: dict[str, Any]) -> None:
     require("g++")
     case, seam = Case(cell, np.random.default_rng(13), dtype=np.float16, **options), Exact()
-    case.launch(FAMILIES["step"], seam)
+    case.launch(STRATEGIES["step"], seam)
     assert seam.factors == 2 * 4 * (1 if cell == "RNN" else 2)
     case.check()
 

@@ -1,4 +1,4 @@
-"""Whole CUDA plans of the family `grid`, R resident in many blocks or in one, their kernels on the CPU and on a GPU."""
+"""Whole CUDA plans of the strategy `grid`, R resident in many blocks or in one, their kernels on the CPU and on a GPU."""
 
 from __future__ import annotations
 

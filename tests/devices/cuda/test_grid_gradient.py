@@ -1,4 +1,4 @@
-"""The recurrent gradients of the family `grid`, R resident in many blocks or in one, on the CPU and on a GPU: against a float64 tape."""
+"""The recurrent gradients of the strategy `grid`, R resident in many blocks or in one, on the CPU and on a GPU: against a float64 tape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes
 from dmlpy.devices.cuda.seam import Limits, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from tests.devices.cuda.test_gradient import FAMILIES, HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, Case, gradient_desc
+from tests.devices.cuda.test_gradient import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
 from tests.devices.cuda.test_products import RELAXED_POLL
 from tests.devices.numpy.test_recurrent import GUARD
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
@@ -279,7 +279,7 @@ def test_halves_keep_the_accuracy_of_gradients_of_any_size(seam: Seam, cell: str
         rows = 4 if flags["linear_before_reset"] else 3
         kept = case.inputs["reserve_tensor"].elements.reshape(-1)[: rows * 8 * spread.batch * H].reshape(8, spread.batch, rows, H)
         kept[:, :, 0] /= 64
-    found, expected = (gate_gradients(case, make, seam) for make in (spread, FAMILIES["step"]))
+    found, expected = (gate_gradients(case, make, seam) for make in (spread, STRATEGIES["step"]))
     largest = np.abs(expected).max(axis=1)
     assert largest[-1] > 1e-7
     assert largest[0] < 1e-11

@@ -1,4 +1,4 @@
-"""Plans of the family `grid` under g++'s sanitizers, and proof that they notice each barrier, release and acquire that is lost."""
+"""Plans of the strategy `grid` under g++'s sanitizers, and proof that they notice each barrier, release and acquire that is lost."""
 
 from __future__ import annotations
 

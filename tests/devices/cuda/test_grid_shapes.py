@@ -1,4 +1,4 @@
-"""The shapes of the family `grid`: they fit the device, what a plan of one says and launches, and what compilers make of the largest."""
+"""The shapes of the strategy `grid`: they fit the device, what a plan of one says and launches, and what compilers make of the largest."""
 
 from __future__ import annotations
 

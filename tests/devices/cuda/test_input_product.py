@@ -12,8 +12,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent import input_product
-from dmlpy.devices.cuda.recurrent.families import FAMILIES, recurrent_plan
 from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES, recurrent_plan
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.devices.cuda import test_plans as plain
@@ -35,8 +35,8 @@ def described(cell: str, dtype: str, steps: int, batch: int, inputs: int, hidden
     return CELLS[cell](**tensors, activation_descs=USUAL[cell], **{"direction": "FORWARD"} | members)
 
 
-def plan(desc: RecurrentDesc, limits: Limits = H100, family: str = "step") -> RecurrentPlan:
-    return recurrent_plan(desc, KernelLibrary(NullSeam(limits), 0), family=family)
+def plan(desc: RecurrentDesc, limits: Limits = H100, strategy: str = "step") -> RecurrentPlan:
+    return recurrent_plan(desc, KernelLibrary(NullSeam(limits), 0), strategy=strategy)
 
 
 # its element type
@@ -56,32 +56,32 @@ class ResultsSeam(CpuSeam):
 
 
 @TYPES
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_it_is_rounded_to_the_storage_type_for_inference(cell: str, family: str, dtype: Any) -> None:
+def test_it_is_rounded_to_the_storage_type_for_inference(cell: str, strategy: str, dtype: Any) -> None:
     require("g++")
     for trains in (False, True):
         rng, seam = np.random.default_rng(1), ResultsSeam()
         run: Run = (training if trains else plain).build(
             cell, rng, t=T, b=B, h=5, dtype=dtype, direction="BIDIRECTIONAL", lengths=[7, 0, 3]
         )
-        launch(run, lambda desc, library: recurrent_plan(desc, library, family=family), seam)
+        launch(run, lambda desc, library: recurrent_plan(desc, library, strategy=strategy), seam)
         (training if trains else plain).check(run)
         assert seam.found == {"float32" if trains else np.dtype(dtype).name}
 
 
 def test_it_takes_half_the_scratch_in_halves() -> None:
-    sizes = [plan(described("GRU", dtype, 50, 8, 4, 64), family="walk").prepared_temporary_size for dtype in ("FLOAT32", "FLOAT16")]
+    sizes = [plan(described("GRU", dtype, 50, 8, 4, 64), strategy="walk").prepared_temporary_size for dtype in ("FLOAT32", "FLOAT16")]
     assert sizes[0] - sizes[1] == 50 * 8 * 3 * 64 * 2
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_product_beyond_the_largest_half_saturates_the_gates(family: str) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_product_beyond_the_largest_half_saturates_the_gates(strategy: str) -> None:
     require("g++")
     run = plain.build("LSTM", np.random.default_rng(2), t=T, b=B, i=8, dtype=np.float16)
     run.inputs["input_tensor"].elements[0, 2] = [[3e4], [-3e4], [0]]
     run.inputs["weight_tensor"].elements[...] = np.sign(run.inputs["weight_tensor"].elements[..., :1])
-    launch(run, lambda desc, library: recurrent_plan(desc, library, family=family), CpuSeam(H100))
+    launch(run, lambda desc, library: recurrent_plan(desc, library, strategy=strategy), CpuSeam(H100))
     plain.check(run)
 
 
@@ -196,8 +196,8 @@ def test_how_many_chunks(limits: Limits, dtype: str, hidden: int, batch: int, st
     assert made.prepared_temporary_size >= chunks[0].steps * batch * 4 * hidden * item
 
 
-@pytest.mark.parametrize("family", ["walk", "grid"])
-def test_a_launch_for_the_whole_sequence_has_no_chunks(family: str) -> None:
-    made = plan(described("LSTM", "FLOAT16", 5000, 64, 16, 128), family=family)
+@pytest.mark.parametrize("strategy", ["walk", "grid"])
+def test_a_launch_for_the_whole_sequence_has_no_chunks(strategy: str) -> None:
+    made = plan(described("LSTM", "FLOAT16", 5000, 64, 16, 128), strategy=strategy)
     assert len(made._input.chunks) == 1
     assert made._scratch.arrays["input_product"][1] == (5000 * 64, 4 * 128)

@@ -12,7 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.families import recurrent_plan
+from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
 from dmlpy.devices.numpy.recurrent.layer import reference
 from tests.devices.cuda.test_plans import launch
 from tests.devices.cuda.test_training import ADDED, OPTIONAL, build, check
@@ -75,7 +75,7 @@ TRAINING: dict[str, tuple[Any, str, dict[str, Any]]] = {
 }
 
 
-def run(described: dml.RecurrentDesc, seam: CpuSeam, family: str) -> None:
+def run(described: dml.RecurrentDesc, seam: CpuSeam, strategy: str) -> None:
     """Runs a desc on random inputs, ragged from length 0 on, and checks the outputs. DeviceError with the sanitizer's report."""
     random = np.random.default_rng(5)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -85,7 +85,7 @@ def run(described: dml.RecurrentDesc, seam: CpuSeam, family: str) -> None:
             arrays[field.name] = np.array([[[[0, T, 1, T, T - 1]]]], np.uint32)
         elif tensor is not None:
             arrays[field.name] = random.standard_normal(tensor.sizes).astype(tensor.data_type.numpy)
-    device = CudaDevice(seam, family=family)
+    device = CudaDevice(seam, strategy=strategy)
     results = dml.compile(described, device)(**{name: device.from_host(array) for name, array in arrays.items()})
     for name, wanted in reference(described, arrays).items():
         found = device.to_host(results.as_dict()[name])
@@ -94,11 +94,11 @@ def run(described: dml.RecurrentDesc, seam: CpuSeam, family: str) -> None:
 
 
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-@pytest.mark.parametrize(("limits", "family"), [(WALK, "walk"), (STEP, "step")], ids=["walk", "step"])
+@pytest.mark.parametrize(("limits", "strategy"), [(WALK, "walk"), (STEP, "step")], ids=["walk", "step"])
 @pytest.mark.parametrize("name", DESCS)
-def test_the_sanitizers_are_silent(name: str, limits: Any, family: str, sanitize: str) -> None:
+def test_the_sanitizers_are_silent(name: str, limits: Any, strategy: str, sanitize: str) -> None:
     require("g++")
-    run(DESCS[name], CpuSeam(limits, sanitize=sanitize), family)
+    run(DESCS[name], CpuSeam(limits, sanitize=sanitize), strategy)
 
 
 @pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
@@ -109,7 +109,7 @@ def test_the_sanitizers_are_silent_in_training(name: str, sanitize: str) -> None
     seam, random = CpuSeam(limits, sanitize=sanitize), np.random.default_rng(6)
     mask = random.integers(0, 3, (T, B))
     run = build(cell, random, t=T, b=B, i=I, h=H, direction="BIDIRECTIONAL", lengths=[0, T, 1, T, T - 1], mask=mask, **options)
-    launch(run, partial(recurrent_plan, family=name.rpartition(", ")[2]), seam)
+    launch(run, partial(recurrent_plan, strategy=name.rpartition(", ")[2]), seam)
     check(run)
     seam.check_guards()
 

@@ -14,12 +14,12 @@ import pytest
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target, plan_of
-from dmlpy.devices.cuda.recurrent.families import gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.recurrent.grid import GridPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.devices.cuda.test_gradient import gradient_desc
@@ -98,7 +98,7 @@ def forward(cell: str, data_type: str, batch: int, hidden: int, steps: int) -> R
 
 
 def spread(desc: Any, library: KernelLibrary, shape: tuple[int, int, int], tf32: bool = False, **options: Any) -> Any:
-    """The plan of the family `grid` whose blocks have so many units, so many samples, and so many of these in a pass.
+    """The plan of the strategy `grid` whose blocks have so many units, so many samples, and so many of these in a pass.
 
     `options` as for `grid_shape`.
     """
@@ -113,18 +113,18 @@ def spread(desc: Any, library: KernelLibrary, shape: tuple[int, int, int], tf32:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer or its gradients in one of the families that keep R on the chip, and what its kernel may ask of memory.
+    """A layer or its gradients in one of the strategies that keep R on the chip, and what its kernel may ask of memory.
 
     Attributes:
         cell: of the layer.
         data_type: of its tensors.
         sizes: samples and hidden units. Blocks are those of a larger batch where `shape` says so: they do not know of others.
-        shape: units of a block, samples of a block, samples of a pass; None: the family is `walk`.
+        shape: units of a block, samples of a block, samples of a pass; None: the strategy is `walk`.
         step: what one step asks.
         around: what comes before the first step and after the last.
         gradient: whether it is of the gradients.
         tf32: whether products are in TF32.
-        protocol: of the family `grid`: how blocks hand each other states.
+        protocol: of the strategy `grid`: how blocks hand each other states.
         row_warps: warps of a block with different rows.
     """
 
@@ -146,7 +146,7 @@ class Layer:
 
     def plan(self, desc: Any, library: KernelLibrary) -> Any:
         if self.shape is None:
-            return (gradient_plan if self.gradient else recurrent_plan)(desc, library, family="walk")
+            return (gradient_plan if self.gradient else recurrent_plan)(desc, library, strategy="walk")
         return spread(desc, library, self.shape, self.tf32, protocol=self.protocol, row_warps=self.row_warps)
 
     def counts(self, steps: int) -> Counts:
@@ -209,8 +209,8 @@ def normalization(name: str, mode: str, sizes: tuple[int, ...], memory: str, dat
     return Work(name, desc, lambda desc, library: plan_of(desc, Target(library)), kernels)
 
 
-def of_family(family: str) -> Callable[[Any, KernelLibrary], Any]:
-    return lambda desc, library: recurrent_plan(desc, library, family=family)
+def of_strategy(strategy: str) -> Callable[[Any, KernelLibrary], Any]:
+    return lambda desc, library: recurrent_plan(desc, library, strategy=strategy)
 
 
 def column_major(desc: RecurrentDesc) -> RecurrentDesc:
@@ -225,9 +225,9 @@ def column_major(desc: RecurrentDesc) -> RecurrentDesc:
 
 WORKS = [
     Work(
-        "LSTM of the family step",
+        "LSTM of the strategy step",
         forward("LSTM", "FLOAT16", 64, 256, 2),
-        of_family("step"),
+        of_strategy("step"),
         [
             ("copy<machine::half, machine::half>", Asked(0, 0, 32, 1, 1)),
             ("copy<machine::half, machine::half>", Asked(0, 0, 32, 1, 1)),
@@ -237,9 +237,9 @@ WORKS = [
         ],
     ),
     Work(
-        "GRU of the family step, weights column by column",
+        "GRU of the strategy step, weights column by column",
         column_major(forward("GRU", "FLOAT32", 8, 96, 2)),
-        of_family("step"),
+        of_strategy("step"),
         [
             ("copy<float, float>", Asked(0, 0, 96, 1.5, 1)),
             ("copy<float, float>", Asked(0, 0, 288, 4.5, 1)),
@@ -250,7 +250,7 @@ WORKS = [
         ],
     ),
     Work(
-        "LSTM of the family grid",
+        "LSTM of the strategy grid",
         forward("LSTM", "FLOAT16", 16, 256, 2),
         lambda desc, library: spread(desc, library, (32, 16, 8)),
         [

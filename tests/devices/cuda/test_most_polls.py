@@ -13,7 +13,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.grid import MOST_POLLS
 from dmlpy.validation.problems import DeviceError
 from tests.devices.cuda.test_dispatch import Replayed
-from tests.devices.cuda.test_gpu_families import stacked
+from tests.devices.cuda.test_gpu_strategies import stacked
 from tests.devices.cuda.test_grid import HALF, Row
 from tests.devices.cuda.test_plans import launch
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
@@ -42,7 +42,7 @@ def test_the_environment_bounds_every_wait(monkeypatch: pytest.MonkeyPatch, text
     if text is not None:
         monkeypatch.setenv("DMLPY_MOST_POLLS", text)
     seam = Recording()
-    Replayed(CudaDevice(seam, family="grid"), stacked("lstm", 320, 2, 3, np.float16))
+    Replayed(CudaDevice(seam, strategy="grid"), stacked("lstm", 320, 2, 3, np.float16))
     assert seam.allowed == [wanted] * 4  # two layers, each forward and backward
 
 
@@ -50,7 +50,7 @@ def test_the_environment_bounds_every_wait(monkeypatch: pytest.MonkeyPatch, text
 def test_what_is_no_number_of_looks_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("DMLPY_MOST_POLLS", text)
     with pytest.raises(DeviceError, match=rf"DMLPY_MOST_POLLS is {text!r}, expected a number from 1 to 4294967295") as error:
-        Replayed(CudaDevice(Recording(), family="grid"), stacked("gru", 320, 2, 3, np.float16))
+        Replayed(CudaDevice(Recording(), strategy="grid"), stacked("gru", 320, 2, 3, np.float16))
     assert error.value.hresult == dml.HResult.E_INVALIDARG
 
 

@@ -15,7 +15,6 @@ from dmlpy.arrays import view
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import row_stride
-from dmlpy.devices.cuda.recurrent.families import recurrent_plan
 from dmlpy.devices.cuda.recurrent.layer import (
     MOST_CAPTURED_STEPS,
     SLICES,
@@ -24,6 +23,7 @@ from dmlpy.devices.cuda.recurrent.layer import (
     walk_shared_bytes,
 )
 from dmlpy.devices.cuda.recurrent.step import StepPlan
+from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS, walk_shape
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators import activation as activations
@@ -52,7 +52,7 @@ def step(desc: RecurrentDesc, library: KernelLibrary) -> RecurrentPlan:
     return StepPlan(desc, library, "as the test asks")
 
 
-FAMILIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in SLICES} | {"step": step}
+STRATEGIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in SLICES} | {"step": step}
 
 
 @pytest.fixture
@@ -107,23 +107,23 @@ def check(run: Run, what: str = "") -> None:
 # every kernel instance
 
 PLAIN_ROWS = [
-    (cell, flags, family, dtype)
-    for (cell, flags), (place_of_family, family) in product(
-        [("RNN", {}), ("GRU", {"linear_before_reset": False}), ("GRU", {"linear_before_reset": True})], enumerate(FAMILIES)
+    (cell, flags, strategy, dtype)
+    for (cell, flags), (place_of_strategy, strategy) in product(
+        [("RNN", {}), ("GRU", {"linear_before_reset": False}), ("GRU", {"linear_before_reset": True})], enumerate(STRATEGIES)
     )
-    for dtype in [(np.float32, np.float16)[(place_of_family + len(flags) + bool(flags.get("linear_before_reset"))) % 2]]
+    for dtype in [(np.float32, np.float16)[(place_of_strategy + len(flags) + bool(flags.get("linear_before_reset"))) % 2]]
 ]
 LSTM_ROWS = [
-    ("LSTM", {"use_clip_threshold": clip, "couple_input_forget": clip ^ couple, "peephole": clip ^ peephole}, family, dtype)
-    for family, (couple, peephole), dtypes in zip(
-        FAMILIES, [(0, 0), (0, 1), (1, 0), (1, 1), (0, 1)], [(0, 1), (1, 0), (1, 0), (0, 1), (0, 1)], strict=True
+    ("LSTM", {"use_clip_threshold": clip, "couple_input_forget": clip ^ couple, "peephole": clip ^ peephole}, strategy, dtype)
+    for strategy, (couple, peephole), dtypes in zip(
+        STRATEGIES, [(0, 0), (0, 1), (1, 0), (1, 1), (0, 1)], [(0, 1), (1, 0), (1, 0), (0, 1), (0, 1)], strict=True
     )
     for clip, dtype in zip((0, 1), ((np.float32, np.float16)[index] for index in dtypes), strict=True)
 ]
-"""Each family with both values of each flag and both types, and each pair of two flags, or a flag and a type, in all four ways."""
+"""Each strategy with both values of each flag and both types, and each pair of two flags, or a flag and a type, in all four ways."""
 ALL_ROWS = [
-    (cell, flags, family, dtype)
-    for (cell, flags), family, dtype in product(
+    (cell, flags, strategy, dtype)
+    for (cell, flags), strategy, dtype in product(
         [
             ("RNN", {}),
             ("GRU", {"linear_before_reset": False}),
@@ -133,7 +133,7 @@ ALL_ROWS = [
                 for clip, couple, peephole in product((0, 1), repeat=3)
             ),
         ],
-        FAMILIES,
+        STRATEGIES,
         (np.float32, np.float16),
     )
 ]
@@ -170,28 +170,28 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], dtype
     )
 
 
-def check_row(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    start = zlib.crc32(repr((cell, flags, family, str(dtype))).encode())
+def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    start = zlib.crc32(repr((cell, flags, strategy, str(dtype))).encode())
     for seed in range(start, start + 12):
         run = random_run(np.random.default_rng(seed), cell, flags, dtype)
-        launch(run, FAMILIES[family], seam, prepared=bool(seed % 2))
+        launch(run, STRATEGIES[strategy], seam, prepared=bool(seed % 2))
         check(run, f"seed {seed}: ")
 
 
-@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(PLAIN_ROWS + LSTM_ROWS))
-def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, family, dtype)
+@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named(PLAIN_ROWS + LSTM_ROWS))
+def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(ALL_ROWS))
-def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, family, dtype)
+@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named(ALL_ROWS))
+def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, strategy, dtype)
 
 
-@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
-def test_onnx_runtime(seam: Seam, entry: dict[str, Any], family: str) -> None:
+def test_onnx_runtime(seam: Seam, entry: dict[str, Any], strategy: str) -> None:
     case = onnx_cases.load(entry)
     for dtype in (np.float32, np.float16) if entry["case"].endswith(("_lens", "_plain_0")) else (np.float32,):
         rng = np.random.default_rng(1)
@@ -199,15 +199,15 @@ def test_onnx_runtime(seam: Seam, entry: dict[str, Any], family: str) -> None:
         inputs = {name: place(array, "packed", rng) for name, array in arrays.items()}
         outputs = {name: place(np.full(array.shape, np.nan, dtype), "packed", rng) for name, array in case.outputs.items()}
         run = Run(case.desc.model_copy(update={name: placed.desc for name, placed in (inputs | outputs).items()}), inputs, outputs)
-        launch(run, FAMILIES[family], seam)
+        launch(run, STRATEGIES[strategy], seam)
         if dtype == np.float32:
             run.check(case.outputs)
         check(run)
 
 
-@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_directions_may_have_different_activations(seam: Seam, cell: str, family: str) -> None:
+def test_directions_may_have_different_activations(seam: Seam, cell: str, strategy: str) -> None:
     forward = (
         activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
         activations.ActivationSoftsignDesc(),
@@ -217,50 +217,50 @@ def test_directions_may_have_different_activations(seam: Seam, cell: str, family
     count = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
     functions = forward[:count] + backward[:count]
     run = build(cell, np.random.default_rng(2), direction="BIDIRECTIONAL", functions=functions, lengths=[4, 0, 2])
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     check(run)
 
 
 # sequences
 
 
-@pytest.mark.parametrize("family", ["walk 1", "walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["walk 1", "walk 4", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_sequence_of_length_zero_carries_its_state_through(seam: Seam, cell: str, family: str) -> None:
+def test_a_sequence_of_length_zero_carries_its_state_through(seam: Seam, cell: str, strategy: str) -> None:
     run = build(cell, np.random.default_rng(3), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     np.testing.assert_array_equal(run.outputs["output_sequence_tensor"].elements, 0.0)
     np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.arrays["hidden_init_tensor"])
     if cell == "LSTM":
         np.testing.assert_array_equal(run.outputs["output_cell_single_tensor"].elements, run.arrays["cell_mem_init_tensor"])
 
 
-@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, cell: str, family: str) -> None:
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, cell: str, strategy: str) -> None:
     run = build(cell, np.random.default_rng(4), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     check(run)
 
 
-@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("junk", [np.nan, np.inf])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_input_past_the_end_is_never_seen(seam: Seam, cell: str, junk: float, family: str) -> None:
+def test_input_past_the_end_is_never_seen(seam: Seam, cell: str, junk: float, strategy: str) -> None:
     run = build(cell, np.random.default_rng(5), b=3, t=4, lengths=[2, 0, 4], direction="BIDIRECTIONAL")
     for sample, length in enumerate([2, 0, 4]):
         run.inputs["input_tensor"].elements[0, length:, sample] = junk
     with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
-        launch(run, FAMILIES[family], seam)
+        launch(run, STRATEGIES[strategy], seam)
     check(run)
 
 
-@pytest.mark.parametrize("family", ["walk 4", "step"])
-def test_samples_do_not_touch_each_other(seam: Seam, family: str) -> None:
+@pytest.mark.parametrize("strategy", ["walk 4", "step"])
+def test_samples_do_not_touch_each_other(seam: Seam, strategy: str) -> None:
     """A NaN in one sample of a slice stays there."""
     run = build("GRU", np.random.default_rng(6), b=3, lengths=[4, 4, 2])
     run.inputs["input_tensor"].elements[0, 1, 1] = np.nan
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     sequence = run.outputs["output_sequence_tensor"].elements
     assert np.isnan(sequence[1:, :, 1]).all()
     assert np.isfinite(sequence[:, :, [0, 2]]).all()
@@ -269,48 +269,48 @@ def test_samples_do_not_touch_each_other(seam: Seam, family: str) -> None:
 def test_nan_passes_through_the_clip(seam: Seam) -> None:
     run = build("LSTM", np.random.default_rng(7), b=1, optional=(), use_clip_threshold=True, clip_threshold=0.5)
     run.inputs["input_tensor"].elements[0, 0] = np.nan
-    launch(run, FAMILIES["walk 1"], seam)
+    launch(run, STRATEGIES["walk 1"], seam)
     assert np.isnan(run.outputs["output_sequence_tensor"].elements).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, family: str, dtype: Any) -> None:
+def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, strategy: str, dtype: Any) -> None:
     run = build(cell, np.random.default_rng(8), t=60, b=2, i=5, h=37, dtype=dtype)
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     check(run)
 
 
 # what a plan promises
 
 
-@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str, family: str) -> None:
+def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str, strategy: str) -> None:
     require("g++")
     found = []
     for seed, prepared in [(1, False), (2, False), (3, True)]:
         run = build(cell, np.random.default_rng(9), b=5, h=7, direction="BIDIRECTIONAL", lengths=[4, 1, 0, 3, 2], layouts=("permuted",))
-        launch(run, FAMILIES[family], CpuSeam(H100, seed=seed), prepared=prepared)
+        launch(run, STRATEGIES[strategy], CpuSeam(H100, seed=seed), prepared=prepared)
         found.append([np.array(placed.elements) for placed in run.outputs.values()])
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
             np.testing.assert_array_equal(first, other)
 
 
-@pytest.mark.parametrize("family", ["walk 1", "step"])
+@pytest.mark.parametrize("strategy", ["walk 1", "step"])
 @pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
-def test_each_output_alone(seam: Seam, output: str, family: str) -> None:
+def test_each_output_alone(seam: Seam, output: str, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(10), lengths=[2, 0, 4], outputs=(output,))
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     check(run)
 
 
-@pytest.mark.parametrize("family", ["walk 1", "step"])
-def test_a_bound_launch_reads_its_tensors_anew(cpu_seam: CpuSeam, family: str) -> None:
+@pytest.mark.parametrize("strategy", ["walk 1", "step"])
+def test_a_bound_launch_reads_its_tensors_anew(cpu_seam: CpuSeam, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(11))
-    plan = FAMILIES[family](run.desc, KernelLibrary(cpu_seam, 0))
+    plan = STRATEGIES[strategy](run.desc, KernelLibrary(cpu_seam, 0))
     arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
     temporary = cpu_seam.allocate(0, plan.temporary_size, 0)
     dispatch = plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None)
@@ -327,12 +327,12 @@ def test_a_bound_launch_reads_its_tensors_anew(cpu_seam: CpuSeam, family: str) -
         run.check(expected)
 
 
-def test_launches_of_each_family(cpu_seam: CpuSeam) -> None:
+def test_launches_of_each_strategy(cpu_seam: CpuSeam) -> None:
     """Copies of W and R and the input product, then: one launch; or a product and a launch a step, the first step from zero without."""
 
-    def counted(family: str, cell: str, **options: Any) -> tuple[int, int]:
+    def counted(strategy: str, cell: str, **options: Any) -> tuple[int, int]:
         before = cpu_seam.counts.copy()
-        launch(build(cell, np.random.default_rng(12), t=5, optional=(), **options), FAMILIES[family], cpu_seam)
+        launch(build(cell, np.random.default_rng(12), t=5, optional=(), **options), STRATEGIES[strategy], cpu_seam)
         used = cpu_seam.counts - before
         return used["launch"], used["gemm"]
 
@@ -358,7 +358,7 @@ def test_very_long_sequences_are_not_captured() -> None:
 def test_walk_packs_four_columns_of_each_row_side_by_side(cpu_seam: CpuSeam, hidden: int, gap: int) -> None:
     """[D][ceil(H / 4)][G H][4], columns beyond the last zero; each direction in whole words of 16 bytes, with so many zeros behind it."""
     run = build("RNN", np.random.default_rng(13), h=hidden, dtype=np.float16, direction="BIDIRECTIONAL", layouts=("permuted",), optional=())
-    plan = FAMILIES["walk 1"](run.desc, KernelLibrary(cpu_seam, 0))
+    plan = STRATEGIES["walk 1"](run.desc, KernelLibrary(cpu_seam, 0))
     persistent = poisoned(cpu_seam, plan.persistent_size)
     plan.pack({name: run.inputs[name].pointer for name in plan.constants}, persistent.pointer)(0)
     offset, (directions, size), _ = plan._packed.arrays["recurrence"]
@@ -403,9 +403,9 @@ def test_walk_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any,
     library = KernelLibrary(_CompilesNothing(limits), 0)
     if expected is None:
         with pytest.raises(DeviceError, match=str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden)):
-            recurrent_plan(desc, library, family="walk")
+            recurrent_plan(desc, library, strategy="walk")
         return
-    plan = recurrent_plan(desc, library, family="walk")
+    plan = recurrent_plan(desc, library, strategy="walk")
     text = plan.describe()
     assert isinstance(plan, WalkPlan)
     assert not plan.capturable
@@ -480,5 +480,5 @@ def test_input_is_read_in_any_layout(seam: Seam, layout: Layout) -> None:
     placed: Placed = place(values, layout, np.random.default_rng(14))
     run.inputs["input_tensor"] = placed
     run.desc = run.desc.model_copy(update={"input_tensor": placed.desc})
-    launch(run, FAMILIES["step"], seam)
+    launch(run, STRATEGIES["step"], seam)
     check(run)

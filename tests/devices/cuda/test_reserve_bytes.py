@@ -23,10 +23,10 @@ MASK = [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 1, 1]]
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-def layer(cell: str, selects: str, rng: np.random.Generator, family: str | None, **flags: Any) -> tuple[OperatorDesc, Arrays]:
+def layer(cell: str, selects: str, rng: np.random.Generator, strategy: str | None, **flags: Any) -> tuple[OperatorDesc, Arrays]:
     """A training layer whose samples skip steps: by lengths (no sample takes the last ones), by a mask (nor the second), or not at all."""
-    walks_only = {} if family in (None, "step") else {"optional": ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor")}
-    added = {"optional": ("bias_tensor", "hidden_init_tensor", "input_dropout_tensor", "state_dropout_tensor")} if family is None else {}
+    walks_only = {} if strategy in (None, "step") else {"optional": ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor")}
+    added = {"optional": ("bias_tensor", "hidden_init_tensor", "input_dropout_tensor", "state_dropout_tensor")} if strategy is None else {}
     run = build_training(
         cell,
         rng,
@@ -91,16 +91,16 @@ def check(device: dml.Device, desc: OperatorDesc, arrays: Arrays) -> None:
     assert not differing.size, f"{differing.size} of {first.size} bytes were never written, the first at {differing[0]}"
 
 
-@pytest.mark.parametrize("family", [None, "walk", "grid", "step"])
+@pytest.mark.parametrize("strategy", [None, "walk", "grid", "step"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_of_a_layer(name: str, family: str | None) -> None:
-    """`family` is that of CUDA's kernels, which the CPU runs; None is the NumPy device."""
+def test_of_a_layer(name: str, strategy: str | None) -> None:
+    """`strategy` is that of CUDA's kernels, which the CPU runs; None is the NumPy device."""
     cell, selects, flags = LAYERS[name]
-    desc, arrays = layer(cell, selects, np.random.default_rng(zlib.crc32(name.encode())), family, **flags)
-    if family is None:
+    desc, arrays = layer(cell, selects, np.random.default_rng(zlib.crc32(name.encode())), strategy, **flags)
+    if strategy is None:
         check(dml.device("numpy"), desc, arrays)
         return
-    device = cuda_on_cpu(family=family)
+    device = cuda_on_cpu(strategy=strategy)
     check(device, desc, arrays)
     device.seam.check_guards()  # type: ignore[attr-defined]
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.families import recurrent_plan
 from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, WalkPlan
 from dmlpy.devices.cuda.recurrent.reserve import Reserve
 from dmlpy.devices.cuda.recurrent.step import StepPlan
+from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from dmlpy.reference.activation import activate
 from dmlpy.validation.problems import DeviceError
-from tests.devices.cuda.test_plans import ALL_ROWS, FAMILIES, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, launch, named
+from tests.devices.cuda.test_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, named
 from tests.devices.numpy.test_recurrent import CELLS, EVERY_ACTIVATION, USUAL, Layout, Placed, Run, place
 from tests.devices.numpy.test_training import training_sizes
 from tests.support.cuda.cpu_seam import H100, CpuSeam
@@ -142,16 +142,16 @@ def check(run: Run, what: str = "") -> None:
     compare(np.concatenate(found), np.concatenate(wanted), "kept values")
 
 
-def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> Run:
+def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> Run:
     """Sizes of 1 and odd ones, all directions, ragged lengths, masks with holes, dropout, projections, absent tensors, odd layouts."""
     flags = dict(flags)
     peephole = flags.pop("peephole", False)
     b, t = int(rng.choice([1, 2, 3, 5, 9])), int(rng.choice([1, 2, 5]))
-    p = int(rng.choice([0, 1, 2, 5])) if cell == "LSTM" and family == "step" else 0
+    p = int(rng.choice([0, 1, 2, 5])) if cell == "LSTM" and strategy == "step" else 0
     if p:
         b = max(b, 3)  # the products of a single entry may cancel, and what is left is the rounding of their FLOAT16 factors
     names = [name for name in OPTIONAL if name != "peephole_tensor" and rng.random() < 0.7] + ["peephole_tensor"] * bool(peephole)
-    names += [name for name in ADDED if rng.random() < 0.5 and (family == "step" or name == "input_dropout_tensor")]
+    names += [name for name in ADDED if rng.random() < 0.5 and (strategy == "step" or name == "input_dropout_tensor")]
     if flags.get("use_clip_threshold"):
         flags["clip_threshold"] = 0.3
     return build(
@@ -173,39 +173,39 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], famil
     )
 
 
-def check_row(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    start = zlib.crc32(repr((cell, flags, family, str(dtype), "training")).encode())
+def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    start = zlib.crc32(repr((cell, flags, strategy, str(dtype), "training")).encode())
     for seed in range(start, start + 12):
-        run = random_run(np.random.default_rng(seed), cell, flags, family, dtype)
-        launch(run, FAMILIES[family], seam, prepared=bool(seed % 2))
+        run = random_run(np.random.default_rng(seed), cell, flags, strategy, dtype)
+        launch(run, STRATEGIES[strategy], seam, prepared=bool(seed % 2))
         check(run, f"seed {seed}: ")
 
 
-@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(PLAIN_ROWS + LSTM_ROWS))
-def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, family, dtype)
+@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named(PLAIN_ROWS + LSTM_ROWS))
+def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cell", "flags", "family", "dtype"), named(ALL_ROWS))
-def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], family: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, family, dtype)
+@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named(ALL_ROWS))
+def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.parametrize("first", range(0, len(EVERY_ACTIVATION), 2), ids=lambda first: EVERY_ACTIVATION[first].type_name[24:].lower())
 def test_every_activation_keeps_its_value_or_its_argument(seam: Seam, first: int) -> None:
     functions = tuple(EVERY_ACTIVATION[(first + direction) % len(EVERY_ACTIVATION)] for direction in range(2))
     run = build("RNN", np.random.default_rng(20), functions=functions, direction="BIDIRECTIONAL", lengths=[4, 0, 2])
-    launch(run, FAMILIES["walk 2"], seam)
+    launch(run, STRATEGIES["walk 2"], seam)
     check(run)
 
 
-@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", TRAINING)
-def test_without_a_mask_the_outputs_are_the_layers_own(seam: Seam, cell: str, family: str) -> None:
+def test_without_a_mask_the_outputs_are_the_layers_own(seam: Seam, cell: str, strategy: str) -> None:
     """Bit for bit."""
     run = build(cell, np.random.default_rng(21), b=5, h=7, direction="BIDIRECTIONAL", lengths=[4, 1, 0, 3, 2])
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     of_layer = CELLS[cell]
     members = {name: getattr(run.desc, name) for name in of_layer.model_fields}
     outputs = {
@@ -213,7 +213,7 @@ def test_without_a_mask_the_outputs_are_the_layers_own(seam: Seam, cell: str, fa
     }
     del outputs["reserve_tensor"]
     plain = Run(of_layer(**members), run.inputs, outputs)
-    launch(plain, FAMILIES[family], seam)
+    launch(plain, STRATEGIES[strategy], seam)
     for name, placed in outputs.items():
         np.testing.assert_array_equal(placed.elements, run.outputs[name].elements)
 
@@ -222,13 +222,13 @@ def test_without_a_mask_the_outputs_are_the_layers_own(seam: Seam, cell: str, fa
 
 
 @pytest.mark.parametrize(
-    ("cell", "family", "projected"),
-    [*((cell, family, 0) for cell in TRAINING for family in ("walk 1", "walk 4", "step")), ("LSTM", "step", 2)],
+    ("cell", "strategy", "projected"),
+    [*((cell, strategy, 0) for cell in TRAINING for strategy in ("walk 1", "walk 4", "step")), ("LSTM", "step", 2)],
 )
-def test_a_masked_step_repeats_the_output_and_carries_the_states(seam: Seam, cell: str, family: str, projected: int) -> None:
+def test_a_masked_step_repeats_the_output_and_carries_the_states(seam: Seam, cell: str, strategy: str, projected: int) -> None:
     mask = np.array([[0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])  # [T, B]
     run = build(cell, np.random.default_rng(22), p=projected, direction="BIDIRECTIONAL", lengths=[4, 4, 3], mask=mask)
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     sequence, single = run.outputs["output_sequence_tensor"].elements, run.outputs["output_single_tensor"].elements
     forward, backward = sequence[:, 0], sequence[:, 1]
     for zero in (forward[:2, 0], backward[3:, 0], sequence[:, :, 2]):  # no step was taken yet
@@ -246,26 +246,26 @@ def test_a_masked_step_repeats_the_output_and_carries_the_states(seam: Seam, cel
     check(run)
 
 
-@pytest.mark.parametrize("family", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("cell", TRAINING)
-def test_input_of_steps_not_taken_is_never_seen(seam: Seam, cell: str, family: str) -> None:
+def test_input_of_steps_not_taken_is_never_seen(seam: Seam, cell: str, strategy: str) -> None:
     mask = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 1]])
     lengths = [4, 3, 2]
-    optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if family == "step" else []))
+    optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if strategy == "step" else []))
     run = build(cell, np.random.default_rng(23), direction="BIDIRECTIONAL", lengths=lengths, mask=mask, optional=optional)
     for sample, length in enumerate(lengths):
         for time in range(4):
             if time >= length or not mask[time, sample]:
                 run.inputs["input_tensor"].elements[0, time, sample] = np.nan
     with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
-        launch(run, FAMILIES[family], seam)
+        launch(run, STRATEGIES[strategy], seam)
     check(run)
 
 
-@pytest.mark.parametrize("family", ["walk 2", "step"])
-def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(seam: Seam, family: str) -> None:
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(seam: Seam, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(24), t=3, b=4, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    launch(run, FAMILIES[family], seam)
+    launch(run, STRATEGIES[strategy], seam)
     check(run)
 
 
@@ -287,14 +287,14 @@ def test_what_walk_leaves_to_step(cell: str, added: dict[str, Any], walks: bool)
     run = build(cell, np.random.default_rng(25), **added)
     library = KernelLibrary(CpuSeam(H100), 0)
     plans: dict[str, type[RecurrentPlan]] = {"step": StepPlan} | ({"walk": WalkPlan} if walks else {})
-    for family, kind in plans.items():
-        plan = recurrent_plan(run.desc, library, family=family)
+    for strategy, kind in plans.items():
+        plan = recurrent_plan(run.desc, library, strategy=strategy)
         assert type(plan) is kind
         assert plan.capturable is (kind is StepPlan)
     if not walks:
         assert type(recurrent_plan(run.desc, library)) is StepPlan
         with pytest.raises(DeviceError, match="of its own in each step"):
-            recurrent_plan(run.desc, library, family="walk")
+            recurrent_plan(run.desc, library, strategy="walk")
 
 
 def test_a_plan_tells_what_training_adds() -> None:
@@ -304,7 +304,7 @@ def test_a_plan_tells_what_training_adds() -> None:
     lstm = build("LSTM", np.random.default_rng(26), p=2, mask=mask, optional=ADDED)
     text = recurrent_plan(lstm.desc, library).describe()
     for line in (
-        "family step: the least estimate",
+        "strategy step: the least estimate",
         "walk: dropout of states takes products of its own in each step",
         "by 4 gate rows, 4 times; input copied for each with its dropout",
         "by 4 gate rows for each of 4 gates and each direction",
@@ -315,8 +315,8 @@ def test_a_plan_tells_what_training_adds() -> None:
     ):
         assert line in text
     gru = build("GRU", np.random.default_rng(26), linear_before_reset=True)
-    text = recurrent_plan(gru.desc, library, family="walk").describe()
-    assert "family walk: as asked for" in text
+    text = recurrent_plan(gru.desc, library, strategy="walk").describe()
+    assert "strategy walk: as asked for" in text
     assert "walk<float, 1, Training, Gru<true>" in text
     assert "reserve: 4 values of each unit and step, and the states" in text
     assert "mask" not in text
@@ -329,21 +329,21 @@ def test_the_reserve_takes_the_input_product_where_it_can() -> None:
     for flags, saves in (({"linear_before_reset": False}, True), ({"linear_before_reset": True}, False)):
         sizes: dict[str, Any] = {"t": 20, "b": 5, "h": 7, **flags}
         with_reserve, without = (
-            recurrent_plan(build("GRU", np.random.default_rng(27), outputs=outputs, **sizes).desc, library, family="walk")
+            recurrent_plan(build("GRU", np.random.default_rng(27), outputs=outputs, **sizes).desc, library, strategy="walk")
             for outputs in (OUTPUTS, OUTPUTS[:2])
         )
         product = -(-20 * 5 * 3 * 7 * 4 // 256) * 256
         assert without.temporary_size - with_reserve.temporary_size == product * saves
 
 
-def test_launches_of_each_family() -> None:
+def test_launches_of_each_strategy() -> None:
     """As without training, and: a copy and a product for each gate with dropout; a product for each gate, or two for a projection."""
     require("g++")
     cpu_seam = CpuSeam(H100)
 
-    def counted(family: str, cell: str, **options: Any) -> tuple[int, int]:
+    def counted(strategy: str, cell: str, **options: Any) -> tuple[int, int]:
         before = cpu_seam.counts.copy()
-        launch(build(cell, np.random.default_rng(28), t=5, **{"optional": ()} | options), FAMILIES[family], cpu_seam)
+        launch(build(cell, np.random.default_rng(28), t=5, **{"optional": ()} | options), STRATEGIES[strategy], cpu_seam)
         used = cpu_seam.counts - before
         return used["launch"], used["gemm"]
 
@@ -356,18 +356,18 @@ def test_launches_of_each_family() -> None:
     assert counted("step", "LSTM", p=3, direction="BIDIRECTIONAL") == (3 + 2 * 5, 1 + 2 * (4 + 5))
 
 
-@pytest.mark.parametrize("family", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", TRAINING)
-def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str, family: str) -> None:
+def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str, strategy: str) -> None:
     require("g++")
     found = []
     for seed, prepared in [(1, False), (2, False), (3, True)]:
         mask = np.random.default_rng(29).integers(0, 2, (4, 5))
-        optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if family == "step" else []))
+        optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if strategy == "step" else []))
         run = build(
             cell, np.random.default_rng(29), b=5, h=7, direction="BIDIRECTIONAL", mask=mask, lengths=[4, 1, 0, 3, 2], optional=optional
         )
-        launch(run, FAMILIES[family], CpuSeam(H100, seed=seed), prepared=prepared)
+        launch(run, STRATEGIES[strategy], CpuSeam(H100, seed=seed), prepared=prepared)
         found.append([np.array(placed.elements) for placed in run.outputs.values()])
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):

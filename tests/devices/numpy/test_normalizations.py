@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 import dmlpy as dml
-from dmlpy.devices.numpy.whole import reference
+from dmlpy.devices.numpy.array_functions import reference
 from tests.support import relation_descs as descs
 from tests.support.layout_runs import Array, layouts, repeated, run
 from tests.support.onnx_reference import onnx_outputs

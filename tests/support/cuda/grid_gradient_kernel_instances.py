@@ -1,4 +1,4 @@
-"""Instances of the kernels that take gradients in the family `grid`, with as much of R in registers as any shape has."""
+"""Instances of the kernels that take gradients in the strategy `grid`, with as much of R in registers as any shape has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances of the kernels of the family `grid`, such that each cell, flag, kind of product, residency and way of exchange occurs."""
+"""Instances of the kernels of the strategy `grid`, such that each cell, flag, kind of product, residency and way of exchange occurs."""
 
 from __future__ import annotations
 

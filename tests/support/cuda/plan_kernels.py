@@ -1,4 +1,4 @@
-"""The kernels that plans name: of the shapes that `dmlpy bench` measures, for a GPU of each architecture, in each family.
+"""The kernels that plans name: of the shapes that `dmlpy bench` measures, for a GPU of each architecture, in each strategy.
 
 How much of R a thread has in registers, how many samples a pass has and so on follow from sizes and from a device's limits, so no list made
 by hand has all of these instances.
@@ -16,7 +16,7 @@ from dmlpy.bench.shapes import SHAPES, DataType, Pass, Shape
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
-from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.cuda.cpu_seam import NullSeam
 
@@ -48,19 +48,19 @@ class RecordingLibrary(KernelLibrary):
 
 @dataclass(frozen=True)
 class Case:
-    """One pass of a shape on a device, whose recurrent layers take a family, or what the model chooses."""
+    """One pass of a shape on a device, whose recurrent layers take a strategy, or what the model chooses."""
 
     limits: Limits
-    family: str | None
+    strategy: str | None
     shape: Shape
     which: Pass
     dtype: DataType
     tf32: bool
 
     def kernels(self) -> Iterator[Kernel]:
-        """That its plans name; none where the family cannot take it."""
+        """That its plans name; none where the strategy cannot take it."""
         library = RecordingLibrary(self.limits)
-        device = CudaDevice(library.seam, family=self.family)
+        device = CudaDevice(library.seam, strategy=self.strategy)
         device.library = library
         flags = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if self.tf32 else ExecutionFlags.NONE
         for desc in self.shape.descs(self.which, self.dtype):
@@ -75,10 +75,10 @@ class Case:
 def cases() -> list[Case]:
     """All of them."""
     found = []
-    for limits, family, shape in product(DEVICES, (None, *FAMILIES), SHAPES.values()):
+    for limits, strategy, shape in product(DEVICES, (None, *STRATEGIES), SHAPES.values()):
         for which, dtype in product(shape.passes, shape.dtypes):
             for tf32 in (False, True) if dtype == "FLOAT32" and limits.compute_capability >= 80 else (False,):
-                found.append(Case(limits, family, shape, which, dtype, tf32))
+                found.append(Case(limits, strategy, shape, which, dtype, tf32))
     return found
 
 

@@ -1,1 +1,1 @@
-"""The recurrent family on CUDA."""
+"""Plans of the recurrent operators on CUDA."""

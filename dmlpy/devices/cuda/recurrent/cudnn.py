@@ -16,9 +16,9 @@ import numpy as np
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, in_range, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.common import arithmetic, heeded_flags
-from dmlpy.devices.cuda.recurrent.families import gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan
+from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -69,20 +69,20 @@ class NetworkPlan(PlanWithoutConstants):
         desc: a checked desc.
         library: the device's kernels.
         tf32: whether factors of float32 matrix products may be rounded to TF32.
-        family: the family of every layer; None leaves the choice to `families`.
+        strategy: the strategy of every layer; None leaves the choice to `strategies`.
 
     Raises:
         DeviceError: a size is beyond what the device's matrix products count, or a kernel cannot be compiled.
     """
 
-    def __init__(self, desc: CudnnRNNDesc, library: KernelLibrary, tf32: bool = False, family: str | None = None) -> None:
+    def __init__(self, desc: CudnnRNNDesc, library: KernelLibrary, tf32: bool = False, strategy: str | None = None) -> None:
         self._desc = desc
         self._library = library
         self._tensors = desc.tensors()
         self._type = desc.input.data_type.numpy
         self._known = desc.sizes()
         self._stack = stack_of(desc)
-        self._plans = [self._layer_plan(layer, tf32, family) for layer in self._stack.layers]
+        self._plans = [self._layer_plan(layer, tf32, strategy) for layer in self._stack.layers]
         self._tf32 = any(plan.heeded_flags for plan in self._plans)
         self.heeded_flags = heeded_flags(self._tf32)
         self._shared = Layout([(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in self._stack.scratch.items()], ALIGNMENT)
@@ -91,11 +91,11 @@ class NetworkPlan(PlanWithoutConstants):
         self.capturable = sum(plan.steps_apart for plan in self._plans) <= MOST_CAPTURED_STEPS
         library.functions(self.kernels())
 
-    def _layer_plan(self, layer: Layer, tf32: bool, family: str | None) -> RecurrentPlan | RecurrentGradientPlan:
+    def _layer_plan(self, layer: Layer, tf32: bool, strategy: str | None) -> RecurrentPlan | RecurrentGradientPlan:
         desc, library = layer.desc, self._library
         if isinstance(desc, RecurrentGradDesc):
-            return gradient_plan(desc, library, tf32, family)
-        return recurrent_plan(desc, library, tf32, family)
+            return gradient_plan(desc, library, tf32, strategy)
+        return recurrent_plan(desc, library, tf32, strategy)
 
     def kernels(self) -> list[Kernel]:
         """Every kernel that this plan launches beside those of its layers."""

@@ -1,6 +1,6 @@
-"""The gradients of RNN, LSTM and GRU on CUDA: a walk against time in one of the families, then a product over all steps for each result.
+"""The gradients of RNN, LSTM and GRU on CUDA: a walk against time in one of the strategies, then a product over all steps for each result.
 
-`families` chooses the family; raw_kernels/recurrent/gradient.cu says what each kernel does, `gradient_results` what follows the walk.
+`strategies` chooses the strategy; raw_kernels/recurrent/gradient.cu says what each kernel does, `gradient_results` what follows the walk.
 """
 
 from __future__ import annotations

@@ -46,12 +46,12 @@ from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 
 class RecurrentGradientPlan(GradientMemory):
-    """What the families share: all but the walk itself.
+    """What the strategies share: all but the walk itself.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
-        reason: why this family was chosen, for `describe`.
+        reason: why this strategy was chosen, for `describe`.
         tf32: whether factors of float32 matrix products may be rounded to TF32 for FLOAT32 storage too.
 
     Raises:
@@ -59,7 +59,7 @@ class RecurrentGradientPlan(GradientMemory):
     """
 
     estimate: Estimate | None = None
-    """What the model says of the walk; set by `families`."""
+    """What the model says of the walk; set by `strategies`."""
 
     steps_apart = 0
     """Steps that are launched by themselves; none where one launch is for the whole sequence."""
@@ -135,7 +135,7 @@ class RecurrentGradientPlan(GradientMemory):
         gradients = self._rows * sizes.num_directions * self._gradient_rows * sizes.hidden_size
         traffic = {"gate gradients": (1 + sums_read) * gradients * FLOAT.itemsize + products_read * gradients * self._type.itemsize}
         traffic["FLOAT16 factors"] = self._narrowed_bytes
-        if self.estimate.family == "step":
+        if self.estimate.strategy == "step":
             early = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 1
             sums = (early + self._cell.resets_first) * sizes.state_size + self._cell.projection * sizes.hidden_size
             traffic["products of steps"] = 2 * self._rows * sizes.num_directions * sums * FLOAT.itemsize

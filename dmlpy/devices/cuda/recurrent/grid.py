@@ -1,7 +1,7 @@
 """The plan of RNN, LSTM and GRU on CUDA with R resident in many blocks, or in one.
 
-raw_kernels/recurrent/grid.cu says what the kernel does; `families` chooses among the shapes of `grid_shapes`, and between them and other
-families.
+raw_kernels/recurrent/grid.cu says what the kernel does; `strategies` chooses among the shapes of `grid_shapes`, and between them and other
+strategies.
 """
 
 from __future__ import annotations

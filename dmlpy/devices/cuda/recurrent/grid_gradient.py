@@ -1,6 +1,6 @@
 """The plan of the gradients of RNN, LSTM and GRU on CUDA with R resident in many blocks, or in one.
 
-raw_kernels/recurrent/grid_gradient.cu says what the kernel does; `families` chooses among the shapes of `grid_gradient_shapes`.
+raw_kernels/recurrent/grid_gradient.cu says what the kernel does; `strategies` chooses among the shapes of `grid_gradient_shapes`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The shapes of the gradients of the family `grid` that fit a device: see `grid_shapes`."""
+"""The shapes of the gradients of the strategy `grid` that fit a device: see `grid_shapes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the recurrences of the family `grid` are spread over blocks: `GridShape`, and the shapes of the forward pass that fit a device."""
+"""How the recurrences of the strategy `grid` are spread over blocks: `GridShape`, and the shapes of the forward pass that fit a device."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""RNN, LSTM and GRU on CUDA, and their training forms: what all families of kernels share, and the family `walk`.
+"""RNN, LSTM and GRU on CUDA, and their training forms: what all strategies of kernels share, and the strategy `walk`.
 
-The products with the input come first, see `input_product`, then the recurrence. `families` chooses the family, and
+The products with the input come first, see `input_product`, then the recurrence. `strategies` chooses the strategy, and
 raw_kernels/recurrent/layer.cu says what each one does.
 """
 
@@ -120,12 +120,12 @@ class Places(NamedTuple):
 
 
 class RecurrentPlan(Plan):
-    """What the families share: packed constants, scratch, and the product of the input with its weights.
+    """What the strategies share: packed constants, scratch, and the product of the input with its weights.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
-        reason: why this family was chosen, for `describe`.
+        reason: why this strategy was chosen, for `describe`.
         tf32: whether factors of float32 matrix products may be rounded to TF32.
 
     Raises:
@@ -133,7 +133,7 @@ class RecurrentPlan(Plan):
     """
 
     estimate: Estimate | None = None
-    """What the model says of the recurrence; set by `families`."""
+    """What the model says of the recurrence; set by `strategies`."""
 
     launches_steps = False
     """Whether each step is launched by itself."""

@@ -1,4 +1,4 @@
-"""What a step of a recurrence should cost on a GPU: a model in plain arithmetic, by which `families` chooses and `explain_plan` reports.
+"""What a step of a recurrence should cost on a GPU: a model in plain arithmetic, by which `strategies` chooses and `explain_plan` reports.
 
 Nothing here was measured but where a constant says so, and nothing asks a GPU. A step is a chain: the states of the step before reach the
 block (exchange), the matrix product is formed (product: the slowest of arithmetic, shared memory and operand), its parts meet and become
@@ -201,7 +201,7 @@ def floors_us(work: Work, machine: Machine) -> dict[str, float]:
             found["cluster"] = machine.us(min(candidates))
     found["grid"] = machine.us(min(_grid_floors(work, machine, multiprocessors)))
     streamed = machine.memory_us(work.memory_bytes(gates_from_memory=False) * work.batch * work.hidden * work.directions)
-    return {family: max(value, streamed) for family, value in found.items()}
+    return {strategy: max(value, streamed) for strategy, value in found.items()}
 
 
 def floor_us(work: Work, machine: Machine) -> float:
@@ -246,12 +246,12 @@ def _launches_floor_us(work: Work, machine: Machine) -> float:
     return 2 * work.exchanges * CAPTURED_LAUNCH_US + machine.gemm_us(work.step_flops * work.directions, size, work.arithmetic)
 
 
-# the families that are there
+# the strategies that are there
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """What one step of a family should take, part by part, in microseconds.
+    """What one step of a strategy should take, part by part, in microseconds.
 
     Attributes:
         exchange_us: until states of other blocks are there.
@@ -282,15 +282,15 @@ class Estimate:
     """What the model says of one way to do a work.
 
     Attributes:
-        family: of kernels.
-        work: what is done, in the family's arithmetic.
+        strategy: of kernels.
+        work: what is done, in the strategy's arithmetic.
         time: of a step.
         registers: bytes of one copy of R of all directions that lie in registers.
         shared: the same in shared memory; the rest is read in each step.
         exchanged: bytes that blocks read of each other in a step.
     """
 
-    family: str
+    strategy: str
     work: Work
     time: StepTime
     registers: int = 0
@@ -441,10 +441,10 @@ def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float
     """A plan's cost.
 
     Args:
-        estimate: of the plan's family.
-        work: what any family would have to do.
+        estimate: of the plan's strategy.
+        work: what any strategy would have to do.
         machine: on what.
-        products_us: of the products of all steps, which no family changes.
+        products_us: of the products of all steps, which no strategy changes.
         traffic: bytes beside those that the estimate knows of.
     """
     whole = estimate.work.recurrence_bytes * work.directions
@@ -453,7 +453,7 @@ def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float
     added = {"recurrence in each step": places["nowhere"] * work.steps, "exchange between blocks": estimate.exchanged * work.steps}
     step_us = floor_us(work, machine)
     return Cost(
-        family=estimate.family,
+        strategy=estimate.strategy,
         traffic={kind: size for kind, size in {**traffic, **added}.items() if size},
         residency={place: size for place, size in places.items() if size},
         floor_us=work.steps * step_us + products_us,

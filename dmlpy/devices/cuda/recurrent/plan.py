@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dmlpy.devices.cuda.plans import Target, plan
-from dmlpy.devices.cuda.recurrent import families
+from dmlpy.devices.cuda.recurrent import strategies
 from dmlpy.devices.cuda.recurrent.block_cell import GRUBlockCellGradPlan, GRUBlockCellPlan
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
@@ -16,17 +16,17 @@ from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 @plan(RecurrentDesc)
 def layer_plan(desc: RecurrentDesc, target: Target) -> RecurrentPlan:
-    return families.recurrent_plan(desc, target.library, target.tf32, target.family)
+    return strategies.recurrent_plan(desc, target.library, target.tf32, target.strategy)
 
 
 @plan(RecurrentGradDesc)
 def gradient_plan(desc: RecurrentGradDesc, target: Target) -> RecurrentGradientPlan:
-    return families.gradient_plan(desc, target.library, target.tf32, target.family)
+    return strategies.gradient_plan(desc, target.library, target.tf32, target.strategy)
 
 
 @plan(CudnnRNNDesc)
 def network_plan(desc: CudnnRNNDesc, target: Target) -> NetworkPlan:
-    return NetworkPlan(desc, target.library, target.tf32, target.family)
+    return NetworkPlan(desc, target.library, target.tf32, target.strategy)
 
 
 @plan(GRUBlockCellDesc)

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU on CUDA with a matrix product and a launch of a kernel for each step: the family that takes everything."""
+"""RNN, LSTM and GRU on CUDA with a matrix product and a launch of a kernel for each step: the strategy that takes everything."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The recurrent family in NumPy."""
+"""Plans of the recurrent operators on the NumPy device."""

@@ -1,4 +1,4 @@
-"""Each family of recurrent kernels on a GPU against float64, and blocks that come late at random; a little of both on the CPU."""
+"""Each strategy of recurrent kernels on a GPU against float64, and blocks that come late at random; a little of both on the CPU."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent import families
-from dmlpy.devices.cuda.recurrent.families import FAMILIES
+from dmlpy.devices.cuda.recurrent import strategies
 from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
 from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.numpy.recurrent.layer import reference as layer_reference
 from tests.devices.cuda.test_dispatch import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
@@ -25,15 +25,15 @@ from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
 ON_GPU = pytest.mark.gpu
-BETWEEN_BLOCKS = tuple(family for family in FAMILIES if family == "grid")
-"""The families whose blocks wait for each other."""
+BETWEEN_BLOCKS = tuple(strategy for strategy in STRATEGIES if strategy == "grid")
+"""The strategies whose blocks wait for each other."""
 
 
-def gpu_for(family: str, *descs: dml.OperatorDesc) -> CudaDevice:
-    """The first GPU with one family of kernels. Skips the test where that cannot take the descs: R may be too large for this GPU."""
+def gpu_for(strategy: str, *descs: dml.OperatorDesc) -> CudaDevice:
+    """The first GPU with one strategy of kernels. Skips the test where that cannot take the descs: R may be too large for this GPU."""
     found = dml.device("cuda")
     assert isinstance(found, CudaDevice)
-    device = CudaDevice(found.seam, family=family)
+    device = CudaDevice(found.seam, strategy=strategy)
     try:
         for desc in descs:
             dml.compile(desc, device)
@@ -49,7 +49,7 @@ def descs_of(net: Network) -> tuple[dml.OperatorDesc, dml.OperatorDesc]:
     return net.desc, net.desc.gradient()
 
 
-# every family
+# every strategy
 
 
 def stacked(mode: Mode, units: int, batch: int, steps: int, dtype: Any) -> Network:
@@ -94,41 +94,41 @@ DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FL
 @pytest.mark.parametrize(
     ("mode", "units", "batch", "steps"), [("lstm", 48, 3, 9), ("gru", 100, 17, 12), ("rnn_tanh", 320, 1, 30), ("lstm", 512, 64, 6)]
 )
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_network_in_every_family(family: str, mode: Mode, units: int, batch: int, steps: int, dtype: Any) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_network_in_every_strategy(strategy: str, mode: Mode, units: int, batch: int, steps: int, dtype: Any) -> None:
     net = stacked(mode, units, batch, steps, dtype)
-    check_network(gpu_for(family, *descs_of(net)), net)
+    check_network(gpu_for(strategy, *descs_of(net)), net)
 
 
 @ON_GPU
 @DATA_TYPES
 @pytest.mark.parametrize(("hidden", "batch", "steps"), [(64, 5, 9), (300, 33, 7)])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_gru_that_resets_first_in_every_family(family: str, hidden: int, batch: int, steps: int, dtype: Any) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_gru_that_resets_first_in_every_strategy(strategy: str, hidden: int, batch: int, steps: int, dtype: Any) -> None:
     desc, _ = resetting_gru(hidden, batch, steps, dtype)
-    check_resetting_gru(gpu_for(family, desc), hidden, batch, steps, dtype)
+    check_resetting_gru(gpu_for(strategy, desc), hidden, batch, steps, dtype)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_checks_pass_on_the_cpu(family: str) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_checks_pass_on_the_cpu(strategy: str) -> None:
     require("g++")
-    device = CudaDevice(CpuSeam(), family=family)
+    device = CudaDevice(CpuSeam(), strategy=strategy)
     check_network(device, stacked("gru", 6, 3, 5, np.float32))
     check_resetting_gru(device, 6, 3, 5, np.float32)
 
 
 @ON_GPU
-@pytest.mark.parametrize(("family", "units"), [("walk", 96), *((family, units) for family in BETWEEN_BLOCKS for units in (96, 512))])
-def test_kernels_that_keep_weights_on_chip_use_no_local_memory(family: str, units: int) -> None:
+@pytest.mark.parametrize(("strategy", "units"), [("walk", 96), *((strategy, units) for strategy in BETWEEN_BLOCKS for units in (96, 512))])
+def test_kernels_that_keep_weights_on_chip_use_no_local_memory(strategy: str, units: int) -> None:
     modes: tuple[tuple[Mode, Any], ...] = (("lstm", np.float16), ("gru", np.float32))
     for mode, dtype in modes:
         descs = descs_of(stacked(mode, units, 16, 4, dtype))
-        device = gpu_for(family, *descs)
+        device = gpu_for(strategy, *descs)
         for desc in descs:
             for layer in dml.compile(desc, device)._plan._plans:  # type: ignore[attr-defined]
                 for kernel in layer.kernels():
                     found = device.seam.attributes(device.library.function(kernel))
-                    assert found.local_bytes == 0 or family not in kernel.entry, kernel.entry
+                    assert found.local_bytes == 0 or strategy not in kernel.entry, kernel.entry
 
 
 # blocks that come late
@@ -153,14 +153,14 @@ def with_delays(text: str) -> str:
 
 
 def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The family `grid` has no shapes but those whose blocks exchange so."""
+    """The strategy `grid` has no shapes but those whose blocks exchange so."""
     for name in ("FORWARD", "BACKWARD"):
-        plans = getattr(families, name)
+        plans = getattr(strategies, name)
 
         def shapes(*of: Any, every: Any = plans.grid_shapes, **how: Any) -> list[GridShape]:
             return [shape for shape in every(*of, **how) if shape.protocol == protocol]
 
-        monkeypatch.setattr(families, name, replace(plans, grid_shapes=shapes))
+        monkeypatch.setattr(strategies, name, replace(plans, grid_shapes=shapes))
 
 
 @contextmanager
@@ -207,23 +207,23 @@ FEW = replace(H100, name="a small H100 on the CPU", multiprocessors=6)
 
 
 @PROTOCOLS
-@pytest.mark.parametrize("family", BETWEEN_BLOCKS)
-def test_late_blocks_change_nothing(family: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strategy", BETWEEN_BLOCKS)
+def test_late_blocks_change_nothing(strategy: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     require("g++")
     exchanging_by(protocol, monkeypatch)
-    plain, late = (CudaDevice(CpuSeam(FEW, delay_us=delay_us, seed=delay_us), family=family) for delay_us in (0, 50))
+    plain, late = (CudaDevice(CpuSeam(FEW, delay_us=delay_us, seed=delay_us), strategy=strategy) for delay_us in (0, 50))
     assert f"cooperative launch, exchanging by {protocol}" in dml.compile(resetting_gru(300, 2, 4, np.float32)[0], plain).plan
     soak(Layer(plain, 300, 2, 4, np.float32), Layer(late, 300, 2, 4, np.float32), 2)
 
 
 @PROTOCOLS
-@pytest.mark.parametrize("family", BETWEEN_BLOCKS)
-def test_blocks_that_wait_are_captured(family: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strategy", BETWEEN_BLOCKS)
+def test_blocks_that_wait_are_captured(strategy: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the memset of what they wait for: a replay that found it there would let blocks pass too early."""
     require("g++")
     exchanging_by(protocol, monkeypatch)
     seam = CpuSeam(FEW, delay_us=50)
-    layer = Layer(CudaDevice(seam, family=family), 300, 2, 4, np.float32)
+    layer = Layer(CudaDevice(seam, strategy=strategy), 300, 2, 4, np.float32)
     stream = seam.begin_capture()
     before = seam.counts.copy()
     layer.dispatch(stream)
@@ -254,17 +254,17 @@ def soaked(protocol: Protocol, dtype: Any) -> tuple[dml.OperatorDesc, Network]:
 
 @DATA_TYPES
 @PROTOCOLS
-@pytest.mark.parametrize("family", BETWEEN_BLOCKS)
-def test_kernels_with_delays_compile(family: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strategy", BETWEEN_BLOCKS)
+def test_kernels_with_delays_compile(strategy: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that the soak takes on a large GPU."""
     require("nvrtc")
     from tests.support.cuda.nvrtc import compile_instance
 
     exchanging_by(protocol, monkeypatch)
     layer, net = soaked(protocol, dtype)
-    device = CudaDevice(NullSeam(H100), family=family)
+    device = CudaDevice(NullSeam(H100), strategy=strategy)
     plans = [dml.compile(layer, device)._plan, *(plan for desc in descs_of(net) for plan in dml.compile(desc, device)._plan._plans)]  # type: ignore[attr-defined]
-    kernels = dict.fromkeys(kernel for plan in plans for kernel in plan.kernels() if kernel.entry.startswith(f"{family}<"))
+    kernels = dict.fromkeys(kernel for plan in plans for kernel in plan.kernels() if kernel.entry.startswith(f"{strategy}<"))
     assert {kernel.file for kernel in kernels} == {"recurrent/grid.cu", "recurrent/grid_gradient.cu"}
     for kernel in kernels:
         assert f"Protocol::{protocol}" in kernel.entry
@@ -274,15 +274,15 @@ def test_kernels_with_delays_compile(family: str, protocol: Protocol, dtype: Any
 @ON_GPU
 @DATA_TYPES
 @PROTOCOLS
-@pytest.mark.parametrize("family", BETWEEN_BLOCKS)
-def test_a_hundred_thousand_steps_with_late_blocks(family: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strategy", BETWEEN_BLOCKS)
+def test_a_hundred_thousand_steps_with_late_blocks(strategy: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a layer, and of a network and its gradient."""
     exchanging_by(protocol, monkeypatch)
     steps, times = SOAKED[protocol]
     layer, net = soaked(protocol, dtype)
 
     def both() -> tuple[Layer, Replayed]:
-        device = gpu_for(family, layer, *descs_of(net))
+        device = gpu_for(strategy, layer, *descs_of(net))
         return Layer(device, 512, 2, steps, dtype), Replayed(device, net)
 
     plain = both()

@@ -1,4 +1,4 @@
-"""The rule that gives a recurrent desc its family of CUDA kernels: a table of decisions, and what holds for all of them."""
+"""The rule that gives a recurrent desc its strategy of CUDA kernels: a table of decisions, and what holds for all of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import dmlpy as dml
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.families import BACKWARD, FORWARD, Choice, choose, gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.recurrent.grid import GridPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shapes
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shapes
 from dmlpy.devices.cuda.recurrent.layer import WalkPlan
 from dmlpy.devices.cuda.recurrent.step import StepPlan
+from dmlpy.devices.cuda.recurrent.strategies import BACKWARD, FORWARD, Choice, choose, gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.devices.cuda.test_gradient import gradient_desc
@@ -75,7 +75,7 @@ LSTM FLOAT32  128    16  100 1 4090  grid
 LSTM FLOAT16  512    64  100 2 4090  grid
 LSTM FLOAT32 2048     1  100 1 4090  step
 """
-"""Cell, type, H, B, T, D, device: the family of the forward pass, where I is H."""
+"""Cell, type, H, B, T, D, device: the strategy of the forward pass, where I is H."""
 
 
 def forward_desc(cell: str, data_type: str, hidden: int, batch: int, steps: int = 100, directions: int = 1) -> RecurrentDesc:
@@ -92,9 +92,9 @@ def forward(*about: Any, limits: Limits = H200, **options: Any) -> Choice[Any]:
 
 @pytest.mark.parametrize("line", DECISIONS.strip().splitlines())
 def test_decisions(line: str) -> None:
-    cell, data_type, hidden, batch, steps, directions, device, family, *_ = line.split()
+    cell, data_type, hidden, batch, steps, directions, device, strategy, *_ = line.split()
     choice = forward(cell, data_type, int(hidden), int(batch), int(steps), int(directions), limits=DEVICES[device])
-    assert choice.family == family, choice.reason
+    assert choice.strategy == strategy, choice.reason
 
 
 # what holds for all
@@ -108,7 +108,7 @@ def test_what_is_chosen_fits_and_is_the_best(device: str) -> None:
         choice = choose(FORWARD, desc, limits)
         options = [verdict for verdict in choice.verdicts.values() if not isinstance(verdict, str)]
         assert choice.option.step_us == min(option.step_us for option in options)
-        assert choice.reason.startswith(f"family {choice.family}: the least estimate")
+        assert choice.reason.startswith(f"strategy {choice.strategy}: the least estimate")
         assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
         for shape in grid_shapes(desc, limits, tf32=False):
             assert shape.shared_bytes <= limits.shared_memory_per_block
@@ -135,25 +135,25 @@ def test_gradients_that_are_chosen_fit(device: str) -> None:
 
 def test_few_steps_are_a_matter_of_cost() -> None:
     few = forward("RNN", "FLOAT32", 16, 1, 2)
-    assert few.family == "step"
+    assert few.strategy == "step"
     assert few.verdicts["walk"] == few.verdicts["grid"] == "2 step(s) are too few to bring R on chip"
-    assert forward("RNN", "FLOAT32", 16, 1, 2, family="walk").family == "walk"
+    assert forward("RNN", "FLOAT32", 16, 1, 2, strategy="walk").strategy == "walk"
 
 
-@pytest.mark.parametrize("family", ["walk", "grid", "step"])
-def test_a_family_can_be_asked_for(family: str) -> None:
-    choice = forward("LSTM", "FLOAT16", 48, 20, family=family)
-    assert choice.family == family
-    assert f"family {family}: as asked for" in choice.reason
-    kind = {"walk": WalkPlan, "grid": GridPlan, "step": StepPlan}[family]
+@pytest.mark.parametrize("strategy", ["walk", "grid", "step"])
+def test_a_strategy_can_be_asked_for(strategy: str) -> None:
+    choice = forward("LSTM", "FLOAT16", 48, 20, strategy=strategy)
+    assert choice.strategy == strategy
+    assert f"strategy {strategy}: as asked for" in choice.reason
+    kind = {"walk": WalkPlan, "grid": GridPlan, "step": StepPlan}[strategy]
     library = KernelLibrary(NullSeam(H200), 0)
-    plan = recurrent_plan(forward_desc("LSTM", "FLOAT16", 48, 20), library, family=family)
+    plan = recurrent_plan(forward_desc("LSTM", "FLOAT16", 48, 20), library, strategy=strategy)
     assert type(plan) is kind
     assert all(f"    {name}: " in plan.describe() for name in ("walk", "grid", "step"))
 
 
 @pytest.mark.parametrize(
-    ("family", "about", "said"),
+    ("strategy", "about", "said"),
     [
         ("walk", ("LSTM", "FLOAT32", 256, 1), "R needs 1050624 bytes of shared memory, a block has 232448"),
         ("walk", ("RNN", "FLOAT32", 400, 1), "R needs 643200 bytes of shared memory"),
@@ -161,18 +161,18 @@ def test_a_family_can_be_asked_for(family: str) -> None:
         ("grid", ("LSTM", "FLOAT32", 1700, 1), "R of 46240000 bytes fits 132 multiprocessors, but none of the shapes"),
     ],
 )
-def test_a_family_that_cannot_is_refused(family: str, about: tuple[Any, ...], said: str) -> None:
+def test_a_strategy_that_cannot_is_refused(strategy: str, about: tuple[Any, ...], said: str) -> None:
     desc = forward_desc(*about)
-    with pytest.raises(dml.DeviceError, match=f"family '{family}' cannot take DML_{about[0]}_OPERATOR_DESC: .*{said}"):
-        dml.compile(desc, CudaDevice(NullSeam(H200), family=family))
+    with pytest.raises(dml.DeviceError, match=f"strategy '{strategy}' cannot take DML_{about[0]}_OPERATOR_DESC: .*{said}"):
+        dml.compile(desc, CudaDevice(NullSeam(H200), strategy=strategy))
     assert said in dml.compile(desc, CudaDevice(NullSeam(H200))).plan
 
 
 def test_tf32_is_for_tensor_cores() -> None:
-    """The same shape is faster, and only in families that have such products."""
+    """The same shape is faster, and only in strategies that have such products."""
     plain, tf32 = (forward("LSTM", "FLOAT32", 512, 64, tf32=allowed) for allowed in (False, True))
-    for family in ("grid", "step"):
-        before, after = plain.verdicts[family], tf32.verdicts[family]
+    for strategy in ("grid", "step"):
+        before, after = plain.verdicts[strategy], tf32.verdicts[strategy]
         assert not isinstance(before, str)
         assert not isinstance(after, str)
         assert after.step_us < before.step_us
@@ -180,7 +180,7 @@ def test_tf32_is_for_tensor_cores() -> None:
 
 
 def test_blocks_that_cannot_run_together() -> None:
-    """A loaded kernel may tell that fewer blocks fit than multiprocessors: then only blocks alone are left, or other families."""
+    """A loaded kernel may tell that fewer blocks fit than multiprocessors: then only blocks alone are left, or other strategies."""
 
     class NothingFits(NullSeam):
         def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
@@ -188,20 +188,20 @@ def test_blocks_that_cannot_run_together() -> None:
 
     device = CudaDevice(NothingFits(H200))
     text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
-    assert "family step" in text
+    assert "strategy step" in text
     assert "    grid: 128 blocks would have to run together, the device holds 0" in text
     assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
-    with pytest.raises(dml.DeviceError, match=r"family .grid. cannot take .* would have to run together"):
-        dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), family="grid"))
+    with pytest.raises(dml.DeviceError, match=r"strategy .grid. cannot take .* would have to run together"):
+        dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), strategy="grid"))
     gradient = gradient_plan(gradient_desc("LSTM", "FLOAT16", 16, 768, 100), KernelLibrary(NothingFits(H200), 0)).describe()
-    assert "family step" in gradient
+    assert "strategy step" in gradient
     assert " blocks would have to run together, the device holds 0" in gradient
 
 
 def test_a_device_that_refuses_cooperative_launches() -> None:
     device = CudaDevice(NullSeam(replace(H200, cooperative=False)))
     text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
-    assert "family step" in text
+    assert "strategy step" in text
     assert "    grid: the device refuses cooperative launches" in text
     assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
 
@@ -227,9 +227,9 @@ GRU  FLOAT32  512    32  100 4090  grid
 
 @pytest.mark.parametrize("line", BACK.strip().splitlines())
 def test_decisions_of_gradients(line: str) -> None:
-    cell, data_type, hidden, batch, steps, device, family, *_ = line.split()
+    cell, data_type, hidden, batch, steps, device, strategy, *_ = line.split()
     desc = gradient_desc(cell, data_type, int(batch), int(hidden), int(steps))
     choice = choose(BACKWARD, desc, DEVICES[device])
-    assert choice.family == family, choice.reason
+    assert choice.strategy == strategy, choice.reason
     plan = gradient_plan(desc, KernelLibrary(NullSeam(DEVICES[device]), 0))
     assert choice.reason in plan.describe()

@@ -1,14 +1,14 @@
-"""The one rule by which a recurrent desc gets its plan on CUDA: each family says whether it can take it, and `model` what it should cost.
+"""Chooses the strategy by which CUDA runs a recurrent desc: each strategy says whether it can run the desc, `model` estimates its time.
 
-| family | launches | can take |
+| strategy | launches | runs |
 |---|---|---|
 | walk | 1 for a sequence | R and the states of a sample fit a block's shared memory; H is at most `MOST_WALK_THREADS` |
 | grid | 1 for a sequence | R fits the registers and shared memory of blocks that are resident together, or of one |
 | step | 2 or more for a step | everything |
 
-All but `step` leave to it what multiplies states by more than R: dropout of states, a projection. Of the families and shapes that can
-take a desc the one with the least estimate for the whole sequence is chosen, the first of equals; sequences of no more than `FEW_STEPS`
-steps go to `step`. The plan tells the estimate of each family or why there is none. A family that is asked for by name is taken or
+Only `step` runs layers with dropout of states or a projection, which multiply states by more than R. Of the strategies and shapes that can
+run a desc, the one with the lowest estimate for the whole sequence is chosen, the first one of equals; sequences of at most `FEW_STEPS`
+steps are run by `step`. The plan reports the estimate of each strategy or why it has none. A strategy that the caller names is used or
 refused.
 """
 
@@ -49,7 +49,7 @@ PlanT = TypeVar("PlanT", RecurrentPlan, RecurrentGradientPlan)
 
 @dataclass(frozen=True)
 class Plans(Generic[PlanT]):
-    """What the families of one pass are made of.
+    """What the strategies of one pass are made of.
 
     Attributes:
         walk: the plan of `walk`: desc, library, shape, reason, whether TF32 is allowed.
@@ -104,7 +104,7 @@ class Option(Generic[PlanT]):
         return self.estimate.sequence_us / self.estimate.work.steps
 
 
-# the families: all ways in which each can run a desc, or why there is none
+# the strategies: all ways in which each can run a desc, or why there is none
 
 
 def _walk(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
@@ -193,7 +193,7 @@ def _step(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
     return [Option(what, Estimate("step", work, time), lambda library, reason: plans.step(desc, library, reason, tf32))]
 
 
-FAMILIES: Mapping[str, Callable[..., Any]] = {"walk": _walk, "grid": _grid, "step": _step}
+STRATEGIES: Mapping[str, Callable[..., Any]] = {"walk": _walk, "grid": _grid, "step": _step}
 
 
 # the choice
@@ -201,16 +201,16 @@ FAMILIES: Mapping[str, Callable[..., Any]] = {"walk": _walk, "grid": _grid, "ste
 
 @dataclass(frozen=True)
 class Choice(Generic[PlanT]):
-    """A family and how it runs a desc.
+    """A strategy and how it runs a desc.
 
     Attributes:
-        family: its name.
+        strategy: its name.
         option: its launches.
-        verdicts: the best of each family, or why there is none.
-        asked_for: whether the caller named the family.
+        verdicts: the best of each strategy, or why there is none.
+        asked_for: whether the caller named the strategy.
     """
 
-    family: str
+    strategy: str
     option: Option[PlanT]
     verdicts: Mapping[str, Option[PlanT] | str]
     asked_for: bool
@@ -219,35 +219,35 @@ class Choice(Generic[PlanT]):
     def reason(self) -> str:
         """Why, lines for people."""
         why = "as asked for" if self.asked_for else "the least estimate of a step; a model, nothing of it was measured"
-        lines = [f"family {self.family}: {why}"]
-        for family, verdict in self.verdicts.items():
+        lines = [f"strategy {self.strategy}: {why}"]
+        for strategy, verdict in self.verdicts.items():
             said = verdict if isinstance(verdict, str) else f"{verdict.step_us:.2f} us; {verdict.what}"
-            lines.append(f"    {family}: {said}")
+            lines.append(f"    {strategy}: {said}")
         return "\n".join(lines)
 
 
 def choose(
-    plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool = False, family: str | None = None, not_resident: str = ""
+    plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool = False, strategy: str | None = None, not_resident: str = ""
 ) -> Choice[PlanT]:
-    """The family and the launches for a checked desc.
+    """The strategy and the launches for a checked desc.
 
     Args:
         plans: of the pass, `FORWARD` or `BACKWARD`.
         desc: what to run.
         limits: of the device.
         tf32: whether factors of float32 matrix products may be rounded to TF32.
-        family: the family to take; None leaves the choice to the estimates.
+        strategy: the strategy to take; None leaves the choice to the estimates.
         not_resident: why blocks that wait for each other are out of the question; empty if they are not.
 
     Raises:
-        DeviceError: the family that is asked for cannot take the desc.
+        DeviceError: the strategy that is asked for cannot take the desc.
     """
     verdicts: dict[str, Option[PlanT] | str] = {}
     steps = desc.geometry.seq_length
     if not limits.cooperative:
         not_resident = "the device refuses cooperative launches, whose blocks wait for each other"
-    for name, options_of in FAMILIES.items():
-        if family is None and name != "step" and steps <= FEW_STEPS:
+    for name, options_of in STRATEGIES.items():
+        if strategy is None and name != "step" and steps <= FEW_STEPS:
             found: list[Option[PlanT]] | str = f"{steps} step(s) are too few to bring R on chip"
         else:
             found = options_of(plans, desc, limits, tf32)
@@ -255,44 +255,46 @@ def choose(
             found = [option for option in found if not option.cooperative] or not_resident
         verdicts[name] = found if isinstance(found, str) else min(found, key=lambda option: option.step_us)
     options = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Option)}
-    if family is not None and family not in options:
-        raise DeviceError(f"family {family!r} cannot take {desc.c_name}: {verdicts[family]}")
-    best = family or min(options, key=lambda name: options[name].step_us)
-    return Choice(best, options[best], verdicts, family is not None)
+    if strategy is not None and strategy not in options:
+        raise DeviceError(f"strategy {strategy!r} cannot take {desc.c_name}: {verdicts[strategy]}")
+    best = strategy or min(options, key=lambda name: options[name].step_us)
+    return Choice(best, options[best], verdicts, strategy is not None)
 
 
-def check_family(family: str | None) -> None:
-    """Raises DeviceError for a name that is no family's."""
-    if family is not None and family not in FAMILIES:
-        raise DeviceError(f"family is {family!r}, expected one of {', '.join(FAMILIES)}, or None")
+def check_strategy(strategy: str | None) -> None:
+    """Raises DeviceError unless the name is that of a strategy, or None."""
+    if strategy is not None and strategy not in STRATEGIES:
+        raise DeviceError(f"strategy is {strategy!r}, expected one of {', '.join(STRATEGIES)}, or None")
 
 
-def _plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, tf32: bool, family: str | None) -> PlanT:
-    choice = choose(plans, desc, library.limits, tf32, family)
+def _plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, tf32: bool, strategy: str | None) -> PlanT:
+    choice = choose(plans, desc, library.limits, tf32, strategy)
     try:
         plan = choice.option.plan(library, choice.reason)
     except NotResidentError as error:  # only a loaded kernel tells
-        choice = choose(plans, desc, library.limits, tf32, family, not_resident=str(error))
+        choice = choose(plans, desc, library.limits, tf32, strategy, not_resident=str(error))
         plan = choice.option.plan(library, choice.reason)
     plan.estimate = choice.option.estimate
     return plan
 
 
-def recurrent_plan(desc: RecurrentDesc, library: KernelLibrary, tf32: bool = False, family: str | None = None) -> RecurrentPlan:
+def recurrent_plan(desc: RecurrentDesc, library: KernelLibrary, tf32: bool = False, strategy: str | None = None) -> RecurrentPlan:
     """The plan for a checked desc of a layer or of its training form.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
         tf32: whether factors of float32 matrix products may be rounded to TF32.
-        family: the family to take; None leaves the choice to the estimates.
+        strategy: the strategy to take; None leaves the choice to the estimates.
 
     Raises:
-        DeviceError: as for `RecurrentPlan`, or `family` cannot take the desc.
+        DeviceError: as for `RecurrentPlan`, or `strategy` cannot take the desc.
     """
-    return _plan(FORWARD, desc, library, tf32, family)
+    return _plan(FORWARD, desc, library, tf32, strategy)
 
 
-def gradient_plan(desc: RecurrentGradDesc, library: KernelLibrary, tf32: bool = False, family: str | None = None) -> RecurrentGradientPlan:
+def gradient_plan(
+    desc: RecurrentGradDesc, library: KernelLibrary, tf32: bool = False, strategy: str | None = None
+) -> RecurrentGradientPlan:
     """The plan for a checked desc of a layer's gradients; arguments and errors as of `recurrent_plan`."""
-    return _plan(BACKWARD, desc, library, tf32, family)
+    return _plan(BACKWARD, desc, library, tf32, strategy)

@@ -26,7 +26,7 @@ _WITHOUT_WARNINGS.run(np.seterr, all="ignore")
 
 
 _WITH_PRODUCTS = ("matrix", "convolution", "attention", "quantized")
-"""The families that multiply matrices."""
+"""The families of operators that multiply matrices."""
 
 
 def _multiplications(desc: OperatorDesc) -> int:
