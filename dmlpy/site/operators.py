@@ -63,7 +63,7 @@ def family_page(family: str, entries: Iterable[catalog.Entry]) -> str:
 def index_page(entries: Iterable[catalog.Entry], document: str) -> str:
     """The list of all operators."""
     listed = list(entries)
-    own = sum(entry.kind.own for entry in listed)
+    own = sum(entry.kind.beyond_directml for entry in listed)
     families = sorted({entry.kind.family() for entry in listed})
     text = (
         f"{len(listed) - own} operators of DirectML and {own} of dmlpy's own, in {len(families)} families. The search box finds them "
@@ -83,7 +83,11 @@ def operators_table(entries: Iterable[catalog.Entry], document: str, *, with_fam
         kind = entry.kind
         row = [f"[{code(kind.short_name())}]({between(document, operator_document(kind))})"]
         row += [f"[{kind.family()}]({between(document, family_document(kind.family()))})"] if with_family else []
-        row += ["dmlpy's own" if kind.own else str(kind.introduced()), _devices(entry), escape(", ".join(entry.verified_against))]
+        row += [
+            "dmlpy's own" if kind.beyond_directml else str(kind.introduced()),
+            _devices(entry),
+            escape(", ".join(entry.verified_against)),
+        ]
         rows.append(row)
     headings = ["operator", *(["family"] if with_family else []), "from level", "runs on", "results compared with"]
     return table(headings, rows)
@@ -112,13 +116,13 @@ def _facts(entry: catalog.Entry, found: Explanation) -> str:
     rows = [
         ("type", code(kind.type_name)),
         ("family", f"[{kind.family()}]({between(operator_document(kind), family_document(kind.family()))})"),
-        ("from feature level", "none: the operator is dmlpy's own" if kind.own else since),
+        ("from feature level", "none: the operator is dmlpy's own" if kind.beyond_directml else since),
         ("runs on", _devices(entry)),
         ("results compared with", escape(", ".join(entry.verified_against)) or "the definition alone"),
         ("in place", "an output may use the memory of an input of the same layout" if kind.in_place else "no"),
         ("inputs owned by DirectML", "may be flagged" if kind.accepts_owned else "may not be flagged"),
         *([] if not issubclass(kind, FusableDesc) else [("fused", "other structs may hold it; its tensors are null then")]),
-        *([] if kind.own else [("documented as", origin)]),
+        *([] if kind.beyond_directml else [("documented as", origin)]),
     ]
     return table(("", ""), rows)
 
