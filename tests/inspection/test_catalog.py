@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
+import tests.devices.test_batch_normalization as test_batch_normalization
+import tests.devices.test_block_cell as test_block_cell
+import tests.devices.test_cudnn as test_cudnn
+import tests.devices.test_onnx_activations as test_onnx_activations
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.operator import CompiledOperator
@@ -30,7 +34,6 @@ from tests.keras import test_layers as test_keras_layers
 from tests.keras import test_training as test_keras_training
 from tests.operators import test_page_examples
 from tests.support import facts_reader
-from tests.support.devices import test_batch_normalization, test_block_cell, test_cudnn, test_onnx_activations
 from tests.support.folders import ROOT, STORED_CASES
 
 INDEX = [entry["case"] for entry in json.loads((STORED_CASES / "index.json").read_text())]

@@ -86,6 +86,11 @@ def operator_unknown() -> Any:
     dml.OperatorDesc.from_dict({"Type": "DML_OPERATOR_RELU", "Desc": {}})
 
 
+@shows("operator.undefined")
+def operator_undefined() -> Any:
+    dml.reference(sample(dml.ROIAlignDesc))
+
+
 @shows("operator.not_built")
 def operator_not_built() -> Any:
     rois = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 4])
@@ -226,3 +231,8 @@ def num_proj_range() -> Any:
 @shows("skip_input_sizes")
 def skip_input_sizes() -> Any:
     ParamsLayout("lstm", 1, 4, 3, bidirectional=False, skip_input=True)
+
+
+@shows("struct.frozen")
+def struct_frozen() -> Any:
+    x.sizes = [2, 3]

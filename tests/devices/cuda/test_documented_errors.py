@@ -15,6 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import tests.devices.test_activations as test_activations
+import tests.devices.test_softmax as test_softmax
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.devices.cuda import test_training as training
 from tests.devices.cuda.test_activation_functors import test_accuracy as check_functor
@@ -26,7 +28,6 @@ from tests.devices.test_execution_flags import test_results_in_tf32 as check_tf3
 from tests.support import normalization_cases
 from tests.support.cuda.cpu_compiler import ARITHMETICS
 from tests.support.cuda.cpu_seam import CpuSeam
-from tests.support.devices import test_activations, test_softmax
 from tests.support.folders import ROOT, TESTS
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
