@@ -16,7 +16,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench.records import Host, Machine
-from dmlpy.bench.shapes import Layer, Recurrent
+from dmlpy.bench.shapes import LayerShape, Recurrent
 from dmlpy.bench.work import Case
 
 Product = tuple[int, int, int, str]
@@ -97,7 +97,7 @@ def products_of(case: Case, memory_kind: str) -> list[Product]:
     return list(found)
 
 
-def _layer_products(shape: Recurrent, layer: Layer) -> tuple[Product, Product]:
+def _layer_products(shape: Recurrent, layer: LayerShape) -> tuple[Product, Product]:
     """A layer's input product over all steps and its recurrent one, computed in FLOAT32 whatever the type."""
     rows = layer.gates * layer.hidden_size
     columns = min(shape.steps * shape.batch, MOST_COLUMNS)

@@ -17,7 +17,7 @@ import numpy as np
 import dmlpy as dml
 from dmlpy.bench import machine
 from dmlpy.bench.process import AbsentError, FailedError, Worker
-from dmlpy.bench.records import Record, Run
+from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import Recurrent
 from dmlpy.bench.subjects import EAGER, OWN, PEERS, SETS, Peer
 from dmlpy.bench.tables import time_text
@@ -173,7 +173,7 @@ class Benchmark:
         known.gemm_gflops |= found["products"]
         self.record.device |= found["device"]
 
-    def _with_slopes(self, case: Case, runs: list[Run], folder: Path) -> list[Run]:
+    def _with_slopes(self, case: Case, runs: list[Measurement], folder: Path) -> list[Measurement]:
         """The runs with what a step more takes, from as many runs with twice the steps."""
         shape = replace(case.shape, steps=2 * case.shape.steps)
         longer = {(run.subject, run.mode): run for run in self._measure(replace(case, shape=shape), folder)}
@@ -183,7 +183,7 @@ class Benchmark:
                 run.slope_us = (other.median_us - run.median_us) / case.shape.steps
         return runs
 
-    def _measure(self, case: Case, folder: Path) -> list[Run]:
+    def _measure(self, case: Case, folder: Path) -> list[Measurement]:
         """One run of each library that is asked for the case, in each of its modes."""
         peers = [peer for peer in (self._options.own, *self._options.peers) if peer.stands_beside(self._device) and peer.applies(case)]
         runs = [self._run(case, peer.name, EAGER[0], "absent", self._missing[peer.name]) for peer in peers if peer.name in self._missing]
@@ -221,9 +221,9 @@ class Benchmark:
             self._started.discard(peer.name)
         return worker
 
-    def _measure_with(self, case: Case, peers: Sequence[Peer], workers: Mapping[str, Worker], folder: Path) -> list[Run]:
+    def _measure_with(self, case: Case, peers: Sequence[Peer], workers: Mapping[str, Worker], folder: Path) -> list[Measurement]:
         """A run of each library's modes, whose processes have been asked to open the case."""
-        runs: list[Run] = []
+        runs: list[Measurement] = []
         reference = case.work().reference()
         entries: list[_Entry] = []
         for peer in peers:
@@ -255,7 +255,7 @@ class Benchmark:
             f"{each} would need {show_bytes(needed)} ({needed} bytes) or more; {show_bytes(available)} are available on {self._device.name}"
         )
 
-    def _open(self, case: Case, peer: Peer, worker: Worker) -> tuple[list[_Entry], list[Run]]:
+    def _open(self, case: Case, peer: Peer, worker: Worker) -> tuple[list[_Entry], list[Measurement]]:
         """A library's modes that can be measured, and runs that say why others cannot."""
         entries, runs = [], []
         try:
@@ -288,7 +288,7 @@ class Benchmark:
                 raise DmlError(f"{name} is {version} here, and {before} in the record that is added to: begin another one")
             self.record.versions[name] = version
 
-    def _told(self, case: Case, entry: _Entry, runs: list[Run], act: Callable[[_Entry], str | None]) -> bool:
+    def _told(self, case: Case, entry: _Entry, runs: list[Measurement], act: Callable[[_Entry], str | None]) -> bool:
         """Whether an act went well. If not, a run that says so is added; `act` returns why its results are wrong, or None."""
         try:
             wrong = act(entry)
@@ -324,18 +324,18 @@ class Benchmark:
             time.sleep(REST_S)
         entry.times.append(entry.worker.ask("time", mode=entry.mode, repeats=entry.repeats))
 
-    def _run(self, case: Case, subject: str, mode: str, status: Any, reason: str, entry: _Entry | None = None) -> Run:
+    def _run(self, case: Case, subject: str, mode: str, status: Any, reason: str, entry: _Entry | None = None) -> Measurement:
         """A run without figures."""
         more: dict[str, Any] = {}
         if entry is not None:
             more = {"plan": entry.plan, "relative_error": entry.error if np.isfinite(entry.error) else None}
-        return Run(
+        return Measurement(
             shape=case.shape.key, dtype=case.dtype, pass_=case.which, subject=subject, mode=mode, status=status, reason=reason, **more
         )
 
-    def _finished(self, case: Case, entry: _Entry, floor_us: float | None) -> Run:
+    def _finished(self, case: Case, entry: _Entry, floor_us: float | None) -> Measurement:
         median = statistics.median(entry.times)
-        return Run(
+        return Measurement(
             shape=case.shape.key,
             dtype=case.dtype,
             pass_=case.which,
@@ -359,7 +359,7 @@ class Benchmark:
         )
 
 
-def line_of(run: Run) -> str:
+def line_of(run: Measurement) -> str:
     """A run as a line of text."""
     name = f"{run.shape} {run.dtype} {run.pass_}: {run.subject} {run.mode}"
     if run.median_us is None:

@@ -51,7 +51,7 @@ class Machine(_Part):
     gemm_gflops: dict[str, float] = {}
 
 
-class Run(_Part):
+class Measurement(_Part):
     """One library on one piece of work. Without the status `ok` there are no figures, and `reason` says why.
 
     Attributes:
@@ -111,7 +111,7 @@ class Record(_Part):
     host: Host
     versions: dict[str, str] = {}
     machine: Machine = Machine()
-    runs: list[Run] = []
+    runs: list[Measurement] = []
 
     @property
     def device_name(self) -> str:

@@ -75,7 +75,7 @@ class Shape(ABC):
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerShape:
     """A recurrent layer. Its input has I = `input_size` features: D S of the layer before it.
 
     Attributes:
@@ -130,7 +130,7 @@ class Layer:
 class Recurrent(Shape):
     """A stack of recurrent layers over a batch of sequences, with both biases and initial states of zero."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerShape, ...]
     batch: int
     lengths: Lengths = "full"
 
@@ -191,7 +191,7 @@ class Recurrent(Shape):
             return list(forward)
         return [*forward, *(desc.gradient() for desc in reversed(forward))]
 
-    def _layer_desc(self, layer: Layer, which: Pass, dtype: DataType) -> Any:
+    def _layer_desc(self, layer: LayerShape, which: Pass, dtype: DataType) -> Any:
         directions, rows, states = layer.directions, layer.gates * layer.hidden_size, layer.state_size
 
         def tensor(*sizes: int, data_type: str = dtype, strides: Sequence[int] | None = None) -> dml.TensorDesc:
@@ -271,11 +271,11 @@ class BatchNorm(Shape):
         return [forward, forward.gradient("scale_backprop", "offset_backprop").replace(y_backprop=x, x_backprop=x)]
 
 
-def _stack(cell: Cell, input_size: int, *hidden: int, direction: Direction = "FORWARD") -> tuple[Layer, ...]:
+def _stack(cell: Cell, input_size: int, *hidden: int, direction: Direction = "FORWARD") -> tuple[LayerShape, ...]:
     """Layers of one direction, one on the other."""
-    layers: list[Layer] = []
+    layers: list[LayerShape] = []
     for size in hidden:
-        layers.append(Layer(cell, layers[-1].output_size if layers else input_size, size, direction))
+        layers.append(LayerShape(cell, layers[-1].output_size if layers else input_size, size, direction))
     return tuple(layers)
 
 
@@ -293,14 +293,14 @@ def _cpu_suite() -> Iterable[Shape]:
                 passes=("forward", "training") if trained else ("forward",),
                 suite="cpu",
             )
-    before = Layer("GRU", 256, 256, linear_before_reset=False)
+    before = LayerShape("GRU", 256, 256, linear_before_reset=False)
     yield Recurrent(title="GRU with the reset before the product", layers=(before,), batch=16, steps=100, passes=("forward",), suite="cpu")
 
 
 def _models() -> Iterable[Shape]:
     """Where T or B is this project's own choice, the title says so."""
 
-    def model(number: int, title: str, source: str, layers: tuple[Layer, ...], batch: int, steps: int, **more: Any) -> Recurrent:
+    def model(number: int, title: str, source: str, layers: tuple[LayerShape, ...], batch: int, steps: int, **more: Any) -> Recurrent:
         return Recurrent(number=number, title=title, source=source, layers=layers, batch=batch, steps=steps, suite="models", **more)
 
     f16: dict[str, Any] = {"dtypes": ("FLOAT16",)}
@@ -324,11 +324,11 @@ def _models() -> Iterable[Shape]:
     source = "gist iiSeymour/bc3fac82"
     yield model(8, "basecaller of Bonito's size", source, _stack("LSTM", 384, *[384] * 5), 64, 1600, **f16)
     yield model(8, "basecaller of Bonito's size, one layer", source, _stack("LSTM", 384, 384), 64, 1600, **f16)
-    alternating = tuple(Layer("LSTM", 1024, 1024, "FORWARD" if index % 2 else "BACKWARD") for index in range(5))
+    alternating = tuple(LayerShape("LSTM", 1024, 1024, "FORWARD" if index % 2 else "BACKWARD") for index in range(5))
     source = "nanoporetech/bonito, dna_r10.4.1@v4.3.toml"
     yield model(9, "Bonito dna_r10.4.1 v4.3", source, alternating, 96, 1666, **f16)
     source = "NVIDIA/DeepLearningExamples, GNMT"
-    gnmt = (Layer("LSTM", 1024, 1024, "BIDIRECTIONAL"), Layer("LSTM", 2048, 1024))
+    gnmt = (LayerShape("LSTM", 1024, 1024, "BIDIRECTIONAL"), LayerShape("LSTM", 2048, 1024))
     yield model(10, "GNMT, first two layers (T chosen)", source, gnmt, 128, 50, **f16)
     source = "NVIDIA/DeepLearningExamples, Tacotron2"
     encoder = _stack("LSTM", 512, 256, direction="BIDIRECTIONAL")
@@ -360,7 +360,7 @@ def _models() -> Iterable[Shape]:
     yield model(14, "DeepBench speech", deepbench, _stack("RNN", 1760, 1760), 16, 50, **both)
     yield model(14, "DeepBench speech", deepbench, _stack("GRU", 2816, 2816), 32, 375, **both)
     yield model(14, "DeepBench speech", deepbench, _stack("GRU", 1024, 1024), 64, 1500, **both)
-    projected = (Layer("LSTM", 640, 2048, projection=640),)
+    projected = (LayerShape("LSTM", 640, 2048, projection=640),)
     yield model(15, "RNN-T for streaming, one layer (B, T chosen)", "Google AI blog, March 2019", projected, 16, 200, **f16)
     source = "mlcommons/training, rnnt, baseline_v3-1023sp.yaml"
     yield model(15, "MLPerf RNN-T, encoder before stacking (B, T chosen)", source, _stack("LSTM", 240, 1024, 1024), 32, 200, **f16)

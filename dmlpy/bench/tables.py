@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dmlpy.bench.records import Record, Run
+from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import SHAPES, Recurrent, Shape
 from dmlpy.inspection.render import Table
 
@@ -36,9 +36,9 @@ class Row:
     """The runs of one work by column. A column that the record says nothing of is missing."""
 
     work: Work
-    runs: dict[Column, Run]
+    runs: dict[Column, Measurement]
 
-    def own(self, mode: str) -> Run | None:
+    def own(self, mode: str) -> Measurement | None:
         """dmlpy's run that a peer's run in this mode is compared with: in the same mode, or in the only one there is."""
         found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.status == "ok"]
         same = [run for run in found if run.mode == mode]
@@ -67,7 +67,7 @@ class Row:
 
 def rows(record: Record) -> list[Row]:
     """In the order of the record's runs."""
-    found: dict[Work, dict[Column, Run]] = {}
+    found: dict[Work, dict[Column, Measurement]] = {}
     for run in record.runs:
         found.setdefault((run.shape, run.pass_, run.dtype), {})[run.subject, run.mode] = run
     return [Row(work, runs) for work, runs in found.items()]

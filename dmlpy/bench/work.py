@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dmlpy.bench.shapes import BatchNorm, DataType, Layer, Pass, Recurrent, Shape
+from dmlpy.bench.shapes import BatchNorm, DataType, LayerShape, Pass, Recurrent, Shape
 from dmlpy.description.gate_order import GateOrder, reorder
 from dmlpy.devices.numpy.recurrent.gradient import gradient_reference
 from dmlpy.devices.numpy.recurrent.layer import reference
@@ -209,7 +209,7 @@ class RecurrentWork(Work):
             found["dx"] = flowing
         return found
 
-    def initial_fields(self, layer: Layer, batch: int) -> dict[str, Array]:
+    def initial_fields(self, layer: LayerShape, batch: int) -> dict[str, Array]:
         """States of zero by field of an operator."""
         fields = {"hidden_init_tensor": np.zeros((1, layer.directions, batch, layer.state_size), self.dtype)}
         if layer.cell == "LSTM":
@@ -224,7 +224,7 @@ def upstream_of_y_alone(gradient: Any, forward: Any) -> Any:
     return gradient.replace(output_sequence_gradient_tensor=forward.output_sequence_tensor, **members)
 
 
-def parameter_fields(layer: Layer, parameters: Mapping[str, Array], number: int) -> dict[str, Array]:
+def parameter_fields(layer: LayerShape, parameters: Mapping[str, Array], number: int) -> dict[str, Array]:
     """A layer's parameters by field of an operator: [1, D, ...], in the order of gates that DirectML and ONNX have."""
     fields = {}
     for name, field in _FIELDS.items():
@@ -236,7 +236,7 @@ def parameter_fields(layer: Layer, parameters: Mapping[str, Array], number: int)
     return fields
 
 
-def gradients_by_name(layer: Layer, fields: Mapping[str, Array], number: int) -> dict[str, Array]:
+def gradients_by_name(layer: LayerShape, fields: Mapping[str, Array], number: int) -> dict[str, Array]:
     """The gradients of a layer's parameters and initial states by their names here, of an operator's fields."""
     found = {}
     for name, field in _FIELDS.items():

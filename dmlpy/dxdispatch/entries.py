@@ -29,7 +29,7 @@ def type_or_unknown(value: Any) -> DataType:
     return DataType.parse(value)
 
 
-class Entry(BaseModel):
+class ModelEntry(BaseModel):
     """An object in a model file. Members that mean nothing are ignored, as DxDispatch does; `unknown_members` names them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, defer_build=True)
@@ -50,7 +50,7 @@ def _as_shape(value: Any) -> Any:
     return value
 
 
-class SourceEntry(Entry):
+class SourceEntry(ModelEntry):
     """One resource at a bind point."""
 
     name: str
@@ -85,7 +85,7 @@ def as_lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
-class DispatchEntry(Entry):
+class DispatchEntry(ModelEntry):
     """A command that runs a dispatchable."""
 
     type: Annotated[Literal["dispatch"], BeforeValidator(as_lower)]
@@ -94,7 +94,7 @@ class DispatchEntry(Entry):
     thread_group_count: tuple[Uint, Uint, Uint] = (1, 1, 1)
 
 
-class PrintEntry(Entry):
+class PrintEntry(ModelEntry):
     """A command that prints a resource's values."""
 
     type: Annotated[Literal["print"], BeforeValidator(as_lower)]
@@ -102,7 +102,7 @@ class PrintEntry(Entry):
     verbose: Annotated[bool, Field(strict=True)] = False
 
 
-class WriteFileEntry(Entry):
+class WriteFileEntry(ModelEntry):
     """A command that writes a resource to a file."""
 
     type: Annotated[Literal["writefile"], BeforeValidator(as_lower)]
@@ -119,7 +119,7 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class DispatchableEntry(Entry):
+class DispatchableEntry(ModelEntry):
     """What dispatchables have in common."""
 
     execution_flags: Annotated[list[str], FailFast(), BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = [
@@ -160,7 +160,7 @@ def form_problems(error: ValidationError) -> list[Problem]:
     return problems
 
 
-def unknown_members(kind: type[Entry], data: dict[str, Any]) -> list[Problem]:
+def unknown_members(kind: type[ModelEntry], data: dict[str, Any]) -> list[Problem]:
     """A problem for each member that means nothing."""
     names = kind.spellings()
     unknown = (key for key in data if key not in names and not key.startswith(("$", "_")))

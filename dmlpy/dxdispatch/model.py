@@ -20,7 +20,7 @@ from dmlpy.dxdispatch.entries import (
     COMMANDS,
     DispatchableEntry,
     DispatchEntry,
-    Entry,
+    ModelEntry,
     OperatorEntry,
     PrintEntry,
     SerializedGraphEntry,
@@ -46,7 +46,7 @@ OTHER_KINDS = {
 SERIALIZED_GRAPH = "dmlserializedgraph"
 MAX_ENTRIES = 100_000
 """Resources, dispatchables or commands of a model; what stands behind them is not read."""
-EntryT = TypeVar("EntryT", bound=Entry)
+EntryT = TypeVar("EntryT", bound=ModelEntry)
 PartT = TypeVar("PartT")
 
 

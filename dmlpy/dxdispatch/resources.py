@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch import npy, pictures
-from dmlpy.dxdispatch.entries import Entry, Uint, as_lower, type_or_unknown
+from dmlpy.dxdispatch.entries import ModelEntry, Uint, as_lower, type_or_unknown
 from dmlpy.dxdispatch.files import SOURCE, Array, Folders, refuse
 from dmlpy.validation.problems import DescError, Problem
 
@@ -28,7 +28,7 @@ _MOST_WRONG_VALUES = 10
 """Of a resource, that are told: it may have millions, and what is wrong is seen from a few."""
 
 
-class ResourceEntry(Entry):
+class ResourceEntry(ModelEntry):
     """A member of `resources`, as the file has it."""
 
     type: Annotated[Literal["buffer"], BeforeValidator(as_lower)] = "buffer"

@@ -95,7 +95,7 @@ class GraphDesc(Struct):
                     problems.append(Problem("field.form", member, brief(given), "a list", (f"reading it raises {type(error).__name__}",)))
         if _is_list(values.get("nodes")):
             values["nodes"] = _read_all("nodes", values["nodes"], read_node, problems)
-        places = _Places(values)
+        places = _EdgeNames(values)
         for member, kind in _EDGES.items():
             if _is_list(values.get(member)):
                 values[member] = _read_all(member, values[member], lambda data, kind=kind: places.edge(kind, data), problems)
@@ -183,7 +183,7 @@ class _Unresolved(int):
 
 
 @dataclass(frozen=True)
-class _Places:
+class _EdgeNames:
     """What the names in edges stand for."""
 
     values: Mapping[str, Any]

@@ -38,11 +38,11 @@ class Buffer:
         if len(data) > MAX_BYTES:
             self.refuse("limit", "", 0, f"{len(data)} bytes", f"at most {MAX_BYTES} bytes")
 
-    def root(self) -> Table:
+    def root(self) -> VerifiedTable:
         """The table that all others hang from."""
         if len(self.data) < 8:
             self.refuse("bounds", "", 0, f"a file of {len(self.data)} bytes", "at least the 8 bytes of a root table")
-        return Table(self, self.follow(0, ""), "", 0)
+        return VerifiedTable(self, self.follow(0, ""), "", 0)
 
     def refuse(self, code: str, path: str, at: int, found: str, expected: str) -> NoReturn:
         """Raises the error that tells what was found at a byte of the buffer."""
@@ -97,7 +97,7 @@ class Buffer:
             self.refuse("text", path, start + error.start, "no UTF-8", "UTF-8 text")
 
 
-class Table:
+class VerifiedTable:
     """A table whose vtable was verified. Fields are named by their offsets in the vtable: 4, 6, 8, ...
 
     Attributes:
@@ -200,7 +200,7 @@ class Table:
 class TableVector:
     """The tables of a list."""
 
-    def __init__(self, owner: Table, name: str, start: int, count: int, depth: int) -> None:
+    def __init__(self, owner: VerifiedTable, name: str, start: int, count: int, depth: int) -> None:
         self._owner = owner
         self._name = name
         self._start = start
@@ -210,11 +210,11 @@ class TableVector:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Table]:
+    def __iter__(self) -> Iterator[VerifiedTable]:
         buffer = self._owner.buffer
         for index in range(self._count):
             place = self._owner.place(self._name, index)
-            yield Table(buffer, buffer.follow(self._start + 4 * index, place), place, self._depth)
+            yield VerifiedTable(buffer, buffer.follow(self._start + 4 * index, place), place, self._depth)
 
 
 class Union:
@@ -227,9 +227,9 @@ class Union:
         self._buffer = buffer
         self._depth = depth
 
-    def table(self) -> Table:
+    def table(self) -> VerifiedTable:
         """The value, where its type is a table."""
-        return Table(self._buffer, self.at, self.path, self._depth)
+        return VerifiedTable(self._buffer, self.at, self.path, self._depth)
 
     def struct(self, *flags: Any) -> list[Any]:
         """The members of the value, where its type is a struct: it lies at the union's offset itself."""

@@ -21,7 +21,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, plural
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.graphs.flatbuffer import FLOAT32, INT32, MAX_BYTES, UINT8, UINT32, UINT64, Buffer, Table, Union
+from dmlpy.graphs.flatbuffer import FLOAT32, INT32, MAX_BYTES, UINT8, UINT32, UINT64, Buffer, Union, VerifiedTable
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
 from dmlpy.validation.problems import DescError, Problem
@@ -145,7 +145,7 @@ class _Source:
 class _Reading:
     """One file on its way to a graph."""
 
-    root: Table
+    root: VerifiedTable
     folder: Path | None
     inputs: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class _Reading:
             found.setdefault(text, index)
         return found
 
-    def _read_node(self, table: Table) -> None:
+    def _read_node(self, table: VerifiedTable) -> None:
         name = table.string("name", 8) or table.missing("name")
         inputs, outputs = table.strings("inputNames", 10), table.strings("outputNames", 12)
         desc = table.union("desc", 6) or table.missing("desc")
@@ -214,7 +214,7 @@ class _Reading:
             problems = [Problem(p.code, p.path, p.found, p.expected, (where, *p.why), p.remedy) for p in error.problems]
             raise DescError(SUBJECT, problems) from None
 
-    def _read_constant(self, table: Table, desc: Table, name: str, outputs: Sequence[str]) -> None:
+    def _read_constant(self, table: VerifiedTable, desc: VerifiedTable, name: str, outputs: Sequence[str]) -> None:
         data = desc.union("data", 6) or desc.missing("data")
         if len(outputs) != 1:
             raise _error("serialized.slots", table.place("outputNames"), plural(len(outputs), "name"), "1: a constant has one output")
@@ -230,19 +230,19 @@ class _Reading:
         else:
             data.refuse(f"{_CONSTANT_NAME} (ConstantName) or {_CONSTANT_RAW_DATA} (ConstantRawData)")
 
-    def _define(self, name: str, source: _Source, table: Table) -> None:
+    def _define(self, name: str, source: _Source, table: VerifiedTable) -> None:
         if name in self.sources:
             raise _error("serialized.name", table.place("outputNames"), f"{brief(name)}, an earlier node's output", "a name of its own")
         self.sources[name] = source
 
-    def _write(self, name: str, node: int, index: int, table: Table) -> None:
+    def _write(self, name: str, node: int, index: int, table: VerifiedTable) -> None:
         """An output of a node, with the edge that makes it one of the graph if it is."""
         self._define(name, _Source(node, index), table)
         if name in self.outputs:
             edge = OutputEdge(from_node_index=node, from_node_output_index=index, graph_output_index=self.outputs[name])
             self.output_edges.append(edge)
 
-    def _read_operator(self, table: Table, held: Table, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def _read_operator(self, table: VerifiedTable, held: VerifiedTable, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         kind = _kind(held)
         node = len(self.nodes)
         members = _read_tensors(held, "inputs", 6, kind.inputs(), inputs, table.place("inputNames"), self._flags)
@@ -265,7 +265,7 @@ class _Reading:
         owned = name not in self.inputs and source is not None and source.constant is not None
         return TensorFlags.OWNED_BY_DML if owned else TensorFlags.NONE
 
-    def _join(self, name: str, node: int, index: int, table: Table) -> None:
+    def _join(self, name: str, node: int, index: int, table: VerifiedTable) -> None:
         """The edge that leads to an input of a node."""
         graph_input = self.inputs.get(name)
         if graph_input is None:
@@ -352,7 +352,7 @@ def constant_path(folder: Path, name: str) -> Path:
     return found
 
 
-def _kind(table: Table) -> type[OperatorDesc]:
+def _kind(table: VerifiedTable) -> type[OperatorDesc]:
     name = table.string("type", 4) or table.missing("type")
     try:
         return operator_class(name)
@@ -361,7 +361,7 @@ def _kind(table: Table) -> type[OperatorDesc]:
 
 
 def _read_tensors(
-    table: Table,
+    table: VerifiedTable,
     member: str,
     slot: int,
     fields: Sequence[TensorField],
@@ -395,7 +395,7 @@ def _read_tensors(
     return members
 
 
-def _read_tensor(table: Table, flags: TensorFlags) -> TensorDesc:
+def _read_tensor(table: VerifiedTable, flags: TensorFlags) -> TensorDesc:
     data_type = table.string("dataType", 4) or table.missing("dataType")
     sizes = table.numbers("sizes", 6, UINT32)
     if sizes is None:
@@ -412,7 +412,9 @@ def _read_tensor(table: Table, flags: TensorFlags) -> TensorDesc:
         raise DescError(SUBJECT, [problem.under(table.path) for problem in error.problems]) from None
 
 
-def _read_attributes(table: Table, slot: int, kind: type[OperatorDesc], tensors: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+def _read_attributes(
+    table: VerifiedTable, slot: int, kind: type[OperatorDesc], tensors: Mapping[str, Any], depth: int = 0
+) -> dict[str, Any]:
     """The members that are no tensors, told by their positions; counts of arrays have positions of their own."""
     stored = table.tables("attributes", slot)
     members = list(_positions(kind))
@@ -467,7 +469,7 @@ def _read_activation(union: Union, depth: int) -> OperatorDesc:
     return _activation(union.table(), depth)
 
 
-def _activation(table: Table, depth: int) -> OperatorDesc:
+def _activation(table: VerifiedTable, depth: int) -> OperatorDesc:
     kind = _kind(table)
     if depth >= _MOST_NESTED:
         raise _error("serialized.attributes", table.path, f"an activation {depth} activations deep", f"at most {_MOST_NESTED}")

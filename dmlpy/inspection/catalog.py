@@ -153,7 +153,7 @@ def _difference(kind: type[OperatorDesc], row: Since, older: Sequence[Since]) ->
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """An operator in the list of all.
 
     Attributes:
@@ -179,7 +179,7 @@ class Entry:
         }
 
 
-def operators(*, family: str | None = None, feature_level: FeatureLevel | None = None) -> list[Entry]:
+def operators(*, family: str | None = None, feature_level: FeatureLevel | None = None) -> list[CatalogEntry]:
     """All operators, by name; DirectML's own first.
 
     Args:
@@ -195,14 +195,14 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
         raise DescError("operators", [problem])
     devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "numba": NumbaDevice, "cuda": CudaDevice}
     return [
-        Entry(kind, {name: device.runs(kind) for name, device in devices.items()}, verified_against(kind))
+        CatalogEntry(kind, {name: device.runs(kind) for name, device in devices.items()}, verified_against(kind))
         for kind in sorted(OPERATORS.values(), key=lambda kind: (kind.beyond_directml, kind.type_name))
         if (family is None or kind.family() == family.lower())
         and (feature_level is None or (not kind.beyond_directml and kind.introduced() <= feature_level))
     ]
 
 
-def operators_table(found: Sequence[Entry]) -> Table:
+def operators_table(found: Sequence[CatalogEntry]) -> Table:
     """A line for each operator."""
     rows = tuple(
         (

@@ -31,9 +31,9 @@ from dmlpy.keras.initializers import Initializer, initial
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.layer import Layer, Shape, Weight
 from dmlpy.keras.orders import Order, WeightArrays, WeightList
+from dmlpy.keras.recurrent_passes import Kind, RecurrentPasses
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
-from dmlpy.keras.walk import Kind, Walk
 from dmlpy.operators.activation import ActivationDesc, unfusable
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
@@ -110,7 +110,7 @@ class Recurrent(Layer):
     """Attributes of the desc beside activations and direction."""
 
     direction: RecurrentDirection
-    """Of the desc; `Bidirectional` has its layer walk in both."""
+    """The desc's direction; `Bidirectional` makes its layer run in both."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if cls is Recurrent:
@@ -172,7 +172,7 @@ class Recurrent(Layer):
         if problems:
             raise DescError(self.name, problems)
         self._first_weights: tuple[Sequence[Any], Order] | None = None if weights is None else (weights, "keras1")
-        self._walk: Walk | None = None
+        self._passes: RecurrentPasses | None = None
 
     def _given_shape(
         self,
@@ -251,12 +251,12 @@ class Recurrent(Layer):
         """`weights` are parts of the desc's tensors; where a gate has one bias, Rb is not among them and stays zero."""
         attributes = {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
         kind = Kind(*self.forms, attributes, self.return_sequences, self.stateful, self.zero_output_for_mask)
-        self._walk = Walk(backend, kind, self.input_dim, self.output_dim)
+        self._passes = RecurrentPasses(backend, kind, self.input_dim, self.output_dim)
         names = [f"{way}{name}" for way in self._ways for name in "WUb"]
         regularizers = self._regularizers * self.directions
         self.weights = [
             Weight(name, part, regularizer=chosen)
-            for name, part, chosen in zip(names, self._parts(self._walk.constants), regularizers, strict=True)
+            for name, part, chosen in zip(names, self._parts(self._passes.constants), regularizers, strict=True)
         ]
         if self.initializes or self._first_weights:
             weights, order = self._first_weights or (self._initial_weights(backend.random), "keras1")
@@ -264,9 +264,9 @@ class Recurrent(Layer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if self._walk is not None:
+        if self._passes is not None:
             # Copies of arrays share no memory: the weights become parts of the tensors again.
-            for weight, part in zip(self.weights, self._parts(self._walk.constants), strict=True):
+            for weight, part in zip(self.weights, self._parts(self._passes.constants), strict=True):
                 weight.value = part
 
     def _parts(self, constants: Mapping[str, Array]) -> list[Array]:
@@ -351,7 +351,7 @@ class Recurrent(Layer):
 
     @property
     def descs(self) -> tuple[OperatorDesc, ...]:
-        return () if self._walk is None else self._walk.descs
+        return () if self._passes is None else self._passes.descs
 
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
         y = self.walk(x, mask, training=training)[..., 0, :]
@@ -372,18 +372,18 @@ class Recurrent(Layer):
         Raises:
             DescError: an input or a mask of other sizes.
         """
-        backend, walk = self._built_backend("x"), self._walk
-        assert walk is not None
+        backend, passes = self._built_backend("x"), self._passes
+        assert passes is not None
         if problems := self._call_problems(x, mask):
             raise DescError(self.name, problems)
         dropout = self._dropout(x.shape[0], backend) if training else {}
-        return walk.run(x, mask, dropout, training=training)
+        return passes.run(x, mask, dropout, training=training)
 
     def walk_back(self, dy: Array) -> Array | None:
         """The gradient of the input, for that of what `walk` gave; sets the weights' gradients."""
-        if self._walk is None or not self._walk.trained:
+        if self._passes is None or not self._passes.trained:
             raise self.not_trained()
-        constants, dx = self._walk.gradients(dy, wants_input=self.input_gradient)
+        constants, dx = self._passes.gradients(dy, wants_input=self.input_gradient)
         for weight, gradient in zip(self.weights, self._parts(constants), strict=True):
             weight.gradient = gradient
         return dx
@@ -393,12 +393,12 @@ class Recurrent(Layer):
 
     @property
     def states(self) -> Mapping[str, Array]:
-        return {} if self._walk is None else self._walk.states
+        return {} if self._passes is None else self._passes.states
 
     @states.setter
     def states(self, states: Mapping[str, Array]) -> None:
-        if self._walk is not None:
-            self._walk.states = dict(states)
+        if self._passes is not None:
+            self._passes.states = dict(states)
 
     def _call_problems(self, x: Array, mask: Array | None) -> list[Problem]:
         assert self.input_shape is not None

@@ -22,7 +22,7 @@ MICROSOFT = "https://learn.microsoft.com/windows/win32/api/directml/ns-directml-
 _MOST_PICTURES = 6
 
 
-def operator_page(entry: catalog.Entry, mistakes: dict[str, Mistake]) -> str:
+def operator_page(entry: catalog.CatalogEntry, mistakes: dict[str, Mistake]) -> str:
     """The page of one operator.
 
     Args:
@@ -47,7 +47,7 @@ def operator_page(entry: catalog.Entry, mistakes: dict[str, Mistake]) -> str:
     )
 
 
-def family_page(family: str, entries: Iterable[catalog.Entry]) -> str:
+def family_page(family: str, entries: Iterable[catalog.CatalogEntry]) -> str:
     """The page of a family: its operators as a table, which is also the way to their pages."""
     document = family_document(family)
     listed = list(entries)
@@ -60,7 +60,7 @@ def family_page(family: str, entries: Iterable[catalog.Entry]) -> str:
     )
 
 
-def index_page(entries: Iterable[catalog.Entry], document: str) -> str:
+def index_page(entries: Iterable[catalog.CatalogEntry], document: str) -> str:
     """The list of all operators."""
     listed = list(entries)
     own = sum(entry.kind.beyond_directml for entry in listed)
@@ -76,7 +76,7 @@ def index_page(entries: Iterable[catalog.Entry], document: str) -> str:
     )
 
 
-def operators_table(entries: Iterable[catalog.Entry], document: str, *, with_family: bool = False) -> str:
+def operators_table(entries: Iterable[catalog.CatalogEntry], document: str, *, with_family: bool = False) -> str:
     """A row for each operator, with links as seen from a document."""
     rows = []
     for entry in entries:
@@ -99,7 +99,7 @@ def _sentence(text: str) -> str:
     return (first.capitalize() if first.islower() and first.isalpha() and len(first) > 1 else first) + space + rest
 
 
-def _devices(entry: catalog.Entry) -> str:
+def _devices(entry: catalog.CatalogEntry) -> str:
     return ", ".join(name for name, runs in entry.runs_on.items() if runs) or "described only"
 
 
@@ -109,7 +109,7 @@ def _names(kind: type[OperatorDesc]) -> str:
     return "\n\n".join([directive("py:class", f"dmlpy.{kind.__name__}", options=canonical), directive("c:struct", kind.c_name)])
 
 
-def _facts(entry: catalog.Entry, found: Explanation) -> str:
+def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
     kind = entry.kind
     origin = f"[{code(kind.c_name)}]({MICROSOFT}{kind.c_name.lower()}) at Microsoft"
     since = f"{kind.introduced()} (DirectML {kind.introduced().directml_version})"

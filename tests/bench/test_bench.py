@@ -24,8 +24,8 @@ import dmlpy as dml
 from dmlpy.bench import command, machine, measure
 from dmlpy.bench.measure import Benchmark, Options, cases_of, line_of
 from dmlpy.bench.process import Worker
-from dmlpy.bench.records import Machine, Record, Run
-from dmlpy.bench.shapes import BatchNorm, Layer, Recurrent, Shape
+from dmlpy.bench.records import Machine, Measurement, Record
+from dmlpy.bench.shapes import BatchNorm, LayerShape, Recurrent, Shape
 from dmlpy.bench.subjects import PEERS, Subject
 from dmlpy.bench.subjects.cupy import LoopRunner
 from dmlpy.bench.subjects.dmlpy import Dmlpy
@@ -42,22 +42,22 @@ from tests.support.folders import ROOT
 SMALLEST = "lstm-128-b1-t1"
 
 
-def stack(*layers: Layer, batch: int = 4, steps: int = 5, **more: Any) -> Recurrent:
+def stack(*layers: LayerShape, batch: int = 4, steps: int = 5, **more: Any) -> Recurrent:
     return Recurrent(title="test", suite="cpu", layers=layers, batch=batch, steps=steps, **more)
 
 
-MIXED = (Layer("LSTM", 5, 8, "BIDIRECTIONAL"), Layer("LSTM", 16, 6, projection=3), Layer("LSTM", 3, 4, "BACKWARD"))
+MIXED = (LayerShape("LSTM", 5, 8, "BIDIRECTIONAL"), LayerShape("LSTM", 16, 6, projection=3), LayerShape("LSTM", 3, 4, "BACKWARD"))
 SHAPES: dict[str, Shape] = {
-    "stacked GRU": stack(Layer("GRU", 5, 8), Layer("GRU", 8, 8)),
-    "GRU that resets before": stack(Layer("GRU", 5, 8, linear_before_reset=False), batch=2),
-    "RNN": stack(Layer("RNN", 5, 8), batch=1, steps=3),
+    "stacked GRU": stack(LayerShape("GRU", 5, 8), LayerShape("GRU", 8, 8)),
+    "GRU that resets before": stack(LayerShape("GRU", 5, 8, linear_before_reset=False), batch=2),
+    "RNN": stack(LayerShape("RNN", 5, 8), batch=1, steps=3),
     "bidirectional, projected, backward": stack(*MIXED),
-    "ragged, bidirectional": stack(Layer("LSTM", 5, 8, "BIDIRECTIONAL"), Layer("LSTM", 16, 8, "BIDIRECTIONAL"), lengths="ragged"),
-    "ragged, projected": stack(Layer("LSTM", 5, 8, projection=4), Layer("LSTM", 4, 8, projection=4), batch=5, lengths="resets"),
+    "ragged, bidirectional": stack(LayerShape("LSTM", 5, 8, "BIDIRECTIONAL"), LayerShape("LSTM", 16, 8, "BIDIRECTIONAL"), lengths="ragged"),
+    "ragged, projected": stack(LayerShape("LSTM", 5, 8, projection=4), LayerShape("LSTM", 4, 8, projection=4), batch=5, lengths="resets"),
     "NCHW": BatchNorm(title="test", suite="batch_norm", sizes=(3, 5, 4, 6), layout="NCHW"),
     "NHWC": BatchNorm(title="test", suite="batch_norm", sizes=(3, 5, 4, 6), layout="NHWC"),
 }
-SMALL = stack(Layer("LSTM", 4, 6))
+SMALL = stack(LayerShape("LSTM", 4, 6))
 
 
 def error_of(subject: Subject, case: Case, mode: Any = "eager") -> float:
@@ -101,7 +101,7 @@ def test_a_plain_loop_computes_the_reference(shape: Recurrent) -> None:
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 @pytest.mark.parametrize("which", ["forward", "training"])
 def test_dmlpy_computes_the_reference_on_a_gpu(cuda_device: dml.Device, which: Any, mode: Any) -> None:
-    error_of(Dmlpy(cuda_device, 1), Case(stack(Layer("RNN", 5, 8), Layer("RNN", 8, 8)), "FLOAT32", which), mode)
+    error_of(Dmlpy(cuda_device, 1), Case(stack(LayerShape("RNN", 5, 8), LayerShape("RNN", 8, 8)), "FLOAT32", which), mode)
 
 
 def test_a_gpu_is_timed_by_its_own_clock_and_takes_turns_with_inputs() -> None:
@@ -139,7 +139,7 @@ def test_peers_compute_the_reference(library: str, shape: Shape) -> None:
 
 
 def test_upstream_gradients_of_other_samples_are_zero_in_a_check() -> None:
-    work = Case(stack(Layer("RNN", 5, 8), batch=8), "FLOAT32", "training").work()
+    work = Case(stack(LayerShape("RNN", 5, 8), batch=8), "FLOAT32", "training").work()
     assert work.chosen == [0, 4, 7]
     full, checked = work.upstream(), work.upstream(checked=True)
     assert (checked[:, work.chosen] == full[:, work.chosen]).all()
@@ -157,7 +157,7 @@ def test_errors_are_relative_and_nothing_hides_in_them() -> None:
 
 
 def test_memory_that_a_case_needs_counts_all_its_tensors() -> None:
-    case = Case(stack(Layer("RNN", 4, 8), batch=2, steps=3), "FLOAT32", "forward")
+    case = Case(stack(LayerShape("RNN", 4, 8), batch=2, steps=3), "FLOAT32", "forward")
     x, y, parameters, states = 3 * 2 * 4, 3 * 2 * 8, 8 * 4 + 8 * 8 + 16, 2 * 2 * 8
     assert case.needed_bytes(1) == 4 * (x + y + parameters + states)
     assert case.needed_bytes(3) == case.needed_bytes(1) + 2 * 4 * x
@@ -273,7 +273,7 @@ def test_a_benchmark_measures_what_is_right_and_tells_the_rest(monkeypatch: pyte
 
 @pytest.mark.parametrize("which", ["forward", "training"])
 def test_a_run_holds_what_the_model_predicts_for_its_operators(which: Any) -> None:
-    device, case = cuda_on_cpu(), Case(stack(Layer("RNN", 5, 8), Layer("RNN", 8, 8)), "FLOAT32", which)
+    device, case = cuda_on_cpu(), Case(stack(LayerShape("RNN", 5, 8), LayerShape("RNN", 8, 8)), "FLOAT32", which)
     reports = [dml.compile(desc, device).explain_plan() for desc in case.shape.descs(which, "FLOAT32")]
     runner = Dmlpy(device, 1).build(case.work(), "eager")
     assert runner.estimate_us == pytest.approx(sum(report.estimate_us or 0 for report in reports))
@@ -317,7 +317,7 @@ def test_a_process_stays_for_the_next_case_and_runs_are_added_to_a_record(monkey
     first, second = (Case(SMALL, dtype, "forward") for dtype in ("FLOAT32", "FLOAT16"))
     before = Benchmark(device, options).record
     before.runs = [
-        Run(shape=SMALL.key, dtype=dtype, pass_=which, subject="reusable", mode="eager", status="failed")
+        Measurement(shape=SMALL.key, dtype=dtype, pass_=which, subject="reusable", mode="eager", status="failed")
         for dtype, which in (("FLOAT32", "forward"), ("FLOAT32", "training"))
     ]
     record = Benchmark(device, options, before=before).run([first, second])
@@ -359,7 +359,7 @@ def test_rates_of_a_gpu_come_from_its_own_clock(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_floor_on_the_processor_is_of_products_or_of_memory() -> None:
-    shape = stack(Layer("RNN", 4, 8), batch=2, steps=3)
+    shape = stack(LayerShape("RNN", 4, 8), batch=2, steps=3)
     rates = Machine(copy_gb_s=1e-3, gemm_gflops={"8x4x6 FLOAT32": 2e-6, "8x8x2 FLOAT32": 1e-6})
     at_once, by_step = 2 * 8 * 4 * 6, 2 * 8 * 8 * 6
     forward, training = (machine.floor_us(Case(shape, "FLOAT32", which), rates) for which in ("forward", "training"))
@@ -394,7 +394,7 @@ def test_what_is_no_record_is_told(tmp_path: Path, text: str | None, message: st
 
 
 def test_a_run_as_a_line() -> None:
-    run = Run(shape="a", dtype="FLOAT32", pass_="forward", subject="x", mode="eager", status="absent", reason="it is not there")
+    run = Measurement(shape="a", dtype="FLOAT32", pass_="forward", subject="x", mode="eager", status="absent", reason="it is not there")
     assert line_of(run) == "a FLOAT32 forward: x eager: absent: it is not there"
     run = run.model_copy(update={"status": "ok", "median_us": 1234.0, "relative_error": 2e-7, "slope_us": 12.0})
     assert line_of(run) == "a FLOAT32 forward: x eager: 1.23 ms, 12.0 µs a step more, error 2.0e-07"
@@ -475,7 +475,7 @@ def test_the_command_lists_shapes_and_peers() -> None:
 
 
 def test_the_command_fails_where_dmlpy_itself_does() -> None:
-    run = Run(shape="a", dtype="FLOAT32", pass_="forward", subject="dmlpy", mode="eager", status="ok")
+    run = Measurement(shape="a", dtype="FLOAT32", pass_="forward", subject="dmlpy", mode="eager", status="ok")
     record = Benchmark(dml.device("numpy"), Options()).record
     record.runs = [run, run.model_copy(update={"subject": "torch", "status": "failed"})]
     assert command.is_complete(record)
@@ -504,7 +504,7 @@ def test_what_cannot_be_measured_is_told(arguments: list[str], status: int, mess
 
 
 def test_types_and_passes_are_chosen() -> None:
-    shape = stack(Layer("RNN", 4, 8), dtypes=("FLOAT32", "FLOAT16"))
+    shape = stack(LayerShape("RNN", 4, 8), dtypes=("FLOAT32", "FLOAT16"))
     assert [(case.dtype, case.which) for case in cases_of([shape], [], ["training"])] == [("FLOAT32", "training"), ("FLOAT16", "training")]
     assert [(case.dtype, case.which) for case in cases_of([shape], ["FLOAT16"], [])] == [("FLOAT16", "forward"), ("FLOAT16", "training")]
 

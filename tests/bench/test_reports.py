@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.bench import picture, predictions, readme, shapes, tables
 from dmlpy.bench.records import Record
-from dmlpy.bench.shapes import SHAPES, Layer, Recurrent
+from dmlpy.bench.shapes import SHAPES, LayerShape, Recurrent
 from dmlpy.devices.cuda.recurrent import model
 from tests.support.cuda.cpu_seam import H100
 from tests.support.folders import DATA
@@ -119,7 +119,7 @@ def test_lengths_fall_from_all_steps() -> None:
 
 def test_layers_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="a layer reads 8 features, the one before it writes 16"):
-        Recurrent(title="x", suite="cpu", batch=1, steps=1, layers=(Layer("GRU", 4, 8, "BIDIRECTIONAL"), Layer("GRU", 8, 8)))
+        Recurrent(title="x", suite="cpu", batch=1, steps=1, layers=(LayerShape("GRU", 4, 8, "BIDIRECTIONAL"), LayerShape("GRU", 8, 8)))
 
 
 def test_shapes_are_selected() -> None:

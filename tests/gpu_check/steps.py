@@ -19,7 +19,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench import machine
-from dmlpy.bench.shapes import Cell, DataType, Layer, Recurrent
+from dmlpy.bench.shapes import Cell, DataType, LayerShape, Recurrent
 from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import Case
 from dmlpy.devices.cuda import machine as model
@@ -83,7 +83,7 @@ class Row:
 
 
 def shape_of(cell: Cell, hidden: int, batch: int, steps: int) -> Recurrent:
-    return Recurrent(title="a layer", layers=(Layer(cell, hidden, hidden),), batch=batch, steps=steps, suite="models")
+    return Recurrent(title="a layer", layers=(LayerShape(cell, hidden, hidden),), batch=batch, steps=steps, suite="models")
 
 
 def least_us(subject: Dmlpy, work: Callable[[], None], repeats: int) -> float:

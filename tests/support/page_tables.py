@@ -20,7 +20,7 @@ def operators() -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def _row(title: str, entries: Sequence[catalog.Entry]) -> list[str]:
+def _row(title: str, entries: Sequence[catalog.CatalogEntry]) -> list[str]:
     """The title and the counts; a count of zero is left blank."""
     own = sum(entry.kind.beyond_directml for entry in entries)
     counts = [len(entries) - own, own, *(sum(entry.runs_on[device] for entry in entries) for device in DEVICES)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dmlpy.bench.shapes import Layer
+from dmlpy.bench.shapes import LayerShape
 from dmlpy.bench.subjects import EAGER, Mode, NotInstalledError, Runner, Subject, UnsupportedError
 from dmlpy.bench.work import Array, RecurrentWork, Work
 
@@ -105,7 +105,7 @@ class LoopRunner(Runner):
                 self._kept[f"c{place}"] = xp.stack([c for _, _, c in found])
         self._kept["y"] = flowing
 
-    def _walk(self, place: int, layer: Layer, walk: int, x: Any, backwards: bool) -> tuple[Any, Any, Any]:
+    def _walk(self, place: int, layer: LayerShape, walk: int, x: Any, backwards: bool) -> tuple[Any, Any, Any]:
         """One direction of a layer: its sequence [T, B, S], and h and c at its end."""
         xp, shape = self._xp, self._work.shape
         w, r, b = (self._parameters[f"{name}{place}"][walk] for name in "wrb")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
-from dmlpy.bench.shapes import Layer
+from dmlpy.bench.shapes import LayerShape
 from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
 from dmlpy.bench.work import Array, BatchNormWork, RecurrentWork, Work
 
@@ -211,7 +211,7 @@ _BLOCKS: dict[str, tuple[str, int | None]] = {
 """PyTorch's parameters: the array of the work that holds one for each direction, and which part of that."""
 
 
-def _runs(layers: tuple[Layer, ...]) -> Iterator[list[tuple[int, Layer]]]:
+def _runs(layers: tuple[LayerShape, ...]) -> Iterator[list[tuple[int, LayerShape]]]:
     """Layers by number that follow each other and differ in the input size alone."""
     for _, run in groupby(enumerate(layers), lambda item: (item[1].cell, item[1].hidden_size, item[1].direction, item[1].projection)):
         found = list(run)
@@ -224,7 +224,7 @@ def _runs(layers: tuple[Layer, ...]) -> Iterator[list[tuple[int, Layer]]]:
 class _Stack:
     """A module of `torch.nn` with its initial states of zero."""
 
-    def __init__(self, subject: Torch, layers: list[tuple[int, Layer]], work: RecurrentWork) -> None:
+    def __init__(self, subject: Torch, layers: list[tuple[int, LayerShape]], work: RecurrentWork) -> None:
         torch = self._torch = subject.torch
         self._layers = layers
         (first, layer), shape = layers[0], work.shape

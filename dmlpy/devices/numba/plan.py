@@ -15,7 +15,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.numba.team import team
 from dmlpy.devices.numba.vectors import FLOAT_BYTES, host_registers
-from dmlpy.devices.numba.walk import NUMBERS, PARAMETERS, STATES, Walk, compiled_walk
+from dmlpy.devices.numba.walk import NUMBERS, PARAMETERS, STATES, CompiledWalk, compiled_walk
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
@@ -149,7 +149,7 @@ class RecurrentPlan(Plan):
         regular = self._has_rows(tensor) and (batch == 1 or steps == 1 or step == batch * row)
         return FLOAT_BYTES * row if regular else None
 
-    def _walk_of(self, direction: int) -> Walk:
+    def _walk_of(self, direction: int) -> CompiledWalk:
         functions = tuple(FUNCTIONS[type(activation)] for activation in self._desc.activations_of(direction))
         return compiled_walk(self._cell.kind, self._cell.resets_first, functions, self._registers)
 

@@ -46,7 +46,7 @@ the reset gate. `parts` holds a chunk's input products [blocks, chunk * batch, g
 int64 [batch]. `clip` is 0 for none.
 """
 
-Walk = Share
+CompiledWalk = Share
 """One thread's share of the steps that its parameters describe."""
 
 NUMBERS = 3
@@ -169,7 +169,7 @@ def _project(gates: int, registers: Registers) -> Any:
 
 
 @cache
-def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Walk:
+def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> CompiledWalk:
     """The walk of a cell, compiled for these registers; takes a second or two.
 
     Args:
@@ -252,5 +252,5 @@ def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], re
         if together < threads:
             _let_join(flags, met, p.steps, 0)  # too late: there is nothing left to do
 
-    compiled: Walk = walk
+    compiled: CompiledWalk = walk
     return compiled

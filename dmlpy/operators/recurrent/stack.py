@@ -76,7 +76,7 @@ class Mask:
 
 
 @dataclass(frozen=True)
-class Layer:
+class StackLayer:
     """One layer's work, in the order of the attributes.
 
     Attributes:
@@ -121,7 +121,7 @@ class Stack:
         reserve: the parts of the reserve that a network writes, as they lie in it after its header; none for a gradient.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[StackLayer, ...]
     scratch: Mapping[str, TensorDesc]
     reserve: tuple[Place, ...] = ()
 
@@ -285,7 +285,7 @@ class _Builder:
 
     def layer(
         self, number: int, kind: type[ReserveDesc], places: Mapping[str, Place], stores: Mapping[str, GateMove], mask: Mask | None
-    ) -> Layer:
+    ) -> StackLayer:
         """A layer with its parameters.
 
         Args:
@@ -316,7 +316,7 @@ class _Builder:
             identity = own["weight_tensor"] = Place("weight", 0, scratch["weight"])
         members: dict[str, Any] = {field: place.tensor for field, place in own.items()}
         desc = kind(**members, **self.attributes())
-        return Layer(number, identity, tuple(loads), desc, own, tuple(stores.values()), mask, scratch)
+        return StackLayer(number, identity, tuple(loads), desc, own, tuple(stores.values()), mask, scratch)
 
     def attributes(self) -> dict[str, Any]:
         """What describes the cell, beside its tensors."""

@@ -24,7 +24,7 @@ from dmlpy.devices.cuda.recurrent.gradient import (
     walk_shared_bytes,
 )
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
-from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS, walk_shape
 from dmlpy.devices.cuda.seam import Seam
@@ -158,7 +158,7 @@ class Case:
         flat, kept = self.inputs["reserve_tensor"].elements.reshape(-1), kept_values(self.desc, forward)
         parts = [kept, forward.hidden, *([forward.memory] if cell == "LSTM" else [])]
         flat[...] = np.concatenate([part.ravel() for part in parts])
-        places = Reserve.of(self.desc, 0)
+        places = ReserveAddresses.of(self.desc, 0)
         assert (places.hidden, places.memory) == (4 * kept.size, 4 * (size - forward.memory.size) if cell == "LSTM" else 0)
 
     def _every_gradient(self, cell: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, WalkPlan
-from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
@@ -112,7 +112,7 @@ def check(run: Run, what: str = "") -> None:
     assert isinstance(run.desc, RNNTrainingDesc | GRUTrainingDesc | LSTMTrainingDesc)
     sizes, cell, dtype = run.desc.geometry, run.desc.cell, run.inputs["input_tensor"].elements.dtype
     t, b, d, h = sizes.seq_length, sizes.batch_size, sizes.num_directions, sizes.hidden_size
-    values, places = reserve.elements.reshape(-1), Reserve.of(run.desc, 0)
+    values, places = reserve.elements.reshape(-1), ReserveAddresses.of(run.desc, 0)
 
     def part(offset: int, *shape: int) -> Array:
         return values[offset // 4 :][: prod(shape)].reshape(shape)

@@ -17,7 +17,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan, gradient_reference
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
-from dmlpy.devices.numpy.recurrent.reserve import Reserve
+from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from tests.devices.numpy.test_recurrent import EVERY_ACTIVATION, FLAGS, GUARD, OPTIONAL, USUAL, Layout, Placed, Run, place, scratch
 from tests.devices.numpy.test_training import DIRECTIONS, H_DROPOUT, MASK, OUTPUTS, RESERVE, X_DROPOUT, build
 from tests.support.tolerance import assert_close
@@ -288,7 +288,7 @@ def test_nothing_leaks_from_steps_not_taken(cell: str, flags: dict[str, Any], ju
         back = backward(run, rng)
         clean = back.launch()
         idle = skipped(run)
-        reserve = Reserve.of(back.desc, back.inputs[RESERVE].elements)
+        reserve = ReserveViews.of(back.desc, back.inputs[RESERVE].elements)
         lengths = options.get("lengths", [4, 4, 4])
         for t, sample in ones(idle):
             back.inputs["input_tensor"].elements[0, t, sample] = junk

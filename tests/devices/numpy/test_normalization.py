@@ -14,7 +14,7 @@ import dmlpy as dml
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.numpy.normalization import blocks, common
-from dmlpy.devices.numpy.normalization.blocks import Walk
+from dmlpy.devices.numpy.normalization.blocks import Blocking
 from dmlpy.devices.numpy.normalization.forward import ForwardPlan
 from dmlpy.devices.numpy.normalization.gradient import GradientPlan
 from dmlpy.devices.numpy.normalization.reference import reference
@@ -99,10 +99,10 @@ def run(desc: Any, arrays: dict[str, Array]) -> dict[str, Array]:
 @pytest.mark.parametrize(("sizes", "reduced"), SHAPES, ids=str)
 def test_blocks_hold_every_entry_once(sizes: tuple[int, ...], reduced: tuple[int, ...], limits: tuple[int, ...]) -> None:
     axes = merged(sizes, [packed_strides(sizes)], reduced)
-    walk = Walk(axes, limits[0])
-    counts = np.zeros([axis.size for axis in walk.axes], np.int64)
-    writers = np.zeros((walk.rows, *walk.statistics), np.int64)
-    for block in itertools.chain.from_iterable(walk.ranges):
+    blocking = Blocking(axes, limits[0])
+    counts = np.zeros([axis.size for axis in blocking.axes], np.int64)
+    writers = np.zeros((blocking.rows, *blocking.statistics), np.int64)
+    for block in itertools.chain.from_iterable(blocking.ranges):
         entries = counts[block.entries].reshape(block.shape)
         assert np.shares_memory(entries, counts)
         entries += 1
@@ -111,21 +111,21 @@ def test_blocks_hold_every_entry_once(sizes: tuple[int, ...], reduced: tuple[int
         assert np.broadcast_shapes(sums.shape, entries.shape) == entries.shape
         sums += 1
         assert entries.size <= max(limits[0], limits[1])
-        assert all(own <= most for own, most in zip(block.shape[1:], walk.largest[1:], strict=True))
-        assert entries.size <= np.prod(walk.largest)
+        assert all(own <= most for own, most in zip(block.shape[1:], blocking.largest[1:], strict=True))
+        assert entries.size <= np.prod(blocking.largest)
     assert (counts == 1).all()
     assert (writers == 1).all()
 
 
 def test_blocks_of_usual_layouts() -> None:
-    nchw = Walk([Axis(32, (), reduced=True), Axis(64, ()), Axis(3136, (), reduced=True)])
+    nchw = Blocking([Axis(32, (), reduced=True), Axis(64, ()), Axis(3136, (), reduced=True)])
     assert (nchw.largest, nchw.block_count, nchw.rows, nchw.expands) == ((1, 64, 3136), 32, 32, False)
-    nhwc = Walk([Axis(100352, (), reduced=True), Axis(64, ())])
+    nhwc = Blocking([Axis(100352, (), reduced=True), Axis(64, ())])
     assert (nhwc.largest, nhwc.block_count, nhwc.rows, nhwc.expands) == ((31, 128, 64), 26, 26, True)
-    wide = Walk([Axis(1000, (), reduced=True), Axis(100_000, ())])
+    wide = Blocking([Axis(1000, (), reduced=True), Axis(100_000, ())])
     assert wide.largest[-1] <= blocks.TILE
     assert wide.rows * 16 < 1000
-    single = Walk([Axis(1 << 20, (), reduced=True)])
+    single = Blocking([Axis(1 << 20, (), reduced=True)])
     assert single.largest == (32, blocks.LONGEST), "no dot product is so long that BLAS starts threads"
 
 

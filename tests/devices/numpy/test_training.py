@@ -15,7 +15,7 @@ import dmlpy as dml
 from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.devices.numpy.recurrent.cells import packed_gates
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan, reference
-from dmlpy.devices.numpy.recurrent.reserve import Reserve
+from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from dmlpy.reference.activation import activate
@@ -139,7 +139,7 @@ def check(run: Run, walked: Trace, kind: Any = None) -> None:
 
 def check_reserve(desc: Any, array: Array, walked: Trace, terms: int, kind: Any = None) -> None:
     """Every slot of the states, and of each step that a sample takes what its gates keep."""
-    reserve, kind = Reserve.of(desc, array), kind or array.dtype
+    reserve, kind = ReserveViews.of(desc, array), kind or array.dtype
     assert_close(reserve.hidden.swapaxes(2, 3), walked.hidden, kind, terms=terms, what="h in the reserve")
     assert (reserve.memory is not None) == isinstance(desc, LSTMTrainingDesc)
     if reserve.memory is not None:
@@ -432,7 +432,7 @@ def test_the_same_inputs_give_the_same_bits(cell: str, direction: str) -> None:
         run = build(cell, np.random.default_rng(3), t=9, b=5, i=33, h=65, direction=direction, **EXTRAS)
         run.launch(RecurrentPlan(run.desc))
         results.append(run.outputs[RESERVE].elements)
-    parts = [Reserve.of(run.desc, result) for result in results]
+    parts = [ReserveViews.of(run.desc, result) for result in results]
     np.testing.assert_array_equal(parts[0].kept, parts[1].kept)
     np.testing.assert_array_equal(*results)
     assert np.isfinite(results[0]).all()

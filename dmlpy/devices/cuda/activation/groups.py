@@ -51,8 +51,8 @@ def groups_kernel(data_type: np.dtype[np.generic], function: str, width: int, ac
     return Kernel("activation/groups.cu", entry, PARAMETERS, f"GroupsParameters<{scalar}>")
 
 
-class Walk:
-    """How one launch goes through the groups with accesses of some width.
+class GroupsLaunch:
+    """The launch of the kernel whose accesses have some width.
 
     Attributes:
         kernel: the instance.
@@ -125,31 +125,33 @@ class GroupsPlan(PlanWithoutConstants):
         self._entries = element_count(axis for axis in axes if axis.reduced)
         side_by_side = bool(axes) and of_memory[-1].strides == (1, 1)
         self._width = vector_width(of_memory, VECTOR_BYTES // self._type.itemsize) if side_by_side else 1
-        self._walks = {width: Walk(axes, self._type, function, width, library.limits.multiprocessors) for width in {self._width, 1}}
-        library.function(self._walk.kernel)
+        self._launches = {
+            width: GroupsLaunch(axes, self._type, function, width, library.limits.multiprocessors) for width in {self._width, 1}
+        }
+        library.function(self._launch.kernel)
 
     @property
-    def _walk(self) -> Walk:
-        """The walk over tensors at any multiple of its accesses."""
-        return self._walks[self._width]
+    def _launch(self) -> GroupsLaunch:
+        """The launch for tensors whose addresses are multiples of the accesses' size."""
+        return self._launches[self._width]
 
     def kernels(self) -> list[Kernel]:
         """Every kernel that a launch of this plan may be of: for addresses that are aligned to its accesses, and for others."""
-        return [self._walks[width].kernel for width in sorted(self._walks, reverse=True)]
+        return [self._launches[width].kernel for width in sorted(self._launches, reverse=True)]
 
     def describe(self) -> str:
-        walk = self._walk
+        launch = self._launch
         return (
             f"CUDA, {self._library.limits.name}, {self._type} storage, float32 arithmetic\n"
             f"{self._groups} groups of {self._entries} entries, accesses of {self._width * self._type.itemsize} bytes; "
-            f"{walk.blocks} blocks of {walk.threads} threads, {walk.team_size} to a team\n"
-            f"kernels: {walk.kernel.entry}"
+            f"{launch.blocks} blocks of {launch.threads} threads, {launch.team_size} to a team\n"
+            f"kernels: {launch.kernel.entry}"
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         x, y = tensors["input_tensor"], tensors["output_tensor"]
         aligned = (x | y) % (self._width * self._type.itemsize) == 0
-        return self._walks[self._width if aligned else 1].launch(self._library, x, y)
+        return self._launches[self._width if aligned else 1].launch(self._library, x, y)
 
 
 def _power_of_two(count: int) -> int:

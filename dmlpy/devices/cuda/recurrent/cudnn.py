@@ -22,7 +22,7 @@ from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_pla
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.operators.recurrent.stack import GateMove, Layer, Mask, Place, stack_of
+from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, stack_of
 
 MOVE_GATES = struct(("source", STRIDED), ("target", STRIDED), ("sizes", np.int64, (4,)), ("order", np.int32, (4,)))
 IDENTITY = struct(("target", np.uint64), ("matrices", np.int64), ("units", np.int64))
@@ -91,7 +91,7 @@ class NetworkPlan(PlanWithoutConstants):
         self.capturable = sum(plan.steps_apart for plan in self._plans) <= MOST_CAPTURED_STEPS
         library.functions(self.kernels())
 
-    def _layer_plan(self, layer: Layer, tf32: bool, strategy: str | None) -> RecurrentPlan | RecurrentGradientPlan:
+    def _layer_plan(self, layer: StackLayer, tf32: bool, strategy: str | None) -> RecurrentPlan | RecurrentGradientPlan:
         desc, library = layer.desc, self._library
         if isinstance(desc, RecurrentGradDesc):
             return gradient_plan(desc, library, tf32, strategy)
@@ -160,7 +160,7 @@ class NetworkPlan(PlanWithoutConstants):
         name = "dropout_offset" if isinstance(self._desc, CudnnRNNV3Desc) else "reserve_space"
         return memory[name][0] if name in memory else 0
 
-    def _layer(self, layer: Layer, plan: Plan, memory: Memory) -> list[Launch]:
+    def _layer(self, layer: StackLayer, plan: Plan, memory: Memory) -> list[Launch]:
         """One layer's work."""
         work: list[Launch] = [] if layer.identity is None else [self._identity(layer.identity, memory)]
         work += [self._move(move, memory) for move in layer.loads]
@@ -195,7 +195,7 @@ class NetworkPlan(PlanWithoutConstants):
         return self._library.launch_elements(drop_kernel(self._type), count, argument)
 
 
-def _layer_layout(layer: Layer, plan: Plan) -> Layout:
+def _layer_layout(layer: StackLayer, plan: Plan) -> Layout:
     own = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
     return Layout([*own, ("work", (plan.temporary_size,), np.dtype(np.uint8))], ALIGNMENT)
 

@@ -13,9 +13,9 @@ import numpy as np
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm, launch_states
 from dmlpy.devices.cuda.recurrent.gradient_kernels import STEP, WALK, gradient_kernel, walk_kernel
-from dmlpy.devices.cuda.recurrent.gradient_memory import Places
+from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.gradient_tables import Table
+from dmlpy.devices.cuda.recurrent.gradient_tables import StridedRows
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
 from dmlpy.devices.plan import Launch
@@ -48,7 +48,7 @@ class WalkGradientPlan(RecurrentGradientPlan):
         packed = (self._sizes.num_directions, recurrence_bytes(self._desc))
         return [*super()._scratch_arrays(), ("packed_recurrence", packed, np.dtype(np.uint8))]
 
-    def _walk(self, places: Places) -> list[Launch]:
+    def _walk(self, places: GradientAddresses) -> list[Launch]:
         sizes, packed = self._sizes, places.scratch["packed_recurrence"]
         # A thread has a column, and its sums run over the rows of each gate.
         _, along_direction, along_row, along_column = self._tensors["recurrence_tensor"].element_strides
@@ -129,7 +129,7 @@ class StepGradientPlan(RecurrentGradientPlan):
             arrays.append(("projected_gradient", (walks, batch, hidden), FLOAT))
         return arrays
 
-    def _walk(self, places: Places) -> list[Launch]:
+    def _walk(self, places: GradientAddresses) -> list[Launch]:
         sizes, cell, library = self._sizes, self._cell, self._library
         argument = np.zeros(1, STEP)
         argument["sequence"] = self._sequence(places)
@@ -182,12 +182,12 @@ class StepGradientPlan(RecurrentGradientPlan):
         backward = backward_walks(self._desc)[direction]
         return (index if backward else self._sizes.seq_length - 1 - index) * self._sizes.batch_size
 
-    def _products(self, places: Places, index: int) -> list[Launch]:
+    def _products(self, places: GradientAddresses, index: int) -> list[Launch]:
         """d_sums R of all gates but a last one that resets first: in one, or by gate where states are dropped."""
         sizes, count = self._sizes, self._num_products
         batch, hidden, entries = sizes.batch_size, sizes.hidden_size, sizes.state_size
         gradients, recurrence = self._gate_gradients(places), self._table("recurrence_tensor", places)
-        result = Table(places.scratch["products"], entries)
+        result = StridedRows(places.scratch["products"], entries)
         gates = self._early_gates // count
         found = []
         for run in self._runs([(number * gates, gates) for number in range(count)], of_input=False):
@@ -197,12 +197,12 @@ class StepGradientPlan(RecurrentGradientPlan):
             found.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
         return found
 
-    def _reset_products(self, places: Places, index: int) -> list[Launch]:
+    def _reset_products(self, places: GradientAddresses, index: int) -> list[Launch]:
         """d_h Rh, where it waits for the reset gate."""
         sizes = self._sizes
         batch, hidden = sizes.batch_size, sizes.hidden_size
         gradients, recurrence = self._gate_gradients(places), self._table("recurrence_tensor", places)
-        result = Table(places.scratch["reset_product"], hidden)
+        result = StridedRows(places.scratch["reset_product"], hidden)
         found = []
         for run in self._runs([(sizes.gates - 1, 1)], of_input=False):
             left = gradients.block(self._time_rows(index, run.direction), batch, run.column * hidden, hidden)
@@ -211,12 +211,12 @@ class StepGradientPlan(RecurrentGradientPlan):
             found.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
         return found
 
-    def _projections(self, places: Places, index: int) -> list[Launch]:
+    def _projections(self, places: GradientAddresses, index: int) -> list[Launch]:
         """d_H[t] times the projection."""
         sizes = self._sizes
         batch, hidden, entries = sizes.batch_size, sizes.hidden_size, sizes.state_size
-        gradients = Table(places.scratch["state_gradients"], sizes.num_directions * entries)
-        projection, result = self._table("projection_tensor", places), Table(places.scratch["projected_gradient"], hidden)
+        gradients = StridedRows(places.scratch["state_gradients"], sizes.num_directions * entries)
+        projection, result = self._table("projection_tensor", places), StridedRows(places.scratch["projected_gradient"], hidden)
         return [
             gemm(
                 self._library,

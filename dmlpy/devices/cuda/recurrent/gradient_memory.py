@@ -26,8 +26,8 @@ from dmlpy.devices.cuda.recurrent.common import (
     workspace,
 )
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE, STEPS
-from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, NO_SCALE, Scale, Table, narrowed, scale_of, scaled
-from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, NO_SCALE, Scale, StridedRows, narrowed, scale_of, scaled
+from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
@@ -37,10 +37,10 @@ PRODUCTS = ("input_gradient_tensor", "weight_gradient_tensor", "recurrence_gradi
 """The outputs that a matrix product over all steps gives."""
 
 
-class Places(NamedTuple):
+class GradientAddresses(NamedTuple):
     """Addresses of the parts of the reserve, of scratch by name, and of the bound tensors."""
 
-    reserve: Reserve
+    reserve: ReserveAddresses
     scratch: dict[str, int]
     tensors: Pointers
 
@@ -145,29 +145,29 @@ class GradientMemory(PlanWithoutConstants):
         sizes = self._sizes
         return sizes.num_directions, sizes.seq_length + 1, sizes.batch_size, sizes.state_size
 
-    def _table(self, name: str, places: Places) -> Table:
+    def _table(self, name: str, places: GradientAddresses) -> StridedRows:
         """A tensor as the rows of its last axis, where it lies or in its scratch."""
         tensor, copied = self._tensors[name], short(name)
         if copied in places.scratch:
-            return Table(places.scratch[copied], tensor.sizes[-1], self._scratch.arrays[copied][2])
+            return StridedRows(places.scratch[copied], tensor.sizes[-1], self._scratch.arrays[copied][2])
         stride = row_stride(tensor)
         assert stride is not None  # as `_is_matrix` found
-        return Table(places.tensors[name], stride, self._type)
+        return StridedRows(places.tensors[name], stride, self._type)
 
-    def _gate_gradients(self, places: Places) -> Table:
+    def _gate_gradients(self, places: GradientAddresses) -> StridedRows:
         """As the walk leaves them, float32."""
         sizes = self._sizes
-        return Table(places.scratch["gate_gradients"], sizes.num_directions * self._gradient_rows * sizes.hidden_size)
+        return StridedRows(places.scratch["gate_gradients"], sizes.num_directions * self._gradient_rows * sizes.hidden_size)
 
-    def _scaled_gradients(self, places: Places) -> Table:
+    def _scaled_gradients(self, places: GradientAddresses) -> StridedRows:
         """The gate gradients as factors of the products over all steps, scaled for FLOAT16."""
         table = self._gate_gradients(places)
-        return Table(places.scratch["scaled_gradients"], table.stride, HALF) if self._halves else table
+        return StridedRows(places.scratch["scaled_gradients"], table.stride, HALF) if self._halves else table
 
-    def _gradient_scale(self, places: Places) -> Scale:
+    def _gradient_scale(self, places: GradientAddresses) -> Scale:
         return scale_of(places.scratch["parts"], self._rows * self._gate_gradients(places).stride) if self._halves else NO_SCALE
 
-    def _narrowed(self, places: Places) -> list[Launch]:
+    def _narrowed(self, places: GradientAddresses) -> list[Launch]:
         """The FLOAT16 copies of what the walk and the reserve hold in float32."""
         work, scratch = list[Launch](), places.scratch
         if "scaled_gradients" in scratch:
@@ -184,7 +184,7 @@ class GradientMemory(PlanWithoutConstants):
         copies = {name: prod(self._scratch.arrays[name][1]) for name in reads if name in self._scratch.arrays}
         return sum(count * (reads[name] * FLOAT.itemsize + HALF.itemsize) for name, count in copies.items())
 
-    def _multiplier(self, name: str, places: Places, direction: int, gate: int) -> tuple[int, tuple[int, ...]]:
+    def _multiplier(self, name: str, places: GradientAddresses, direction: int, gate: int) -> tuple[int, tuple[int, ...]]:
         """One gate's multipliers as a `STRIDED`, (0, 0, sample, column); absent if the tensor is."""
         if name not in self._tensors:
             return strided(None, None)
@@ -194,10 +194,10 @@ class GradientMemory(PlanWithoutConstants):
 
     # structs
 
-    def _field(self, name: str, places: Places) -> tuple[int, tuple[int, ...]]:
+    def _field(self, name: str, places: GradientAddresses) -> tuple[int, tuple[int, ...]]:
         return strided(self._tensors.get(f"{name}_tensor"), places.tensors.get(f"{name}_tensor"))
 
-    def _steps(self, places: Places) -> Struct:
+    def _steps(self, places: GradientAddresses) -> Struct:
         steps = np.zeros(1, STEPS)
         for name in ("sequence_lengths", "step_mask"):
             steps[name] = self._field(name, places)
@@ -205,7 +205,7 @@ class GradientMemory(PlanWithoutConstants):
         steps["seq_length"], steps["batch_size"] = self._sizes.seq_length, self._sizes.batch_size
         return steps
 
-    def _sequence(self, places: Places) -> Struct:
+    def _sequence(self, places: GradientAddresses) -> Struct:
         """The struct `Sequence`, as an array of one element."""
         sequence = np.zeros(1, SEQUENCE)
         fill_layer(sequence, self._desc)

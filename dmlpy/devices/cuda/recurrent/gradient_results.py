@@ -37,10 +37,10 @@ from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     narrow_kernel,
     operand_kernel,
 )
-from dmlpy.devices.cuda.recurrent.gradient_memory import HALF, GradientMemory, Places, short
-from dmlpy.devices.cuda.recurrent.gradient_tables import NO_SCALE, Run, Scale, Table, put_scale, scale_of, scaled
+from dmlpy.devices.cuda.recurrent.gradient_memory import HALF, GradientAddresses, GradientMemory, short
+from dmlpy.devices.cuda.recurrent.gradient_tables import NO_SCALE, GateRun, Scale, StridedRows, put_scale, scale_of, scaled
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
-from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.plan import Launch, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
@@ -147,7 +147,7 @@ class RecurrentGradientPlan(GradientMemory):
         """The walk against time, for `describe`."""
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        places = Places(Reserve.of(self._desc, tensors["reserve_tensor"]), self._scratch.pointers(temporary), tensors)
+        places = GradientAddresses(ReserveAddresses.of(self._desc, tensors["reserve_tensor"]), self._scratch.pointers(temporary), tensors)
         work = [
             copy(self._library, self._tensors[name], tensors[name], places.scratch[short(name)], data_type)
             for name, data_type in self._copied.items()
@@ -168,12 +168,12 @@ class RecurrentGradientPlan(GradientMemory):
         )
 
     @abstractmethod
-    def _walk(self, places: Places) -> list[Launch]:
+    def _walk(self, places: GradientAddresses) -> list[Launch]:
         """The work that leaves the gate gradients of all steps, and writes the gradients of the initial states."""
 
     # work over all steps
 
-    def _runs(self, split: Iterable[tuple[int, int]], of_input: bool) -> list[Run]:
+    def _runs(self, split: Iterable[tuple[int, int]], of_input: bool) -> list[GateRun]:
         """The gates of all directions in runs of (first gate, count).
 
         Where the last gate's recurrent product has a gradient of its own, that is row G - 1, and its input's is row G.
@@ -183,19 +183,19 @@ class RecurrentGradientPlan(GradientMemory):
             for gate, count in split:
                 apart = self._cell.resets_last and of_input and gate == sizes.gates - 1
                 row = direction * self._gradient_rows + gate + apart
-                found.append(Run(direction, gate, direction * sizes.gates + gate, row, count))
+                found.append(GateRun(direction, gate, direction * sizes.gates + gate, row, count))
         return found
 
-    def _input_runs(self) -> list[Run]:
+    def _input_runs(self) -> list[GateRun]:
         """The gates, in as few runs as products with the input or its weights allow."""
         sizes = self._sizes
         if "input_dropout_tensor" in self._tensors:
             return self._runs([(gate, 1) for gate in range(sizes.gates)], of_input=True)
         if self._cell.resets_last:
             return self._runs([(0, sizes.gates - 1), (sizes.gates - 1, 1)], of_input=True)
-        return [Run(0, 0, 0, 0, sizes.num_directions * sizes.gates)]
+        return [GateRun(0, 0, 0, 0, sizes.num_directions * sizes.gates)]
 
-    def _input_gradient(self, places: Places) -> list[Launch]:
+    def _input_gradient(self, places: GradientAddresses) -> list[Launch]:
         name = "input_gradient_tensor"
         if name not in self._tensors:
             return []
@@ -203,7 +203,7 @@ class RecurrentGradientPlan(GradientMemory):
         hidden, columns = sizes.hidden_size, sizes.input_size
         gradients, weights, result = self._scaled_gradients(places), self._table("weight_tensor", places), self._table(name, places)
         drops = "input_dropout_tensor" in self._tensors
-        product = Table(places.scratch["input_product"], columns) if drops else result
+        product = StridedRows(places.scratch["input_product"], columns) if drops else result
         for number, run in enumerate(self._input_runs()):
             left = gradients.block(0, rows, run.column * hidden, run.gates * hidden)
             right = weights.transposed(run.row * hidden, run.gates * hidden, 0, columns)
@@ -218,7 +218,7 @@ class RecurrentGradientPlan(GradientMemory):
                 work.append(self._library.launch_elements(gradient_kernel("sum_products", self._type), rows * columns, argument))
         return [*work, *self._unpack(name, places, self._gradient_scale(places))]
 
-    def _weight_gradient(self, places: Places) -> list[Launch]:
+    def _weight_gradient(self, places: GradientAddresses) -> list[Launch]:
         name = "weight_gradient_tensor"
         if name not in self._tensors:
             return []
@@ -235,7 +235,7 @@ class RecurrentGradientPlan(GradientMemory):
             work.append(gemm(self._library, places.scratch, left, right, product, tf32=self._tf32))
         return [*work, *self._unpack(name, places, self._gradient_scale(places))]
 
-    def _recurrence_gradient(self, places: Places) -> list[Launch]:
+    def _recurrence_gradient(self, places: GradientAddresses) -> list[Launch]:
         name = "recurrence_gradient_tensor"
         if name not in self._tensors:
             return []
@@ -247,33 +247,33 @@ class RecurrentGradientPlan(GradientMemory):
         for run in self._runs([(gate, 1) for gate in range(sizes.gates)] if drops else split, of_input=False):
             multiplier = self._multiplier("state_dropout_tensor", places, run.direction, run.gate)
             if first and run.gate == sizes.gates - 1:
-                states = Table(places.scratch["operand"], columns, self._type)
+                states = StridedRows(places.scratch["operand"], columns, self._type)
                 work.append(self._rebuild(run.direction, multiplier, places))
             elif drops:
-                states = Table(places.scratch["operand"], columns, self._type)
-                slots = self._states_before(Table(places.reserve.hidden, columns), run.direction)
+                states = StridedRows(places.scratch["operand"], columns, self._type)
+                slots = self._states_before(StridedRows(places.reserve.hidden, columns), run.direction)
                 source = slots.pointer, (0, sizes.batch_size * columns, columns, 1)
                 work.append(self._operand(FLOAT, source, multiplier, columns, states.pointer, places))
             else:
-                held = Table(places.scratch["states"], columns, HALF) if self._halves else Table(places.reserve.hidden, columns)
+                held = StridedRows(places.scratch["states"], columns, HALF) if self._halves else StridedRows(places.reserve.hidden, columns)
                 states = self._states_before(held, run.direction)
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
             work.append(gemm(self._library, places.scratch, left, states.transposed(0, rows, 0, columns), product, tf32=self._tf32))
         return [*work, *self._unpack(name, places, self._gradient_scale(places))]
 
-    def _projection_gradient(self, places: Places) -> list[Launch]:
+    def _projection_gradient(self, places: GradientAddresses) -> list[Launch]:
         name = "projection_gradient_tensor"
         if name not in self._tensors:
             return []
         sizes, rows, work = self._sizes, self._rows, []
         hidden, entries = sizes.hidden_size, sizes.state_size
-        gradients, scale = Table(places.scratch["state_gradients"], sizes.num_directions * entries), NO_SCALE
+        gradients, scale = StridedRows(places.scratch["state_gradients"], sizes.num_directions * entries), NO_SCALE
         if self._halves:
             count, copied, parts = rows * gradients.stride, places.scratch["scaled_state_gradients"], places.scratch["state_parts"]
             work += scaled(self._library, gradients.pointer, count, copied, parts)
-            gradients, scale = Table(copied, gradients.stride, HALF), scale_of(parts, count)
-        result, cells = self._table(name, places), Table(places.scratch["operand"], hidden, self._type)
+            gradients, scale = StridedRows(copied, gradients.stride, HALF), scale_of(parts, count)
+        result, cells = self._table(name, places), StridedRows(places.scratch["operand"], hidden, self._type)
         for direction in range(sizes.num_directions):
             work.append(self._rebuild(direction, strided(None, None), places))
             left = gradients.transposed(0, rows, direction * entries, entries)
@@ -281,7 +281,7 @@ class RecurrentGradientPlan(GradientMemory):
             work.append(gemm(self._library, places.scratch, left, cells.transposed(0, rows, 0, hidden), product, tf32=self._tf32))
         return [*work, *self._unpack(name, places, scale)]
 
-    def _states_before(self, slots: Table, direction: int) -> Table:
+    def _states_before(self, slots: StridedRows, direction: int) -> StridedRows:
         """h before each step of one direction, of all slots: [T * B, S]."""
         sizes = self._sizes
         slot = direction * (sizes.seq_length + 1) + backward_walks(self._desc)[direction]
@@ -294,21 +294,21 @@ class RecurrentGradientPlan(GradientMemory):
         multiplier: tuple[int, tuple[int, ...]],
         columns: int,
         destination: int,
-        places: Places,
+        places: GradientAddresses,
     ) -> Launch:
         argument = np.zeros(1, OPERAND)
         argument["source"], argument["multiplier"], argument["steps"] = source, multiplier, self._steps(places)
         argument["destination"], argument["columns"] = destination, columns
         return self._library.launch_elements(operand_kernel(data_type, self._type), self._rows * columns, argument)
 
-    def _rebuild(self, direction: int, multiplier: tuple[int, tuple[int, ...]], places: Places) -> Launch:
+    def _rebuild(self, direction: int, multiplier: tuple[int, tuple[int, ...]], places: GradientAddresses) -> Launch:
         argument = np.zeros(1, REBUILD)
         argument["sequence"], argument["multiplier"] = self._sequence(places), multiplier
         argument["destination"], argument["direction"] = places.scratch["operand"], direction
         kernel = gradient_kernel("rebuild", self._type, self._types[0], self._types[1 + direction])
         return self._library.launch_elements(kernel, self._rows * self._sizes.hidden_size, argument)
 
-    def _unpack(self, name: str, places: Places, scale: Scale) -> list[Launch]:
+    def _unpack(self, name: str, places: GradientAddresses, scale: Scale) -> list[Launch]:
         """A result in its tensor, without its scale; nothing where the product has written it there."""
         if name not in self._unpacked:
             return []
@@ -319,7 +319,7 @@ class RecurrentGradientPlan(GradientMemory):
         put_scale(argument, scale)
         return [self._library.launch_elements(gradient_kernel("unpack", self._type), tensor.element_count, argument)]
 
-    def _sum(self, name: str, sums: str, places: Places) -> list[Launch]:
+    def _sum(self, name: str, sums: str, places: GradientAddresses) -> list[Launch]:
         if name not in self._tensors:
             return []
         sizes, library = self._sizes, self._library

@@ -18,7 +18,7 @@ MOST_PARTS = ELEMENT_THREADS
 
 
 @dataclass(frozen=True)
-class Table:
+class StridedRows:
     """Rows in memory, of which products read and write blocks."""
 
     pointer: int
@@ -35,7 +35,7 @@ class Table:
         return Matrix(block.pointer, columns, rows, self.stride, self.data_type, transposed=True)
 
 
-class Run(NamedTuple):
+class GateRun(NamedTuple):
     """Neighbouring gates whose rows neighbour each other in the weights and among the gate gradients.
 
     Attributes:

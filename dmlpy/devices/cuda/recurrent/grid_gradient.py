@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
-from dmlpy.devices.cuda.recurrent.gradient_memory import Places
+from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid import check_resident, most_polls
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates
@@ -126,7 +126,7 @@ class GridGradientPlan(RecurrentGradientPlan):
 
     # work
 
-    def _walk(self, places: Places) -> list[Launch]:
+    def _walk(self, places: GradientAddresses) -> list[Launch]:
         shape, sizes, library, seam = self._shape, self._sizes, self._library, self._library.seam
         exchanged, start, work = self._exchanged, places.scratch["exchanged"], list[Launch]()
         if not shape.alone:

@@ -36,7 +36,7 @@ from dmlpy.devices.cuda.recurrent.common import (
 )
 from dmlpy.devices.cuda.recurrent.input_product import Chunk, InputProduct
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
-from dmlpy.devices.cuda.recurrent.reserve import Reserve
+from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import ReserveDesc
@@ -111,7 +111,7 @@ def project_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel("recurrent/layer.cu", f"project<{scalar}>", STEP, f"StepParameters<{scalar}>")
 
 
-class Places(NamedTuple):
+class LayerMemory(NamedTuple):
     """Where a launch finds its packed constants and its scratch, by name, and the work that comes first: blank memory, packing."""
 
     packed: dict[str, int]
@@ -260,12 +260,12 @@ class RecurrentPlan(Plan):
         """A packed copy of a bound tensor."""
         return copy(self._library, self._tensors[name], tensors[name], destination, data_type)
 
-    def _places(self, tensors: Pointers, temporary: int, persistent: int | None) -> Places:
+    def _places(self, tensors: Pointers, temporary: int, persistent: int | None) -> LayerMemory:
         prologue = self._blank(tensors)
         if persistent is not None:
-            return Places(self._packed.pointers(persistent), self._scratch.pointers(temporary), prologue)
+            return LayerMemory(self._packed.pointers(persistent), self._scratch.pointers(temporary), prologue)
         packed = self._packed.pointers(temporary)
-        return Places(packed, self._scratch.pointers(temporary + self.persistent_size), [*prologue, *self._pack(tensors, packed)])
+        return LayerMemory(packed, self._scratch.pointers(temporary + self.persistent_size), [*prologue, *self._pack(tensors, packed)])
 
     def _blank(self, tensors: Pointers) -> list[Launch]:
         """Fills with zeros what steps may leave of the reserve: it would hold whatever was in memory before.
@@ -277,23 +277,23 @@ class RecurrentPlan(Plan):
             return []
         return [partial(self._library.seam.memset, reserve.kept, 0, reserve.hidden - reserve.kept)]
 
-    def _reserve(self, tensors: Pointers) -> Reserve | None:
+    def _reserve(self, tensors: Pointers) -> ReserveAddresses | None:
         """The parts of the bound reserve, if one is described."""
         if isinstance(self._desc, ReserveDesc) and "reserve_tensor" in self._tensors:
-            return Reserve.of(self._desc, tensors["reserve_tensor"])
+            return ReserveAddresses.of(self._desc, tensors["reserve_tensor"])
         return None
 
-    def _input_product_place(self, tensors: Pointers, places: Places) -> int:
+    def _input_product_place(self, tensors: Pointers, places: LayerMemory) -> int:
         """Where the product goes: where the steps keep what a gradient needs, or into the scratch."""
         reserve = self._reserve(tensors)
         return places.scratch["input_product"] if reserve is None or not self._input.in_place else reserve.kept
 
-    def _input_product(self, tensors: Pointers, places: Places, chunk: Chunk | None = None) -> list[Launch]:
+    def _input_product(self, tensors: Pointers, places: LayerMemory, chunk: Chunk | None = None) -> list[Launch]:
         """The work that forms the product of all steps, or of a chunk."""
         place = self._input_product_place(tensors, places)
         return self._input.work(chunk or self._input.chunks[0], tensors, places.scratch, places.packed["weight"], place)
 
-    def _sequence(self, tensors: Pointers, places: Places) -> Struct:
+    def _sequence(self, tensors: Pointers, places: LayerMemory) -> Struct:
         """The struct `Sequence`, as an array of one element."""
         sequence = np.zeros(1, SEQUENCE)
         fill_layer(sequence, self._desc)

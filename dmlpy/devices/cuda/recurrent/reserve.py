@@ -11,7 +11,7 @@ from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 
 @dataclass(frozen=True)
-class Reserve:
+class ReserveAddresses:
     """Addresses of the parts of a reserve; all float32, packed.
 
     Attributes:
@@ -28,7 +28,7 @@ class Reserve:
     memory: int
 
     @classmethod
-    def of(cls, desc: ReserveDesc, pointer: int) -> Reserve:
+    def of(cls, desc: ReserveDesc, pointer: int) -> ReserveAddresses:
         """The parts of the reserve at an address."""
         sizes, cell = desc.geometry, desc.cell
         walks, steps, batch = sizes.num_directions, sizes.seq_length, sizes.batch_size

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.common import FLOAT, gemm, launch_states, scale, scale_kernel
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, STEP, Places, RecurrentPlan, project_kernel, step_kernel
+from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, STEP, LayerMemory, RecurrentPlan, project_kernel, step_kernel
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Pointers
 from dmlpy.operators.recurrent.layer import RecurrentDesc
@@ -150,7 +150,7 @@ class StepPlan(RecurrentPlan):
         shape = (sizes.num_directions, self._first_gates, sizes.batch_size, sizes.state_size)
         return scale(self._library, self._type, shape, state, factor, operand)
 
-    def _state_products(self, places: Places) -> list[Launch]:
+    def _state_products(self, places: LayerMemory) -> list[Launch]:
         """For each direction the products of the state with the recurrence: of all gates at once, or with dropout of each gate."""
         sizes, gates = self._sizes, self._first_gates
         operand = places.scratch.get("operand", places.scratch["hidden"])
@@ -164,7 +164,7 @@ class StepPlan(RecurrentPlan):
                 work.append(self._recurrent_product(places, operand + direction * bytes_of_state, direction, 0, gates))
         return work
 
-    def _late_products(self, places: Places) -> list[Launch]:
+    def _late_products(self, places: LayerMemory) -> list[Launch]:
         """For each direction the product that waits for a part of the step: of r . H[t-1], or the projection of o . h(C[t])."""
         sizes, item = self._sizes, self._type.itemsize
         work = []
@@ -187,7 +187,7 @@ class StepPlan(RecurrentPlan):
                 )
         return work
 
-    def _recurrent_product(self, places: Places, operand: int, direction: int, first: int, count: int) -> Launch:
+    def _recurrent_product(self, places: LayerMemory, operand: int, direction: int, first: int, count: int) -> Launch:
         """The product of an operand with the recurrence of `count` gates from `first` on."""
         sizes = self._sizes
         batch, hidden, state, gate_rows = sizes.batch_size, sizes.hidden_size, sizes.state_size, sizes.gates * sizes.hidden_size

@@ -53,9 +53,9 @@ class ElementsPlan(PlanWithoutConstants):
         self._tensors = desc.tensors()
         self._storage = next(iter(self._tensors.values())).data_type.numpy
         self._type, self._formula, work_rows = _formula(desc, self._storage, np.dtype(compute))
-        self._walk = _Walk.of({name: (tensor.sizes, tensor.element_strides) for name, tensor in self._tensors.items()})
-        self._staged = [name for name in self._tensors if self._storage != self._type or not self._walk.is_flat(name)]
-        count = prod(self._walk.block)
+        self._blocks = _Blocks.of({name: (tensor.sizes, tensor.element_strides) for name, tensor in self._tensors.items()})
+        self._staged = [name for name in self._tensors if self._storage != self._type or not self._blocks.is_flat(name)]
+        count = prod(self._blocks.block)
         rows = [(name, (count,), self._type) for name in self._staged]
         work: list[tuple[str, Sequence[int], np.dtype[Any]]] = [
             ("work", (work_rows, count), self._type),
@@ -65,7 +65,7 @@ class ElementsPlan(PlanWithoutConstants):
         self.temporary_size = self._scratch.size
 
     def describe(self) -> str:
-        count, block = element_count(self._walk.axes), prod(self._walk.block)
+        count, block = element_count(self._blocks.axes), prod(self._blocks.block)
         return "\n".join(
             [
                 f"NumPy, {self._type} arithmetic; {count} elements in blocks of {block}",
@@ -84,12 +84,12 @@ class ElementsPlan(PlanWithoutConstants):
         """Like `bind`, over arrays of the described sizes and strides, whose types may differ from the desc's."""
         scratch = self._scratch.arrays_at(temporary)
         work, mask, formula = scratch["work"], scratch["mask"], self._formula
-        operands = [_Operand(self._walk.view(name, arrays[name]), scratch.get(name)) for name in self._tensors]
+        operands = [_Operand(self._blocks.view(name, arrays[name]), scratch.get(name)) for name in self._tensors]
         *inputs, output = operands
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):
-                for place in self._walk.places():
+                for place in self._blocks.places():
                     block = output.view[place]
                     target = output.row_of(block)
                     formula(*(operand.read(place) for operand in inputs), target, work[:, : target.size], mask[: target.size])
@@ -99,7 +99,7 @@ class ElementsPlan(PlanWithoutConstants):
         return launch
 
 
-class _Walk:
+class _Blocks:
     """Blocks of the tensors' shared axes, in the order of the output's memory: each whole along some inner axes, and a piece of the next.
 
     Attributes:
@@ -127,8 +127,8 @@ class _Walk:
             self._pieces = [slice(None)]
 
     @classmethod
-    def of(cls, layouts: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> _Walk:
-        """The walk over tensors of the same sizes, the last of which is the output: the sizes and strides of each."""
+    def of(cls, layouts: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> _Blocks:
+        """The blocks of tensors of the same sizes, the last of which is the output: the sizes and strides of each."""
         *inputs, output = layouts
         sizes, strides = layouts[output]
         names = [output, *inputs]
@@ -158,7 +158,7 @@ class _Walk:
 
 
 class _Operand:
-    """A tensor along the walk's axes; `row` is what its blocks are copied to or from, None where a block is a row itself."""
+    """A tensor along the blocks' axes; `row` is what its blocks are copied to or from, None where a block is a row itself."""
 
     def __init__(self, view: Array, row: Array | None) -> None:
         self.view = view

@@ -1,6 +1,6 @@
-"""How a launch walks over tensors: in blocks that stay in a core's second-level cache while several calls work on them.
+"""Divides tensors into blocks that stay in a core's second-level cache while several calls work on them.
 
-The axes are those of `dmlpy.devices.axes.merged`, so a walk follows the first tensor's memory whatever the layout is called. A block is a
+The axes are those of `dmlpy.devices.axes.merged`, so blocks follow the first tensor's memory whatever the layout is called. A block is a
 range of each axis. Its view has the sizes (rows, fold, inner ...): the outermost axis that it takes more than one entry of is split in two,
 and the axes outside that one are gone. All blocks of a range have the same groups; each leaves its sums in a row of its own, so their
 order, and with it every bit of the results, depends on the sizes and strides alone.
@@ -34,7 +34,7 @@ class Block:
     """A part of the tensors.
 
     Attributes:
-        entries: index of its entries in a tensor whose dimensions are the walk's axes.
+        entries: index of its entries in a tensor whose dimensions are the axes of the `Blocking`.
         groups: index of its groups in a statistic, which has size 1 along reduced axes; gives as many dimensions as `shape` has.
         row: which of the blocks with these groups it is.
         shape: rows, fold, and the entries along each axis further in.
@@ -46,7 +46,7 @@ class Block:
     shape: tuple[int, ...]
 
 
-class Walk:
+class Blocking:
     """The blocks of some axes.
 
     Attributes:

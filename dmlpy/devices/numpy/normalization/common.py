@@ -1,4 +1,4 @@
-"""What the plans of batch normalization share: tensors as a walk sees them, scratch, and the sums of each group."""
+"""The base of the plans of batch normalization: tensors divided into blocks, scratch, and the sums of each group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from dmlpy.arrays import array_at
 from dmlpy.devices.axes import merged
 from dmlpy.devices.numpy.normalization import blocks
-from dmlpy.devices.numpy.normalization.blocks import Block, Walk
+from dmlpy.devices.numpy.normalization.blocks import Block, Blocking
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.normalization.geometry import NormalizationGeometry
@@ -58,15 +58,16 @@ class NormalizationPlan(PlanWithoutConstants):
         self._roles = sorted(operands, key=lambda role: TENSORS.index(role) if role in TENSORS else len(TENSORS))
         self._axes = merged(geometry.sizes, [operands[role].strides for role in self._roles], geometry.reduced)
         arrays = len(self._copied()) + sum(prod(rows) for rows, _ in self._work_arrays().values())
-        self._walk = walk = Walk(self._axes, blocks.BLOCK if arrays <= 1 else blocks.BLOCK // 4)  # so that all of them stay in the cache
-        partial = [("sums", (len(self._sums()), walk.rows, *walk.statistics), np.dtype(np.float64))] if self._sums() else []
-        statistics = [(name, walk.statistics, dtype) for name, dtype in self._statistics().items()]
+        largest = blocks.BLOCK if arrays <= 1 else blocks.BLOCK // 4  # so that all of them stay in the cache
+        self._blocking = blocking = Blocking(self._axes, largest)
+        partial = [("sums", (len(self._sums()), blocking.rows, *blocking.statistics), np.dtype(np.float64))] if self._sums() else []
+        statistics = [(name, blocking.statistics, dtype) for name, dtype in self._statistics().items()]
         self._shared = Layout([*partial, *statistics], _ALIGNMENT)
         self._own = Layout(self._thread_scratch(), _ALIGNMENT)
         entries = prod(geometry.sizes)
         size = entries * operands[self._roles[0]].data_type.numpy.itemsize
         affordable = max(_FEW_THREADS, int(_LARGEST_SCRATCH * size / max(1, self._own.size)))
-        self._threads = max(1, min(available_threads(), entries // _ENTRIES_OF_A_THREAD, walk.block_count, affordable))
+        self._threads = max(1, min(available_threads(), entries // _ENTRIES_OF_A_THREAD, blocking.block_count, affordable))
         self.temporary_size = self._shared.size + self._threads * self._own.size
 
     @abstractmethod
@@ -75,7 +76,7 @@ class NormalizationPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _statistics(self) -> dict[str, np.dtype[Any]]:
-        """The arrays with an entry for each group that a launch leaves from one walk to the next."""
+        """The arrays with an entry for each group that a launch leaves from one pass over the blocks to the next."""
 
     @abstractmethod
     def _work_arrays(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
@@ -100,23 +101,23 @@ class NormalizationPlan(PlanWithoutConstants):
         return [role for role in ("x", "dy", "add") if role in self._roles and not self._is_direct(role)]
 
     def _thread_scratch(self) -> Iterable[tuple[str, Sequence[int], np.dtype[Any]]]:
-        walk, compute = self._walk, self._compute
-        entries = prod(walk.largest)
+        blocking, compute = self._blocking, self._compute
+        entries = prod(blocking.largest)
         yield from ((role, (entries,), compute) for role in self._copied())
         yield from ((name, (*rows, entries), dtype) for name, (rows, dtype) in self._work_arrays().items())
         if self._sums():
-            yield "apart", (max(prod(walk.largest[1:]), prod(walk.largest[:-1])),), compute
-        if walk.expands:
-            yield from ((f"expanded {name}", walk.largest[1:], compute) for name in self._coefficients())
+            yield "apart", (max(prod(blocking.largest[1:]), prod(blocking.largest[:-1])),), compute
+        if blocking.expands:
+            yield from ((f"expanded {name}", blocking.largest[1:], compute) for name in self._coefficients())
 
-    def _describe_walk(self) -> str:
-        walk, groups = self._walk, prod(self._walk.statistics)
+    def _describe_blocks(self) -> str:
+        blocking, groups = self._blocking, prod(self._blocking.statistics)
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        axes = " ".join(f"{axis.size}{'*' * axis.reduced}" for axis in walk.axes)
+        axes = " ".join(f"{axis.size}{'*' * axis.reduced}" for axis in blocking.axes)
         return (
-            f"NumPy, {self._compute} arithmetic on {threads}; {groups} group{'s' * (groups > 1)} of {walk.group_size}\n"
+            f"NumPy, {self._compute} arithmetic on {threads}; {groups} group{'s' * (groups > 1)} of {blocking.group_size}\n"
             f"axes as {self._geometry.operands[self._roles[0]].name} lies in memory: {axes} (* within groups); "
-            f"{walk.block_count} block{'s' * (walk.block_count > 1)} of {' x '.join(map(str, walk.largest))}"
+            f"{blocking.block_count} block{'s' * (blocking.block_count > 1)} of {' x '.join(map(str, blocking.largest))}"
         )
 
     def _describe_copies(self) -> list[str]:
@@ -135,27 +136,27 @@ class NormalizationLaunch:
     """A plan's tensors and scratch in memory.
 
     Attributes:
-        tensors: by role, in the walk's dimensions.
+        tensors: by role, in the dimensions of the blocks.
         statistics: the scratch's arrays with an entry for each group.
         own: each thread's arrays.
     """
 
     def __init__(self, plan: NormalizationPlan, pointers: Pointers, temporary: int) -> None:
-        self._plan, self.walk = plan, plan._walk
+        self._plan, self.blocking = plan, plan._blocking
         self.tensors: dict[str, Array] = {}
         for at, role in enumerate(plan._roles):
             operand = plan._geometry.operands[role]
-            strides = [axis.strides[at] if axis.strides else 0 for axis in self.walk.axes]
-            sizes = [axis.size for axis in self.walk.axes] if role in TENSORS else self.walk.statistics
+            strides = [axis.strides[at] if axis.strides else 0 for axis in self.blocking.axes]
+            sizes = [axis.size for axis in self.blocking.axes] if role in TENSORS else self.blocking.statistics
             self.tensors[role] = array_at(pointers[operand.name], sizes, operand.data_type.numpy, strides)
         self.statistics = plan._shared.arrays_at(temporary)
         first = temporary + plan._shared.size
         self.own = [plan._own.arrays_at(first + thread * plan._own.size) for thread in range(plan._threads)]
         self._expanded: list[dict[str, tuple[Any, int]]] = [{} for _ in self.own]
         self.direct = {role for role in plan._roles if role in TENSORS and plan._is_direct(role)}
-        self._dots = self.walk.axes[-1].reduced and not self.walk.expands
-        self._ones = np.ones(self.walk.largest[-1], plan._compute)
-        letters = "abcdefghij"[: len(self.walk.largest)]
+        self._dots = self.blocking.axes[-1].reduced and not self.blocking.expands
+        self._ones = np.ones(self.blocking.largest[-1], plan._compute)
+        letters = "abcdefghij"[: len(self.blocking.largest)]
         self._one, self._two = f"{letters}->{letters[1:]}", f"{letters},{letters}->{letters[1:]}"
 
     def share(self, work: Callable[[Block, int], None], blocks: Iterable[Block]) -> None:
@@ -166,7 +167,7 @@ class NormalizationLaunch:
 
     @property
     def every_block(self) -> Iterable[Block]:
-        return (block for blocks in self.walk.ranges for block in blocks)
+        return (block for blocks in self.blocking.ranges for block in blocks)
 
     def view(self, role: str, block: Block) -> Array:
         """A tensor's entries of a block, where they are."""
@@ -188,7 +189,7 @@ class NormalizationLaunch:
     def coefficient(self, name: str, block: Block, thread: int) -> Array:
         """A statistic's entries of a block's groups, to be broadcast over the block."""
         own = self.statistics[name][block.groups]
-        if not self.walk.expands:
+        if not self.blocking.expands:
             return own
         expanded = self.own[thread][f"expanded {name}"].reshape(-1)[: prod(block.shape[1:])].reshape(block.shape[1:])
         holds = block.groups, block.shape[1]
@@ -203,12 +204,12 @@ class NormalizationLaunch:
         if self._dots:
             apart = self.own[thread]["apart"][: prod(shape[:-1])].reshape(shape[:-1])
             np.vecdot(first, self._ones[: shape[-1]] if second is None else second, out=apart)
-            np.add.reduce(apart, axis=(0, *self.walk.inner_reduced[:-1]), dtype=np.float64, out=own[..., 0], keepdims=True)
+            np.add.reduce(apart, axis=(0, *self.blocking.inner_reduced[:-1]), dtype=np.float64, out=own[..., 0], keepdims=True)
             return
         operands = [first] if second is None else [first, second]
         if all(operand.flags.c_contiguous for operand in operands):
             # As rows of one axis, which einsum does not find out by itself, and shorter ones, whose sums stay in the first-level cache.
-            pieces = gcd(shape[1], _PIECES) if self.walk.expands else 1
+            pieces = gcd(shape[1], _PIECES) if self.blocking.expands else 1
             shape = (shape[0] * pieces, shape[1] // pieces, *shape[2:])
             apart = self.own[thread]["apart"][: prod(shape[1:])]
             flat = [operand.reshape(shape[0], -1) for operand in operands]
@@ -216,7 +217,7 @@ class NormalizationLaunch:
         else:
             apart = self.own[thread]["apart"][: prod(shape[1:])]
             np.einsum(self._one if second is None else self._two, *operands, out=apart.reshape(shape[1:]))
-        inner = tuple(at - 1 for at in self.walk.inner_reduced)
+        inner = tuple(at - 1 for at in self.blocking.inner_reduced)
         np.add.reduce(apart.reshape(shape[1:]), axis=inner, dtype=np.float64, out=own[0], keepdims=True)
 
     def total(self, block: Block) -> Array:

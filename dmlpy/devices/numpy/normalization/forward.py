@@ -53,7 +53,7 @@ class ForwardPlan(NormalizationPlan):
         return arrays
 
     def describe(self) -> str:
-        lines = [self._describe_walk(), *self._describe_copies()]
+        lines = [self._describe_blocks(), *self._describe_copies()]
         if self._geometry.training:
             lines.append("statistics: sums of x and x^2; blocks of groups with a large mean are read again, centred")
         if "y" in self._roles:
@@ -73,14 +73,14 @@ class _Forward:
     def __init__(self, plan: ForwardPlan, launch: NormalizationLaunch) -> None:
         self._launch, self._geometry, self._compute = launch, plan._geometry, plan._compute
         self._activation, self._in_place = plan._activation, plan._writes_in_place
-        self._n = float(launch.walk.group_size)
+        self._n = float(launch.blocking.group_size)
         self._largest = float(np.finfo(plan._compute).max)
 
     def run(self) -> None:
         launch = self._launch
         if self._geometry.training:
             self._find_statistics()
-        launch.share(self._prepare, (blocks[0] for blocks in launch.walk.ranges))
+        launch.share(self._prepare, (blocks[0] for blocks in launch.blocking.ranges))
         if "y" in launch.tensors:
             launch.share(self._normalize, launch.every_block)
 
@@ -89,7 +89,7 @@ class _Forward:
     def _find_statistics(self) -> None:
         launch = self._launch
         launch.statistics["centre"].fill(0.0)
-        unsettled: Sequence[tuple[Block, ...]] = launch.walk.ranges
+        unsettled: Sequence[tuple[Block, ...]] = launch.blocking.ranges
         for attempt in range(_ATTEMPTS):
             launch.share(self._add_up, (block for blocks in unsettled for block in blocks))
             with np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 
 class GradientPlan(NormalizationPlan):
-    """dx, d_scale and d_bias in two walks at most: sums over blocks, then dx.
+    """dx, d_scale and d_bias in at most two passes over the tensors: sums over blocks, then dx.
 
     The sums need x about its mean only where that is large beside the deviation; elsewhere they are taken of x as it is. Each group has a
     centre of its own for that, 0 or its mean: what others hold changes none of its bits.
@@ -45,7 +45,7 @@ class GradientPlan(NormalizationPlan):
         return {} if in_place and len(self._sums()) < 2 else {"work": ((), self._compute)}
 
     def describe(self) -> str:
-        lines = [self._describe_walk(), *self._describe_copies()]
+        lines = [self._describe_blocks(), *self._describe_copies()]
         if sums := self._sums():
             lines.append(f"sums of {', '.join(sums)}{'; x is centred where its mean is large' if len(sums) > 1 else ''}")
         if self.through_statistics:
@@ -64,11 +64,11 @@ class _Gradient:
     def __init__(self, plan: GradientPlan, launch: NormalizationLaunch) -> None:
         self._launch, self._geometry, self._compute = launch, plan._geometry, plan._compute
         self._sums, self._through_statistics = plan._sums(), plan.through_statistics
-        self._n = float(launch.walk.group_size)
+        self._n = float(launch.blocking.group_size)
 
     def run(self) -> None:
         launch = self._launch
-        representatives = [blocks[0] for blocks in launch.walk.ranges]
+        representatives = [blocks[0] for blocks in launch.blocking.ranges]
         if len(self._sums) > 1:
             launch.share(self._centre, representatives)
         if self._sums:

@@ -22,7 +22,7 @@ from dmlpy.devices.numpy.recurrent.philox import dropout_multipliers, dropout_sc
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc, ReserveDesc
-from dmlpy.operators.recurrent.stack import GateMove, Layer, Mask, Place, stack_of
+from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, stack_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -101,7 +101,7 @@ class NetworkPlan(PlanWithoutConstants):
     def _layer_plan(self, desc: ReserveDesc) -> RecurrentPlan | GradientPlan:
         return GradientPlan(desc, self._compute) if isinstance(desc, RecurrentGradDesc) else RecurrentPlan(desc, self._compute)
 
-    def _layer_layout(self, layer: Layer, plan: Plan) -> Layout:
+    def _layer_layout(self, layer: StackLayer, plan: Plan) -> Layout:
         own = [(name, tensor.sizes, self._type(tensor.data_type)) for name, tensor in layer.scratch.items()]
         return Layout([*own, ("work", (plan.temporary_size,), np.dtype(np.uint8))], _ALIGNMENT)
 
@@ -145,7 +145,7 @@ class NetworkPlan(PlanWithoutConstants):
         return (lambda: 0) if given is None else (lambda: int(given[0]))
 
     def _layer(
-        self, layer: Layer, plan: RecurrentPlan | GradientPlan, layout: Layout, arrays: Arrays, memory: Memory, temporary: int
+        self, layer: StackLayer, plan: RecurrentPlan | GradientPlan, layout: Layout, arrays: Arrays, memory: Memory, temporary: int
     ) -> list[Call]:
         """One layer's work."""
         own = layout.typed_pointers(temporary + self._shared.size)

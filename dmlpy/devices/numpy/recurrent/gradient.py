@@ -31,7 +31,7 @@ from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.gradient_cells import Prepared, Rows, Span, Step, cell_gradient
 from dmlpy.devices.numpy.recurrent.gradient_products import BlockProducts, product_shapes
-from dmlpy.devices.numpy.recurrent.reserve import Reserve
+from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.devices.numpy.recurrent.steps import Selection
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -95,7 +95,7 @@ class GradientPlan(PlanWithoutConstants):
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Like `bind`, over arrays of the described sizes, whose types may differ from the desc's; the reserve's is the compute type."""
         scratch = self._scratch.arrays_at(temporary)
-        parts = [_Walk(self, direction, arrays, scratch).bound() for direction in range(self._sizes.num_directions)]
+        parts = [_GradientRecurrence(self, direction, arrays, scratch).bound() for direction in range(self._sizes.num_directions)]
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):
@@ -186,7 +186,7 @@ class _Block(NamedTuple):
     pass_over: list[Call]
 
 
-class _Walk:
+class _GradientRecurrence:
     """One direction, bound to arrays."""
 
     def __init__(self, plan: GradientPlan, direction: int, arrays: Arrays, scratch: Arrays) -> None:
@@ -196,7 +196,7 @@ class _Walk:
         self._cell = plan._cells[direction]
         self._ragged = plan._ragged
         self._backward = direction == 1 or desc.direction is RecurrentDirection.BACKWARD
-        reserve = Reserve.of(desc, arrays["reserve_tensor"])
+        reserve = ReserveViews.of(desc, arrays["reserve_tensor"])
         before, after = (slice(1, None), slice(None, -1)) if self._backward else (slice(None, -1), slice(1, None))
         self._kept, self._before = reserve.kept[direction], reserve.hidden[direction, before]
         memory = reserve.memory

@@ -22,7 +22,7 @@ from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of, undivided
-from dmlpy.devices.numpy.recurrent.walk import Form, Walk
+from dmlpy.devices.numpy.recurrent.recurrence import Form, Recurrence
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.recurrent.layer import RecurrentDesc
@@ -108,7 +108,7 @@ class RecurrentPlan(Plan):
         for at, (direction, samples) in enumerate(self._division.walks):
             layout = self._scratch[samples.stop - samples.start]
             own = layout.arrays_at(scratch + at % threads * self._walk_scratch_size)
-            shares[at % threads].append(Walk(self._form, direction, samples, arrays, packed, own).bound())
+            shares[at % threads].append(Recurrence(self._form, direction, samples, arrays, packed, own).bound())
 
         def walk(some: list[Call], thread: int) -> None:
             for call in some:

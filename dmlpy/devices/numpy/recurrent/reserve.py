@@ -14,7 +14,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
-class Reserve:
+class ReserveViews:
     """Views of a reserve, transposed like all arrays of the walk.
 
     Attributes:
@@ -32,7 +32,7 @@ class Reserve:
     memory: Array | None
 
     @classmethod
-    def of(cls, desc: ReserveDesc, array: Array) -> Reserve:
+    def of(cls, desc: ReserveDesc, array: Array) -> ReserveViews:
         """The parts of a reserve: a packed array of `reserve_size` elements in all."""
         sizes, cell = desc.geometry, desc.cell
         walks, steps, batch = sizes.num_directions, sizes.seq_length, sizes.batch_size
@@ -45,6 +45,6 @@ class Reserve:
             start += prod(shape)
         return cls(parts[0], parts[1], parts[2] if cell.has_memory else None)
 
-    def of_samples(self, samples: slice) -> Reserve:
+    def of_samples(self, samples: slice) -> ReserveViews:
         """What belongs to some samples."""
-        return Reserve(self.kept[..., samples], self.hidden[..., samples], None if self.memory is None else self.memory[..., samples])
+        return ReserveViews(self.kept[..., samples], self.hidden[..., samples], None if self.memory is None else self.memory[..., samples])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.numpy.recurrent.reserve import Reserve
+from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -99,7 +99,7 @@ class Record:
     after: Sequence[Sequence[tuple[Array, Array]]]
 
     @classmethod
-    def of(cls, reserve: Reserve, direction: int, backward: bool, sums: Array, states: Iterable[Array]) -> Record:
+    def of(cls, reserve: ReserveViews, direction: int, backward: bool, sums: Array, states: Iterable[Array]) -> Record:
         """The record of a direction. `sums` [K or less, H, B] and the `states` (h, then c) are the walk's own arrays."""
         kept, unused = list(reserve.kept[direction][:, : len(sums)]), reserve.kept[direction][:, len(sums) :]
         sums, *kept = _flat(sums, *kept)

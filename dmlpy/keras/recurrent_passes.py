@@ -1,4 +1,4 @@
-"""`Walk`: the arrays of a built recurrent layer, and its passes through the operators."""
+"""`RecurrentPasses`: the arrays of a built recurrent layer, and its passes through the operators."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
 
 _STATES = {"output_single_tensor": "hidden_init_tensor", "output_cell_single_tensor": "cell_mem_init_tensor"}
-"""What a walk ends with, and what the next one of a stateful layer begins with."""
+"""Fields of a pass's final states, and of the initial states that the next pass of a stateful layer begins with."""
 
 
 class Kind(NamedTuple):
-    """What a recurrent layer is.
+    """The operators and attributes that a recurrent layer stands for.
 
     Attributes:
         plain: DirectML's struct.
@@ -49,7 +49,7 @@ class _Kept(NamedTuple):
 
 
 @dataclass
-class Walk:
+class RecurrentPasses:
     """B samples, T steps, I input_dim, H output_dim, D directions, G gates.
 
     Attributes:
@@ -183,7 +183,7 @@ class Walk:
         return outputs, shown
 
     def _output_mask(self, mask: Array) -> Array | None:
-        """Which outputs stay, for multiplication with them; None, all."""
+        """The mask that outputs are multiplied with; None if all outputs count."""
         if self.kind.return_sequences:
             return mask[:, :, None, None] if self.kind.zero_output_for_mask else None
         if self.kind.zero_output_for_mask:

@@ -20,7 +20,7 @@ from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, CellArrays, Step, block_names, cell_step, packed_gates
 from dmlpy.devices.numpy.recurrent.products import direct_product, products_are_direct
-from dmlpy.devices.numpy.recurrent.reserve import Reserve
+from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.devices.numpy.recurrent.steps import Record, Selection
 from dmlpy.operators.activation import ActivationSigmoidDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
@@ -157,7 +157,7 @@ _Chunk = tuple[Call, list[_StepArrays]]
 """The input product of some steps, and these steps."""
 
 
-class Walk:
+class Recurrence:
     """One direction of some samples.
 
     Args:
@@ -229,7 +229,7 @@ class Walk:
         frozen = scratch.get("frozen_state", state)
         record = None
         if isinstance(form.desc, ReserveDesc) and form.keeps:
-            reserve = Reserve.of(form.desc, arrays["reserve_tensor"]).of_samples(self._samples)
+            reserve = ReserveViews.of(form.desc, arrays["reserve_tensor"]).of_samples(self._samples)
             first, hidden = form.block_names.index("sum 0"), form.sizes.hidden_size
             kept = len(form.gates) + form.cell.resets_last
             sums = scratch["step"][first * hidden : (first + kept) * hidden].reshape(kept, hidden, batch)
