@@ -45,6 +45,7 @@ OTHERS = (
     "tests/devices/test_activation_derivatives.py",
     "tests/devices/cuda/test_activation_functors.py",
     "tests/devices/test_onnx_activations.py",
+    "tests/devices/test_operator_results.py",
     "tests/devices/test_softmax.py",
     "tests/operators/test_normalization_descs.py",
     "tests/devices/test_batch_normalization.py",

@@ -19,6 +19,7 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.inspection import catalog
+from tests.devices import test_batch_normalization, test_block_cell, test_cudnn, test_onnx_activations, test_operator_results
 from tests.devices.numpy import test_attention as test_numpy_attention
 from tests.devices.numpy import test_convolution as test_numpy_convolution
 from tests.devices.numpy import test_indexing as test_numpy_indexing
@@ -35,6 +36,7 @@ from tests.keras import test_training as test_keras_training
 from tests.operators import test_page_examples
 from tests.support import facts_reader
 from tests.support.folders import ROOT, STORED_CASES
+from tests.support.operator_results import RESULTS, SYSTEMS
 
 INDEX = [entry["case"] for entry in json.loads((STORED_CASES / "index.json").read_text())]
 
@@ -110,6 +112,11 @@ def test_operators_are_verified_against_what_the_tests_compare_them_with(monkeyp
             compare(case, numpy)
         assert seen, case
         found.setdefault(source, set()).update(seen)
+    for result in RESULTS:
+        with recorded(monkeypatch) as seen:
+            test_operator_results.compute(numpy, result)
+        assert seen == {result.kind.short_name()}, result
+        found.setdefault(SYSTEMS[result.file], set()).update(seen)
     for module in WITH_ONNX:
         for name, test in vars(module).items():
             if name.startswith("test_") and "onnx" in name and "onnx_runtime" not in name:
