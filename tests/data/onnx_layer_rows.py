@@ -1,11 +1,11 @@
-"""Products of matrices: DirectML's operator, ONNX's, the members of dmlpy's desc, and what ONNX takes in their place."""
+"""Layers of networks, whole and quantized: DirectML's operator, ONNX's, the members of dmlpy's desc, and what ONNX takes in their place."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from onnx_operators import case, normal  # type: ignore[import-not-found, unused-ignore]
+from onnx_operators import F32, I8, I32, I64, MICROSOFT, U8, case, normal, scalar, whole  # type: ignore[import-not-found, unused-ignore]
 
 
 def matrices() -> None:
@@ -25,4 +25,274 @@ def matrices() -> None:
     case("GEMM", "MatMul", batched)
 
 
-ROWS = (matrices,)
+def convolutions() -> None:
+    def ours(dilations: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...], groups: int) -> dict[str, Any]:
+        half = len(pads) // 2
+        return {"strides": strides, "dilations": dilations, "start_padding": pads[:half], "end_padding": pads[half:], "group_count": groups}
+
+    def theirs(dilations: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...], groups: int) -> dict[str, Any]:
+        return {"strides": strides, "dilations": dilations, "pads": pads, "group": groups}
+
+    for number, (members, fused) in enumerate(
+        [
+            (((1, 1), (1, 1), (0, 0, 0, 0), 1), None),
+            (((2, 1), (1, 2), (1, 0, 2, 1), 2), None),
+            (((1, 2), (2, 1), (1, 1, 0, 1), 1), "Relu"),
+        ]
+    ):
+        groups = members[-1]
+        x, w, bias = normal(f"X{number}", 2, 4, 6, 7), normal(f"W{number}", 6, 4 // groups, 3, 2), normal(f"B{number}", 1, 6, 1, 1)
+        inputs = {"input_tensor": x, "filter_tensor": w, "bias_tensor": bias}
+        forward = {"mode": "CROSS_CORRELATION", "direction": "FORWARD", "output_padding": (0, 0), **ours(*members)}
+        case(
+            "CONVOLUTION",
+            "Conv",
+            inputs,
+            forward,
+            given=[x, w, bias.reshape(-1)],
+            **theirs(*members),
+            **({"fused": fused} if fused else {}),
+        )
+        filters = normal(f"transposed {number}", 4, 6 // groups, 3, 2)
+        inputs = {"input_tensor": x, "filter_tensor": filters, "bias_tensor": bias}
+        more = (0, 1) if members[1] == (1, 2) else (0, 0)
+        backward = {"mode": "CROSS_CORRELATION", "direction": "BACKWARD", "output_padding": more, **ours(*members)}
+        given = [x, filters, bias.reshape(-1)]
+        case("CONVOLUTION", "ConvTranspose", inputs, backward, given=given, output_padding=more, **theirs(*members))
+
+        whole_x, whole_w = (
+            whole(f"qx {number}", 0, 256, 1, 4, 5, 6, dtype=U8),
+            whole(f"qw {number}", -128, 128, 2, 4 // groups, 2, 3, dtype=I8),
+        )
+        zeros = scalar(117, U8, 4), scalar(3, I8, 4)
+        inputs = {
+            "input_tensor": whole_x,
+            "input_zero_point_tensor": zeros[0],
+            "filter_tensor": whole_w,
+            "filter_zero_point_tensor": zeros[1],
+        }
+        given = [whole_x, whole_w, scalar(117, U8), scalar(3, I8)]
+        case("CONVOLUTION_INTEGER", "ConvInteger", inputs, ours(*members), given=given, **theirs(*members))
+        if number == 0:
+            scales = np.float32(0.02), np.float32(0.005), np.float32(0.11)
+            bias32 = whole("qb", -999, 1000, 1, 2, 1, 1, dtype=I32)
+            inputs = {
+                **{"input_tensor": whole_x, "input_scale_tensor": scalar(scales[0], F32, 4), "input_zero_point_tensor": zeros[0]},
+                **{
+                    "filter_tensor": whole_w,
+                    "filter_scale_tensor": scalar(scales[1], F32, 4),
+                    "filter_zero_point_tensor": scalar(0, I8, 4),
+                },
+                **{"bias_tensor": bias32, "output_scale_tensor": scalar(scales[2], F32, 4), "output_zero_point_tensor": scalar(120, U8, 4)},
+            }
+            points = [scalar(117, U8), scalar(0, I8), scalar(120, U8)]
+            x_part, w_part = [whole_x, np.array(scales[0]), points[0]], [whole_w, np.array(scales[1]), points[1]]
+            given = [*x_part, *w_part, np.array(scales[2]), points[2], bias32.reshape(-1)]
+            case("QUANTIZED_LINEAR_CONVOLUTION", "QLinearConv", inputs, ours(*members), given=given, **theirs(*members))
+
+
+def pooling() -> None:
+    x = normal("pool", 2, 2, 6, 7)
+    for window, strides, pads, dilations in (
+        ((2, 3), (1, 1), (0, 0, 0, 0), (1, 1)),
+        ((3, 2), (2, 2), (1, 0, 1, 1), (1, 1)),
+        ((2, 2), (1, 2), (1, 1, 0, 1), (2, 3)),
+    ):
+        ours = {"strides": strides, "window_size": window, "start_padding": pads[:2], "end_padding": pads[2:]}
+        dilated = {**ours, "dilations": dilations}
+        theirs: dict[str, Any] = {"kernel_shape": window, "strides": strides, "pads": pads, "dilations": dilations}
+        plain = dilations == (1, 1)
+        for include in (0, 1):
+            own = {"include_padding": bool(include)}
+            if plain:
+                case("AVERAGE_POOLING", "AveragePool", {"input_tensor": x}, {**ours, **own}, count_include_pad=include, **theirs)
+            case("AVERAGE_POOLING1", "AveragePool", {"input_tensor": x}, {**dilated, **own}, count_include_pad=include, **theirs)
+        for p in (1, 2, 3):
+            if plain:
+                case("LP_POOLING", "LpPool", {"input_tensor": x}, {**ours, "p": p}, p=p, **theirs)
+            case("LP_POOLING1", "LpPool", {"input_tensor": x}, {**dilated, "p": p}, p=p, **theirs)
+        fields = {"output_tensor": None, "output_indices_tensor": None}
+        options: dict[str, Any] = {"outputs": fields, "types": {"output_indices_tensor": np.uint32}, **theirs}
+        if plain:
+            case("MAX_POOLING", "MaxPool", {"input_tensor": x}, ours, **theirs)
+            case("MAX_POOLING1", "MaxPool", {"input_tensor": x}, ours, **options)
+        case("MAX_POOLING2", "MaxPool", {"input_tensor": x}, dilated, **options)
+        if plain:
+            quantized = whole("qpool", 0, 256, 1, 2, 6, 7, dtype=U8)
+            # Powers of two, so that what is half way is so in ONNX Runtime's FLOAT32 too; it adds the zero point before it rounds halves to
+            # even, DirectML afterwards, which is the same where the zero point is even.
+            scales, points = (0.0625, 0.03125), (100, 8)
+            inputs = {"input_tensor": quantized}
+            given: list[Any] = [quantized]
+            for name, scale, point in zip(("input", "output"), scales, points, strict=True):
+                inputs |= {f"{name}_scale_tensor": scalar(scale, F32, 4), f"{name}_zero_point_tensor": scalar(point, U8, 4)}
+                given += [scalar(scale, F32), scalar(point, U8)]
+            plain_theirs = {name: theirs[name] for name in ("kernel_shape", "strides", "pads")}
+            own = {**dilated, "include_padding": False}
+            case("QUANTIZED_LINEAR_AVERAGE_POOLING", "QLinearAveragePool", inputs, own, given=given, domain=MICROSOFT, **plain_theirs)
+    indices = np.array([[[[0, 3], [10, 12]], [[16, 19], [24, 31]]]], I64)
+    values = normal("unpool", 1, 2, 2, 2)
+    inputs = {"input_tensor": values, "indices_tensor": indices.astype(np.uint32)}
+    case("MAX_UNPOOLING", "MaxUnpool", inputs, given=[values, indices], kernel_shape=(2, 2), strides=(2, 2))
+    rois = np.array([[0, 0, 0, 4, 3], [1, 1, 2, 6, 5], [0, 2, 2, 2, 2], [1, 0, 0, 6, 5]], F32)
+    for size, scale in (((2, 2), 1.0), ((3, 2), 1.0), ((2, 3), 0.5)):
+        own = {"spatial_scale": scale, "pooled_size": {"height": size[0], "width": size[1]}}
+        inputs = {"input_tensor": x, "roi_tensor": rois[None, None]}
+        case("ROI_POOLING", "MaxRoiPool", inputs, own, given=[x, rois], pooled_shape=size, spatial_scale=scale)
+
+
+def resampling() -> None:
+    x = normal("resize", 1, 2, 4, 5)
+    for scales in ((1.0, 1.0, 2.0, 3.0), (1.0, 1.0, 0.5, 1.5), (1.0, 1.0, 1.75, 0.8)):
+        given = [x, None, np.array(scales, F32)]
+        for mode, peer in (("LINEAR", "linear"), ("NEAREST_NEIGHBOR", "nearest")):
+            ways = {"half_pixel": (0.5, -0.5), "asymmetric": (0.0, 0.0)} if peer == "linear" else {"half_pixel": (0.5, -0.5)}
+            for way, (before, after) in ways.items():
+                own: dict[str, Any] = {"interpolation_mode": mode, "scales": scales}
+                nearest = {"nearest_mode": "round_prefer_ceil"} if peer == "nearest" else {}
+                theirs = {"mode": peer, "coordinate_transformation_mode": way, **nearest}
+                if way == "half_pixel":
+                    case("RESAMPLE", "Resize", {"input_tensor": x}, own, given=given, **theirs)
+                    whole_scales = all(scale == int(scale) for scale in scales)
+                    if whole_scales:
+                        size = {"height": int(scales[2]), "width": int(scales[3])}
+                        case(
+                            "UPSAMPLE_2D",
+                            "Resize",
+                            {"input_tensor": x},
+                            {"interpolation_mode": mode, "scale_size": size},
+                            given=given,
+                            **theirs,
+                        )
+                own |= {"input_pixel_offsets": (before,) * 4, "output_pixel_offsets": (after,) * 4}
+                case("RESAMPLE1", "Resize", {"input_tensor": x}, own, given=given, **theirs)
+                directions = [("INCREASING", "ceil"), ("DECREASING", "floor")] if peer == "nearest" else [("INCREASING", "floor")]
+                for direction, rounding in directions:
+                    theirs["nearest_mode"] = rounding
+                    for operator in ("RESAMPLE2", "RESAMPLE3"):
+                        members = {**own, "rounding_direction": direction}
+                        case(operator, "Resize", {"input_tensor": x}, members, given=given, **theirs)
+    small = np.array([1, 1, 0.5, 0.4], F32)
+    sides = {"input_pixel_offsets": (0.5,) * 4, "output_pixel_offsets": (-0.5,) * 4}
+    own = {"interpolation_mode": "LINEAR", "scales": [float(scale) for scale in small], **sides, "antialiased": True}
+    case("RESAMPLE3", "Resize", {"input_tensor": x}, own, given=[x, None, small], mode="linear", antialias=1)
+
+
+def normalizations() -> None:
+    x = normal("norm", 2, 3, 4, 5, scale=2)
+    mean, scale, bias = (normal(name, 1, 3, 1, 1) for name in ("mean", "scale", "bias"))
+    variance = np.abs(normal("variance", 1, 3, 1, 1)) + np.float32(0.1)
+    inputs = {"input_tensor": x, "mean_tensor": mean, "variance_tensor": variance, "scale_tensor": scale, "bias_tensor": bias}
+    given = [x, *(array.reshape(-1) for array in (scale, bias, mean, variance))]
+    for epsilon, options in ((1e-5, {}), (0.01, {"fused": "Relu"})):
+        case("BATCH_NORMALIZATION", "BatchNormalization", inputs, {"epsilon": epsilon}, given=given, epsilon=epsilon, **options)
+    for size, alpha, beta, bias_number in ((3, 0.5, 0.75, 1.0), (5, 0.0001, 0.6, 2.0)):
+        own = {"cross_channel": True, "local_size": size, "alpha": alpha, "beta": beta, "bias": bias_number}
+        theirs: dict[str, Any] = {"size": size, "alpha": alpha, "beta": beta, "bias": bias_number}
+        case("LOCAL_RESPONSE_NORMALIZATION", "LRN", {"input_tensor": x}, own, **theirs)
+    for axis, p in ((1, 2), (3, 1), (0, 2)):
+        case("LP_NORMALIZATION", "LpNormalization", {"input_tensor": x}, {"axis": axis, "epsilon": 0.0, "p": p}, axis=axis, p=p)
+    own = {"normalize_variance": True, "epsilon": 1e-5}
+    given = [x, scale.reshape(-1), bias.reshape(-1)]
+    inputs = {"input_tensor": x, "scale_tensor": scale, "bias_tensor": bias}
+    case("MEAN_VARIANCE_NORMALIZATION", "InstanceNormalization", inputs, {**own, "cross_channel": False}, given=given, epsilon=1e-5)
+    broadcast = {"scale_tensor": np.broadcast_to(scale, x.shape), "bias_tensor": np.broadcast_to(bias, x.shape)}
+    case(
+        "MEAN_VARIANCE_NORMALIZATION1", "InstanceNormalization", {**inputs, **broadcast}, {**own, "axes": (2, 3)}, given=given, epsilon=1e-5
+    )
+    both = {"use_mean": True, "use_variance": True, "epsilon": 1e-5}
+    case("MEAN_VARIANCE_NORMALIZATION2", "InstanceNormalization", inputs, {**both, "axes": (2, 3)}, given=given, epsilon=1e-5)
+    layer = {name: normal(f"layer {name}", 1, 1, 1, 5) for name in ("scale_tensor", "bias_tensor")}
+    inputs = {"input_tensor": x, **layer}
+    given = [x, *(array.reshape(-1) for array in layer.values())]
+    case("MEAN_VARIANCE_NORMALIZATION2", "LayerNormalization", inputs, {**both, "axes": (3,)}, given=given, axis=-1, epsilon=1e-5)
+    wide = {name: np.broadcast_to(array, x.shape) for name, array in layer.items()}
+    case(
+        "MEAN_VARIANCE_NORMALIZATION1", "LayerNormalization", {**inputs, **wide}, {**own, "axes": (3,)}, given=given, axis=-1, epsilon=1e-5
+    )
+    case(
+        "VALUE_SCALE_2D",
+        "ImageScaler",
+        {"input_tensor": x},
+        {"scale": 1.5, "bias": (0.5, -1.0, 0.25)},
+        scale=1.5,
+        bias=[0.5, -1.0, 0.25],
+        opset=7,
+    )
+
+
+def quantization() -> None:
+    x = np.concatenate([normal("quantize", 22, scale=40), [0.0625, 0.1875, -0.3125, 1e9, -1e9, 0.4375]]).astype(F32).reshape(4, 7)
+    for dtype, point in ((U8, 128), (I8, -3)):
+        scale = scalar(0.125, F32)  # a power of two: what is half way is so in ONNX Runtime's FLOAT32 too
+        wide = np.broadcast_to(scale, (4, 7)), np.broadcast_to(scalar(point, dtype), (4, 7))
+        inputs = {"input_tensor": x, "scale_tensor": wide[0], "zero_point_tensor": wide[1]}
+        case("ELEMENT_WISE_QUANTIZE_LINEAR", "QuantizeLinear", inputs, given=[x, scale, scalar(point, dtype)])
+        small = whole("dequantize", -128 if dtype is I8 else 0, 127, 4, 7, dtype=dtype)
+        inputs = {"input_tensor": small, "scale_tensor": wide[0], "zero_point_tensor": wide[1]}
+        case("ELEMENT_WISE_DEQUANTIZE_LINEAR", "DequantizeLinear", inputs, given=[small, scale, scalar(point, dtype)])
+        per_row = np.array([0.1, 0.5, 2.0, 0.25], F32), np.array([point, 0, 5, 100], dtype)
+        rows = [np.broadcast_to(array[:, None], (4, 7)) for array in per_row]
+        inputs = {"input_tensor": x, "scale_tensor": rows[0], "zero_point_tensor": rows[1]}
+        case("ELEMENT_WISE_QUANTIZE_LINEAR", "QuantizeLinear", inputs, given=[x, *per_row], axis=0)
+    for number, sizes in enumerate(((3, 4), (17,))):
+        fields = {"output_tensor": None, "output_scale_tensor": (1,) * len(sizes), "output_zero_point_tensor": (1,) * len(sizes)}
+        dynamic = normal(f"dynamic {number}", *sizes) + np.float32(number)
+        case("DYNAMIC_QUANTIZE_LINEAR", "DynamicQuantizeLinear", {"input_tensor": dynamic}, outputs=fields)
+
+    for kind, points in ((U8, (13, 130, 99)), (I8, (-5, 0, 17))):
+        low, high = (0, 256) if kind is U8 else (-128, 128)
+        a, b = whole("qa", low, high, 3, 7, dtype=kind), whole("qb", low, high, 7, 4, dtype=kind)
+        zeros = [scalar(point, kind) for point in points]
+        scales = [scalar(value, F32) for value in (0.02, 0.03, 0.4)]
+        one = {"a_tensor": a, "a_zero_point_tensor": zeros[0].reshape(1, 1), "b_tensor": b, "b_zero_point_tensor": zeros[1].reshape(1, 1)}
+        case("MATRIX_MULTIPLY_INTEGER", "MatMulInteger", one, given=[a, b, zeros[0], zeros[1]])
+        parts: dict[str, Any] = {}
+        given: list[Any] = []
+        for name, array, scale, zero in zip("ab", (a, b), scales, zeros, strict=False):
+            parts |= {f"{name}_tensor": array, f"{name}_scale_tensor": scale.reshape(1, 1), f"{name}_zero_point_tensor": zero.reshape(1, 1)}
+            given += [array, scale, zero]
+        last = {"output_scale_tensor": scales[2].reshape(1, 1), "output_zero_point_tensor": zeros[2].reshape(1, 1)}
+        case("QUANTIZED_LINEAR_MATRIX_MULTIPLY", "QLinearMatMul", {**parts, **last}, given=[*given, scales[2], zeros[2]])
+        bias = normal("bias", 1, 4)
+        floats = [a, b, scales[0], scales[1], zeros[0], zeros[1], bias.reshape(-1)]
+        own = {**parts, "bias_tensor": np.broadcast_to(bias, (3, 4))}
+        case("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "MatMulIntegerToFloat", own, given=floats, domain=MICROSOFT)
+        c = whole("qc", low, high, 3, 7, dtype=kind)
+        added: dict[str, Any] = {}
+        given = []
+        for name, array, scale, zero in zip("ab", (a, c), scales, zeros, strict=False):
+            added |= {f"{name}_tensor": array, f"{name}_scale_tensor": scale.reshape(1, 1), f"{name}_zero_point_tensor": zero.reshape(1, 1)}
+            given += [array, scale, zero]
+        small = scalar(0.045, F32)
+        added |= {"output_scale_tensor": small.reshape(1, 1), "output_zero_point_tensor": zeros[2].reshape(1, 1)}
+        given = [*given, small, zeros[2]]
+        case("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", "QLinearAdd", added, given=given, domain=MICROSOFT)
+
+
+def attention() -> None:
+    for heads, size in ((2, 3), (3, 4)):
+        q, k, v = normal("Q", 2, 3, heads * size), normal("K", 2, 5, heads * size), normal("V", 2, 5, heads * size)
+        inputs = {"query_tensor": q, "key_tensor": k, "value_tensor": v}
+        own: dict[str, Any] = {"scale": 0.3, "mask_filter_value": -1e4}
+        theirs = {"num_heads": heads, "scale": 0.3, "domain": MICROSOFT}
+        more = normal("relative", 2, heads, 3, 5)
+        every = {"query_head_count": heads, "key_value_head_count": heads}
+        case("MULTIHEAD_ATTENTION", "MultiHeadAttention", inputs, {**own, "head_count": heads}, **theirs)
+        case("MULTIHEAD_ATTENTION1", "MultiHeadAttention", inputs, {**own, **every}, **theirs)
+        biased = {**inputs, "relative_position_bias_tensor": more}
+        given = [q, k, v, None, None, more]
+        case("MULTIHEAD_ATTENTION", "MultiHeadAttention", biased, {**own, "head_count": heads}, given=given, **theirs)
+        bias = normal("QKV bias", 3 * heads * size)
+        given = [q, k, v, bias]
+        case(
+            "MULTIHEAD_ATTENTION",
+            "MultiHeadAttention",
+            {**inputs, "bias_tensor": bias},
+            {**own, "head_count": heads},
+            given=given,
+            **theirs,
+        )
+
+
+ROWS = (matrices, convolutions, pooling, resampling, normalizations, quantization, attention)

@@ -15,11 +15,11 @@ import tests.devices.test_batch_normalization as test_batch_normalization
 import tests.devices.test_block_cell as test_block_cell
 import tests.devices.test_cudnn as test_cudnn
 import tests.devices.test_onnx_activations as test_onnx_activations
+import tests.devices.test_operator_results as test_operator_results
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.inspection import catalog
-from tests.devices import test_batch_normalization, test_block_cell, test_cudnn, test_onnx_activations, test_operator_results
 from tests.devices.numpy import test_attention as test_numpy_attention
 from tests.devices.numpy import test_convolution as test_numpy_convolution
 from tests.devices.numpy import test_indexing as test_numpy_indexing
