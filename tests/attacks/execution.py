@@ -36,6 +36,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from tests.attacks.pages import Guarded
 from tests.support.own_descs import OWN, own_desc
+from tests.support.tensors import tensor
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 FILLS = (0x3C, 0xFF)
@@ -213,10 +214,6 @@ def attack_pages(rng: np.random.Generator, seen: Counter[str]) -> None:
 
 
 # threads, interrupts, forks
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
 
 def lstm(steps: int, batch: int, inputs: int, hidden: int) -> dml.LSTMDesc:

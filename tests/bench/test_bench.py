@@ -38,6 +38,7 @@ from tests.conftest import cuda_on_cpu
 from tests.support import bench_peers
 from tests.support.bench_peers import peer
 from tests.support.folders import ROOT
+from tests.support.tools import require
 
 SMALLEST = "lstm-128-b1-t1"
 
@@ -122,7 +123,7 @@ def test_a_gpu_is_timed_by_its_own_clock_and_takes_turns_with_inputs() -> None:
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
 @pytest.mark.parametrize("library", ["torch", "onnxruntime"])
 def test_peers_compute_the_reference(library: str, shape: Shape) -> None:
-    pytest.importorskip(library)
+    require(library)
     module, _, name = next(peer.target for peer in PEERS if peer.name == library).partition(":")
     subject = getattr(__import__(module, fromlist=[name]), name)("numpy", 1)
     for which in ("forward", "training") if library == "torch" else ("forward",):

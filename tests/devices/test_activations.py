@@ -15,8 +15,8 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.activation import elements
 from dmlpy.devices.numpy.activation.elements import ElementsPlan, reference
 from tests.devices.numpy.test_activation_functions import definition, label
-from tests.devices.numpy.test_recurrent import GUARD, Placed
 from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.recurrent_runs import GUARD, Placed
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -10,8 +10,8 @@ import pytest
 
 import dmlpy as dml
 from tests.devices.numpy.test_activation_functions import label
-from tests.devices.numpy.test_recurrent import GUARD, Placed
 from tests.devices.test_activations import DTYPES, EACH, LAYOUTS, SIZES, Array, inputs, laid_out, output_of, random_values, run
+from tests.support.recurrent_runs import GUARD, Placed
 
 
 def in_place(device: dml.Device, desc: dml.ActivationDesc, placed: Mapping[str, Placed], shared: str) -> Array:

@@ -11,10 +11,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.devices.numpy.test_recurrent import GUARD, Placed
 from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.exact import exact
 from tests.support.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, Array, case, check, described, entries, poisons
+from tests.support.recurrent_runs import GUARD, Placed
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)

@@ -16,9 +16,9 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.devices.numpy.recurrent.block_cell import GRUBlockPlan, reference
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc, gru_block_cell_weight_gradients
-from tests.devices.numpy.test_recurrent import GUARD, Layout, Placed, place
 from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.folders import STORED_CASES
+from tests.support.recurrent_runs import GUARD, Layout, Placed, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

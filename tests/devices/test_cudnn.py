@@ -19,7 +19,6 @@ from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
 from dmlpy.devices.numpy.recurrent.cudnn import network_reference
 from dmlpy.operators.recurrent.stack import stack_of
 from tests.conftest import cuda_on_cpu
-from tests.devices.numpy.test_recurrent import place
 from tests.support.cuda.cpu_seam import T4, CpuSeam, NullSeam
 from tests.support.networks import (
     MODES,
@@ -41,6 +40,7 @@ from tests.support.networks import (
     upstream,
     values,
 )
+from tests.support.recurrent_runs import place
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

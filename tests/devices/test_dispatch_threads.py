@@ -14,12 +14,9 @@ import dmlpy as dml
 from dmlpy.devices import dispatch as dispatch_module
 from dmlpy.devices.dispatch import BoundWork
 from tests.devices.test_threads import interrupted_everywhere
+from tests.support.tensors import tensor
 
 H, B, T = 8, 2, 20
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
 
 def layer() -> tuple[dml.OperatorDesc, dict[str, Any]]:

@@ -13,10 +13,10 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.devices.cuda.test_gradient import gradient_desc
 from tests.devices.cuda.test_recurrent_model import H200
-from tests.devices.numpy.test_recurrent import CELLS, USUAL, sizes_of
 from tests.graphs.test_compiled_graph import branches
 from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.networks import network
+from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
 
 CLOCK = 1980.0
 """Cycles in a microsecond."""

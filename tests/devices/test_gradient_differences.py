@@ -22,9 +22,9 @@ from dmlpy.devices.numpy.recurrent.layer import reference
 from dmlpy.operators import activation as activations
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.reference.recurrent.layer import Trace
-from tests.devices.numpy.test_recurrent import EVERY_ACTIVATION, OPTIONAL, USUAL
 from tests.devices.numpy.test_training import H_DROPOUT, HOLES, OUTPUTS, RESERVE, X_DROPOUT, build
 from tests.support.exact import exact, traced
+from tests.support.recurrent_runs import EVERY_ACTIVATION, OPTIONAL, USUAL
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

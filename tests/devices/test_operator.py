@@ -12,14 +12,11 @@ import dmlpy as dml
 from dmlpy.devices import DEVICE_KINDS
 from dmlpy.devices.numpy.recurrent.layer import reference
 from tests.support.devices import DeviceOfNothing
+from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
 T, B, I, H = 7, 3, 4, 5  # noqa: E741  (the field's letters)
 Array = np.ndarray[Any, Any]
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 def rnn(**members: Any) -> dml.RNNDesc:

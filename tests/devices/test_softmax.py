@@ -17,9 +17,9 @@ from dmlpy.devices.numpy.activation import groups as groups_on_host
 from dmlpy.devices.numpy.activation.groups import reference, slices
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
-from tests.devices.numpy.test_recurrent import GUARD, Layout, Placed, place
 from tests.support.cuda.cpu_seam import H100, CpuSeam, approximates
 from tests.support.facts_reader import operators
+from tests.support.recurrent_runs import GUARD, Layout, Placed, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -18,6 +18,7 @@ from dmlpy.description.enums import GraphEdgeType, GraphNodeType
 from dmlpy.graphs import ConstantNode, Graph, GraphBuilder, InputEdge, IntermediateEdge, OperatorNode, OutputEdge, Value
 from tests.support import facts_reader
 from tests.support.graph_cases import IMAGE, NORM, large_network, network, random_network
+from tests.support.tools import require
 
 RELU = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}}
 SHORT: dict[str, Any] = {
@@ -345,8 +346,8 @@ def strings_removed(dot: str) -> str:
     return "".join(rest)
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="the program dot is not installed")
 def test_dot_draws_the_picture() -> None:
+    require("dot")
     svg = network()._repr_svg_()
     assert svg is not None
     assert "BATCH_NORMALIZATION" in svg

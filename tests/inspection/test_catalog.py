@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import tomllib
 from collections.abc import Callable, Iterator
@@ -20,22 +21,12 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.inspection import catalog
-from tests.devices.numpy import test_attention as test_numpy_attention
-from tests.devices.numpy import test_convolution as test_numpy_convolution
-from tests.devices.numpy import test_indexing as test_numpy_indexing
-from tests.devices.numpy import test_linear_quantization as test_numpy_linear_quantization
-from tests.devices.numpy import test_movement as test_numpy_movement
-from tests.devices.numpy import test_normalizations as test_numpy_normalizations
-from tests.devices.numpy import test_pooling as test_numpy_pooling
-from tests.devices.numpy import test_products as test_numpy_products
-from tests.devices.numpy import test_reduction as test_numpy_reduction
-from tests.devices.numpy import test_resampling as test_numpy_resampling
 from tests.keras import test_cases as test_keras_cases
 from tests.keras import test_layers as test_keras_layers
 from tests.keras import test_training as test_keras_training
 from tests.operators import test_page_examples
 from tests.support import facts_reader
-from tests.support.folders import ROOT, STORED_CASES
+from tests.support.folders import ROOT, STORED_CASES, TESTS
 from tests.support.operator_results import RESULTS, SYSTEMS
 
 INDEX = [entry["case"] for entry in json.loads((STORED_CASES / "index.json").read_text())]
@@ -61,19 +52,12 @@ DESCRIBED = "onnx_rnn_", "onnx_lstm_", "onnx_gru_"
 IMPORTED = "keras_import_"
 
 
-WITH_ONNX = (
-    test_numpy_attention,
-    test_numpy_convolution,
-    test_numpy_indexing,
-    test_numpy_linear_quantization,
-    test_numpy_movement,
-    test_numpy_normalizations,
-    test_numpy_pooling,
-    test_numpy_products,
-    test_numpy_reduction,
-    test_numpy_resampling,
-)
-"""Where tests that say so in their names compare with ONNX's reference implementation."""
+def with_onnx() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The tests of NumPy's operators that compare with ONNX's reference implementation, by name: those marked `onnx_reference`."""
+    for path in sorted((TESTS / "devices" / "numpy").glob("test_*.py")):
+        for name, test in vars(importlib.import_module(f"tests.devices.numpy.{path.stem}")).items():
+            if any(mark.name == "onnx_reference" for mark in getattr(test, "pytestmark", ())):
+                yield name, test
 
 
 @contextmanager
@@ -117,13 +101,11 @@ def test_operators_are_verified_against_what_the_tests_compare_them_with(monkeyp
             test_operator_results.compute(numpy, result)
         assert seen == {result.kind.short_name()}, result
         found.setdefault(SYSTEMS[result.file], set()).update(seen)
-    for module in WITH_ONNX:
-        for name, test in vars(module).items():
-            if name.startswith("test_") and "onnx" in name and "onnx_runtime" not in name:
-                with recorded(monkeypatch) as seen:
-                    test()
-                assert seen, name
-                found.setdefault("ONNX's reference", set()).update(seen)
+    for name, test in with_onnx():
+        with recorded(monkeypatch) as seen:
+            test()
+        assert seen, name
+        found.setdefault("ONNX's reference", set()).update(seen)
     examples = {example.operator for example in test_page_examples.examples()}
     found["DirectML's examples"] = {kind.short_name() for name, kind in OPERATORS.items() if name in examples and numpy.runs(kind)}
     stored = tomllib.loads((ROOT / "dmlpy" / "inspection" / "verified.toml").read_text(encoding="utf-8"))

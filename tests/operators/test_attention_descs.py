@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 Found = list[tuple[str, str]]
 Array = np.ndarray[Any, np.dtype[np.float32]]
 OUTPUTS = ("output_tensor", "output_present_key_tensor", "output_present_value_tensor")
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 def mask(*sizes: int) -> dml.TensorDesc:

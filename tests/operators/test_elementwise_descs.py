@@ -18,6 +18,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.elementwise.common import ElementWiseDesc
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 KINDS = {name: kind for name, kind in OPERATORS.items() if issubclass(kind, ElementWiseDesc)}
 
@@ -36,10 +37,6 @@ OUTPUT_TYPES = {
 }
 COMPARISONS = ("EQUALS", "GREATER_THAN", "GREATER_THAN_OR_EQUAL", "LESS_THAN", "LESS_THAN_OR_EQUAL")
 OUTPUT_TYPES |= {f"LOGICAL_{name}": "UINT32" for name in COMPARISONS}
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 def of_sizes(kind: type[dml.OperatorDesc], *sizes: int, **members: Any) -> Any:

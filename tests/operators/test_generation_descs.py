@@ -11,12 +11,9 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 Found = list[tuple[str, str]]
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
 
 def diagonal(**members: Any) -> dml.DiagonalMatrix1Desc:

@@ -13,13 +13,10 @@ import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import operator_class
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 Sizes = tuple[int, ...]
 Found = list[tuple[str, str]]
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
 
 def indices(sizes: Sizes) -> dml.TensorDesc:

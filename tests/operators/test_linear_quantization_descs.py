@@ -6,10 +6,7 @@ from typing import Any
 
 import dmlpy as dml
 from dmlpy.validation.problems import lay_out
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
+from tests.support.tensors import tensor
 
 
 def text(desc: dml.OperatorDesc, level: str = "6_4") -> str:

@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 Found = list[tuple[str, str]]
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 X = tensor(2, 3, 4, 5)

@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 Found = list[tuple[str, str]]
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
 
 def join(*inputs: tuple[int, ...], axis: int, output: tuple[int, ...]) -> dml.JoinDesc:

@@ -16,6 +16,7 @@ from dmlpy.inspection.explain import explain
 from dmlpy.operators.activation import ActivationDesc
 from tests.support import facts_reader as facts
 from tests.support.normalization_cases import FUSED, IMAGE_SIZED, MODES, case
+from tests.support.tensors import tensor
 
 SIZES, CHANNELS = (2, 3, 4, 5), (1,)
 MODE = pytest.mark.parametrize("mode", MODES)
@@ -30,10 +31,6 @@ def valid(mode: str, **members: Any) -> Any:
     """A desc over [2, 3, 4, 5] whose groups are channels; members replace its own."""
     desc, _ = case(mode, np.random.default_rng(1), SIZES, CHANNELS)
     return desc.replace(**members)
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 def problems(desc: OperatorDesc, level: str = "6_4") -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 WINDOWED: dict[Any, dict[str, Any]] = {
     dml.AveragePoolingDesc: {"include_padding": False},
@@ -24,10 +25,6 @@ WINDOWED: dict[Any, dict[str, Any]] = {
 }
 DILATED = [kind for kind, members in WINDOWED.items() if "dilations" in members]
 WINDOWS: dict[str, Any] = {"strides": (2, 2), "window_size": (3, 3), "start_padding": (0, 0), "end_padding": (0, 0)}
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 def pooling(kind: Any = dml.MaxPoolingDesc, *sizes: int, **members: Any) -> Any:

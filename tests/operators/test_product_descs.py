@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 CONVOLVED: dict[str, Any] = {"strides": (2, 2), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1), "group_count": 4}
 POOLED: dict[str, Any] = {"strides": (2, 2), "window_size": (3, 3), "start_padding": (0, 0), "end_padding": (0, 0), "dilations": (1, 1)}
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 def uint8(*sizes: int) -> dml.TensorDesc:

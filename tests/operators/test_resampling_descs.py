@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 Found = list[tuple[str, str]]
 OFFSETS = ("input_pixel_offsets", "output_pixel_offsets")
@@ -23,10 +24,6 @@ KINDS: dict[Any, tuple[str, int]] = {
     dml.ResampleGrad1Desc: ("5_1", 3),
 }
 """Every resampling operator with the level that brought it, and how many arrays have a number for each dimension."""
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 X = tensor(2, 3, 4, 5)

@@ -7,16 +7,13 @@ from typing import Any
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
+from tests.support.tensors import tensor
 
 OWN = tuple(name for name, kind in OPERATORS.items() if kind.beyond_directml)
 STEPS, BATCH, INPUTS, HIDDEN, PROJECTED = 7, 3, 11, 5, 2
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ROLES = {"RNN": 1, "GRU": 2, "LSTM": 3}
 TRAINING: dict[str, type[Any]] = {"RNN": dml.RNNTrainingDesc, "GRU": dml.GRUTrainingDesc, "LSTM": dml.LSTMTrainingDesc}
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
 
 def training(cell: str, direction: str = "BIDIRECTIONAL", *, projected: bool = False, data_type: str = "FLOAT32", **members: Any) -> Any:

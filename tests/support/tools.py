@@ -24,13 +24,15 @@ def folder_of(package: str, version: str) -> Path | None:
 def missing(tool: str) -> str | None:
     """Why `tool` cannot be used here, or None.
 
-    It is "g++", "nvrtc", "torch", "onnx", "pyright", "sphinx" or "g2p-en";
-    "nvrtc 13.0" or "cupy 14.0" is that version beside the installed one.
+    It is "g++", "dot", "nvrtc", "torch", "onnx", "onnxruntime", "pyright", "sphinx" or "g2p-en"; "nvrtc 13.0" or "cupy 14.0" is that
+    version beside the installed one.
     """
     if tool == "g++":
         if not sys.platform.startswith("linux"):
             return "kernels run on the CPU under Linux only"
         return None if shutil.which("g++") else "g++ is not installed"
+    if tool == "dot":
+        return None if shutil.which("dot") else "Graphviz's program dot is not installed"
     package, _, version = tool.partition(" ")
     if version and folder_of(package, version) is None:
         return f"{package} {version} is not in the folder that {VERSIONS} names (see .github/CONTRIBUTING.md)"
@@ -42,6 +44,8 @@ def missing(tool: str) -> str | None:
         return None if importlib.util.find_spec("torch") else "PyTorch is not installed"
     if tool == "onnx":
         return None if importlib.util.find_spec("onnx") else "the package onnx is not installed"
+    if tool == "onnxruntime":
+        return None if importlib.util.find_spec("onnxruntime") else "ONNX Runtime is not installed"
     if tool == "pyright":
         return None if importlib.util.find_spec("pyright") else "pyright is not installed"
     if tool == "sphinx":

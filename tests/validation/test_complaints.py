@@ -30,6 +30,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.graphs import Graph, GraphBuilder, OperatorNode
 from dmlpy.validation.problems import lay_out
+from tests.support.tensors import tensor
 
 Wrong = dml.OperatorDesc | Graph
 
@@ -60,10 +61,6 @@ class Complaint:
     told: list[str]
     mended: Wrong | None
     level: str = "6_4"
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, **members)
 
 
 def owned(*sizes: int) -> dml.TensorDesc:

@@ -35,10 +35,10 @@ from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc
 from dmlpy.reference.activation import activate
 from dmlpy.reference.recurrent.layer import Trace, packed_reserve
 from dmlpy.validation.checking import check as check_desc
-from tests.devices.numpy.test_recurrent import EVERY_ACTIVATION, GUARD, USUAL, Layout, Placed, place
 from tests.devices.numpy.test_training import training_sizes
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
 from tests.support.exact import exact, traced
+from tests.support.recurrent_runs import EVERY_ACTIVATION, GUARD, USUAL, Layout, Placed, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

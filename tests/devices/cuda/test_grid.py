@@ -17,9 +17,9 @@ from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.devices.cuda import test_plans as layers
 from tests.devices.cuda import test_training as training
 from tests.devices.cuda.test_plans import MakePlan, launch
-from tests.devices.numpy import test_recurrent as plain
-from tests.devices.numpy.test_recurrent import Run
+from tests.support import recurrent_runs as plain
 from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.recurrent_runs import Run
 from tests.support.tools import require
 
 HALF, FLOAT = np.float16, np.float32
@@ -296,7 +296,7 @@ def soak(row: Row, steps: int) -> None:
 
 @pytest.mark.parametrize("name", SOAK)
 def test_late_blocks_change_nothing(name: str) -> None:
-    soak(SOAK[name], 2500)
+    soak(SOAK[name], 600)
 
 
 @pytest.mark.slow

@@ -22,8 +22,8 @@ from dmlpy.devices.cuda.seam import Limits, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from tests.devices.cuda.test_gradient import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
 from tests.devices.cuda.test_products import RELAXED_POLL
-from tests.devices.numpy.test_recurrent import GUARD
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.recurrent_runs import GUARD
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
@@ -317,14 +317,14 @@ def test_what_is_not_finite_stays_in_its_sample(seam: Seam, name: str, value: fl
 
 SOAKED: dict[str, tuple[Spread, int, str, Flags, int, int]] = {
     # how the work is spread, hidden units, cell, flags, steps, seeds
-    "fma": (Spread(8, 1, batch=1), 13, *RNN, 1500, 4),
-    "halves": (Spread(16, 8, dtype=np.float16, batch=1), 29, "LSTM", {}, 500, 3),
-    "fma in passes": (Spread(16, 2, 5), H, *RESETS_FIRST, 200, 3),
-    "fma without flags": (Spread(8, 1, batch=1, options=DATA), 13, *RNN, 1000, 3),
+    "fma": (Spread(8, 1, batch=1), 13, *RNN, 700, 2),
+    "halves": (Spread(16, 8, dtype=np.float16, batch=1), 29, "LSTM", {}, 250, 2),
+    "fma in passes": (Spread(16, 2, 5), H, *RESETS_FIRST, 100, 2),
+    "fma without flags": (Spread(8, 1, batch=1, options=DATA), 13, *RNN, 500, 2),
     "halves without flags": (Spread(16, 8, 9, np.float16, batch=9, options=DATA), H, *RESETS_FIRST, 100, 3),
     "halves in passes": (Spread(32, 8, 9, np.float16, batch=9), H, *RESETS_LAST, 100, 3),
 }
-"""More than 10,000 steps in all."""
+"""More than 3,000 steps with delays in all; 20 times as many in the slow run."""
 
 
 def soak(name: str, longer: int) -> None:
@@ -351,7 +351,7 @@ def test_late_blocks_change_nothing(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOAKED)
 def test_late_blocks_change_nothing_in_a_long_time(name: str) -> None:
-    soak(name, 10)
+    soak(name, 20)
 
 
 BARRIER = "__syncthreads();"

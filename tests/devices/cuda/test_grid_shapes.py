@@ -22,9 +22,9 @@ from tests.devices.cuda import test_plans as layers
 from tests.devices.cuda import test_training as training
 from tests.devices.cuda.test_grid import CLIPPED, FEW, RESETS_FIRST, RESETS_LAST, Row
 from tests.devices.cuda.test_plans import launch
-from tests.devices.numpy.test_recurrent import USUAL
 from tests.devices.numpy.test_training import training_sizes
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.recurrent_runs import USUAL
 from tests.support.tools import require
 
 A100 = replace(H100, name="A100 on the CPU", compute_capability=80, multiprocessors=108, shared_memory_per_block=163 * 1024)

@@ -19,8 +19,8 @@ from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.devices.cuda import test_plans as plain
 from tests.devices.cuda import test_training as training
 from tests.devices.cuda.test_plans import LAYOUTS, launch, step
-from tests.devices.numpy.test_recurrent import CELLS, OPTIONAL, USUAL, Run, sizes_of
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, sizes_of
 from tests.support.tools import require
 
 T, B = 7, 3

@@ -24,8 +24,8 @@ from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.devices.cuda.test_gradient import gradient_desc
 from tests.devices.cuda.test_normalization import INFERENCE, TRAINING, TRAINING_GRAD, described, images
-from tests.devices.numpy.test_recurrent import CELLS, USUAL, sizes_of
 from tests.support.cuda.access_counts import CountingSeam, Counts
+from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
 from tests.support.tools import require
 
 SLACK = 1.1

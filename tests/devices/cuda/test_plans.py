@@ -29,10 +29,10 @@ from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent.layer import RecurrentDesc, RNNDesc
 from dmlpy.validation.problems import DeviceError
-from tests.devices.numpy.test_recurrent import CELLS, OPTIONAL, USUAL, Layout, Placed, Run, build, place, sizes_of
 from tests.support import onnx_cases
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.exact import exact
+from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Layout, Placed, Run, build, place, sizes_of
 from tests.support.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]

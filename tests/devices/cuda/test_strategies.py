@@ -22,8 +22,8 @@ from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.devices.cuda.test_gradient import gradient_desc
 from tests.devices.cuda.test_recurrent_model import A100, B200, GEFORCE_4090, H200, T4
-from tests.devices.numpy.test_recurrent import CELLS, USUAL, sizes_of
 from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
 
 DEVICES = {"H200": H200, "B200": B200, "A100": A100, "4090": GEFORCE_4090, "T4": T4}
 

@@ -21,10 +21,10 @@ from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc
 from dmlpy.reference.activation import activate
 from dmlpy.validation.problems import DeviceError
 from tests.devices.cuda.test_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, named
-from tests.devices.numpy.test_recurrent import CELLS, EVERY_ACTIVATION, USUAL, Layout, Placed, Run, place
 from tests.devices.numpy.test_training import training_sizes
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.exact import traced
+from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, USUAL, Layout, Placed, Run, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -16,9 +16,9 @@ import pytest
 import dmlpy as dml
 from dmlpy.arrays import array_at
 from dmlpy.operators.activation import ActivationReluDesc, ActivationSoftsignDesc
-from tests.devices.numpy.test_recurrent import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
 from tests.support import onnx_cases
 from tests.support.exact import exact
+from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'numba')")
 

@@ -12,13 +12,10 @@ import dmlpy as dml
 from tests.support import relation_descs as descs
 from tests.support.layout_runs import Array, layouts, run
 from tests.support.onnx_reference import onnx_outputs
+from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
 OPERATORS = ("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1")
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
 
 def doubtful(desc: Any) -> bool:
@@ -194,6 +191,7 @@ def test_large_scores_do_not_overflow() -> None:
     np.testing.assert_array_equal(found, x)  # each query's best key is itself
 
 
+@pytest.mark.onnx_reference
 def test_onnx_attends_alike() -> None:
     rng = np.random.default_rng(35)
     for query_heads, heads, past in ((4, 4, 0), (4, 2, 0), (6, 2, 3), (3, 1, 2)):

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 
 import dmlpy as dml
 from tests.support.layout_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
@@ -129,6 +130,7 @@ def test_backward_convolutions_with_outputs_of_every_size() -> None:
     assert count == len(BACKWARD) * 4
 
 
+@pytest.mark.onnx_reference
 def test_convolutions_agree_with_onnx() -> None:
     rng = np.random.default_rng(3)
     for (sizes, filters, *own), direction in [*((case, "FORWARD") for case in FORWARD), *((case[:7], "BACKWARD") for case in BACKWARD)]:

@@ -13,8 +13,8 @@ from dmlpy.devices.numpy.recurrent.division import Division, division_of, undivi
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.operators.recurrent.layer import RecurrentGeometry
 from tests.devices.numpy import test_training as test_numpy_training
-from tests.devices.numpy.test_recurrent import CELLS, FLAGS, build
 from tests.support.exact import exact, traced
+from tests.support.recurrent_runs import CELLS, FLAGS, build
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -18,8 +18,8 @@ import dmlpy as dml
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan, gradient_reference
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
-from tests.devices.numpy.test_recurrent import EVERY_ACTIVATION, FLAGS, GUARD, OPTIONAL, USUAL, Layout, Placed, Run, place, scratch
 from tests.devices.numpy.test_training import DIRECTIONS, H_DROPOUT, MASK, OUTPUTS, RESERVE, X_DROPOUT, build
+from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, GUARD, OPTIONAL, USUAL, Layout, Placed, Run, place, scratch
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 
 import dmlpy as dml
 from tests.support.layout_runs import Array, compute, defined, failures_in_layouts, packed, same, tensor
@@ -43,6 +44,7 @@ def test_every_valid_desc_computes_in_every_layout() -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.onnx_reference
 def test_gather_as_onnx() -> None:
     rng = np.random.default_rng(1)
     for number, (sizes, axis, of_indices) in enumerate(
@@ -63,6 +65,7 @@ def test_gather_as_onnx() -> None:
         same(found, with_ones(expected, count), f"{sizes} along {axis} by {of_indices}")
 
 
+@pytest.mark.onnx_reference
 def test_single_elements_as_onnx_gathers_and_scatters_them() -> None:
     rng = np.random.default_rng(2)
     shapes = [(5,), (2, 3), (3, 1, 4), (2, 3, 1, 2, 2)]
@@ -89,6 +92,7 @@ def test_single_elements_as_onnx_gathers_and_scatters_them() -> None:
         same(found, onnx_outputs("ScatterElements", [values, signed(once), updates], axis=axis)[0], what)
 
 
+@pytest.mark.onnx_reference
 def test_blocks_as_onnx_gathers_and_scatters_them() -> None:
     rng = np.random.default_rng(3)
     cases = [  # input, actual indices, batch dimensions
@@ -175,6 +179,7 @@ def test_indices_out_of_range() -> None:
         same(found, marked, what)
 
 
+@pytest.mark.onnx_reference
 def test_one_hot_as_onnx() -> None:
     rng = np.random.default_rng(4)
     shapes = [(), (3,), (2, 3), (2, 1, 4)]
@@ -194,6 +199,7 @@ def test_one_hot_as_onnx() -> None:
             same(compute(desc, indices_tensor=own, values_tensor=unused), expected, f"{sizes} along {axis}, {depth} long")
 
 
+@pytest.mark.onnx_reference
 def test_coordinates_of_what_is_not_zero_as_onnx() -> None:
     rng = np.random.default_rng(5)
     for dtype, sizes in itertools.product((np.float16, np.float32, np.int8, np.uint32), [(1,), (7,), (1, 3), (2, 3, 4), (1, 1, 2, 3, 2)]):

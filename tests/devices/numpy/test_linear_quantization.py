@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 
 import dmlpy as dml
 from tests.support import facts_reader as facts
@@ -121,6 +122,7 @@ def check_dynamic(x: Array, output: Array, scale: Array, zero_point: Array) -> N
     assert np.quantile(np.abs(back - x), 0.5) <= 0.5001 * scale.item()
 
 
+@pytest.mark.onnx_reference
 def test_dynamic_quantization_is_that_of_onnx() -> None:
     rng = np.random.default_rng(3)
     for low, high in ((-3.0, 5.0), (2.0, 7.0), (-9.0, -4.0), (0.0, 1e-3), (-1e30, 1e30), (-1.0, 0.0)):
@@ -149,6 +151,7 @@ def test_dynamic_quantization_of_zeros_and_of_what_is_not_finite() -> None:
         assert found["output_scale_tensor"].item() == math.inf
 
 
+@pytest.mark.onnx_reference
 def test_blocks_are_those_of_onnx() -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(0.0, 4.0, (3, 8, 5)).astype(np.float32)

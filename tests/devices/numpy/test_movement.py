@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 
 import dmlpy as dml
 from tests.support.layout_runs import Array, compute, defined, failures_in_layouts, packed, same, tensor
@@ -71,6 +72,7 @@ def test_cast_of_every_type_to_every_type() -> None:
             same(expected, from_onnx[0], "the oracle and ONNX")
 
 
+@pytest.mark.onnx_reference
 def test_joins_splits_tiles_as_onnx_does() -> None:
     rng = np.random.default_rng(1)
     for dtype, (sizes, axis, lengths) in itertools.product(
@@ -206,6 +208,7 @@ def test_slices_and_their_gradients() -> None:
     same(compute(repeated, input_tensor=np.arange(5, dtype=np.int32)), np.full(4, 3, np.int32), "a stride of 0")
 
 
+@pytest.mark.onnx_reference
 def test_blocks_of_channels_as_onnx_moves_them() -> None:
     rng = np.random.default_rng(5)
     for dtype, (block, sizes) in itertools.product(

@@ -18,7 +18,7 @@ from dmlpy.devices.numpy.normalization.blocks import Blocking
 from dmlpy.devices.numpy.normalization.forward import ForwardPlan
 from dmlpy.devices.numpy.normalization.gradient import GradientPlan
 from dmlpy.devices.numpy.normalization.reference import reference
-from tests.devices.numpy.test_recurrent import GUARD, scratch
+from tests.support.recurrent_runs import GUARD, scratch
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]

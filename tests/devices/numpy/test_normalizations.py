@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 import dmlpy as dml
@@ -13,13 +14,10 @@ from tests.support import relation_descs as descs
 from tests.support.layout_runs import Array, layouts, repeated, run
 from tests.support.onnx_reference import onnx_outputs
 from tests.support.scalar_activations import activate as activate_number
+from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
 MEAN_VARIANCE = ("MEAN_VARIANCE_NORMALIZATION", "MEAN_VARIANCE_NORMALIZATION1", "MEAN_VARIANCE_NORMALIZATION2")
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
 
 def given(desc: Any, rng: np.random.Generator, offset: float = 0.0) -> dict[str, Array]:
@@ -64,6 +62,7 @@ def test_mean_variance_normalizations() -> None:
     assert count > 30
 
 
+@pytest.mark.onnx_reference
 def test_onnx_normalizes_alike() -> None:
     rng = np.random.default_rng(22)
     x, scale, bias = (rng.normal(size=sizes).astype(np.float32) for sizes in ((2, 3, 4, 5), (4, 5), (4, 5)))
@@ -155,6 +154,7 @@ def test_local_response_normalization_of_the_largest_window_is_that_of_the_whole
         assert_close(run(desc, {"input_tensor": x})["output_tensor"], wanted, np.float32, terms=20)
 
 
+@pytest.mark.onnx_reference
 def test_onnx_normalizes_local_responses_alike() -> None:
     """Its reference fills as many channels as there are batch entries; here both are 6."""
     x = np.random.default_rng(26).normal(size=(6, 6, 3, 2)).astype(np.float32)

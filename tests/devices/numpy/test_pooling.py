@@ -209,6 +209,7 @@ def test_windows_in_the_padding_alone() -> None:
     assert result.sum() == 2 * (~empty).sum()
 
 
+@pytest.mark.onnx_reference
 def test_pooling_agrees_with_onnx() -> None:
     rng, compared = np.random.default_rng(5), 0
     for case in CASES:

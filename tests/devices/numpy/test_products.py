@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 
 import dmlpy as dml
 from tests.support.layout_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
@@ -266,6 +267,7 @@ def test_a_scale_or_zero_point_of_fewer_dimensions_lies_along_any() -> None:
     assert len({int(channel.sum()) for channel in results[0][0]}) == 3
 
 
+@pytest.mark.onnx_reference
 def test_products_agree_with_onnx() -> None:
     rng = np.random.default_rng(6)
     a, b = random(rng, "uint8", 2, 3, 4), random(rng, "int8", 2, 4, 5)

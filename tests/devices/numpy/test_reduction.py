@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 import dmlpy as dml
 from tests.support.layout_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
@@ -206,6 +207,7 @@ def test_top_k_is_a_stable_sort() -> None:
     assert count == 10 * 5 * 3
 
 
+@pytest.mark.onnx_reference
 def test_reductions_agree_with_onnx() -> None:
     x = np.random.default_rng(5).normal(size=(2, 3, 4)).astype(np.float32) ** 2
     pairs = {"SUM": "ReduceSum", "AVERAGE": "ReduceMean", "L1": "ReduceL1", "L2": "ReduceL2", "LOG_SUM": "ReduceLogSum"}

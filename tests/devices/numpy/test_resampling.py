@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 
 import dmlpy as dml
 from tests.support.layout_runs import Array, layouts, run
@@ -149,6 +150,7 @@ def test_centred_operators_are_those_with_the_offsets_of_centres() -> None:
                     assert_close(run(own, {"input_tensor": array})["output_tensor"], wanted, array.dtype, terms=4, what=f"{mode} {sizes}")
 
 
+@pytest.mark.onnx_reference
 def test_onnx_resizes_alike() -> None:
     """`Resize` of ONNX's reference, where DirectML has the same coordinates and roundings."""
     rng, offsets = np.random.default_rng(8), {"half_pixel": (0.5, -0.5), "asymmetric": (0.0, 0.0)}

@@ -20,7 +20,8 @@ from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from dmlpy.reference.activation import activate
 from dmlpy.reference.recurrent.layer import Trace
-from tests.devices.numpy.test_recurrent import (
+from tests.support.exact import traced
+from tests.support.recurrent_runs import (
     EVERY_ACTIVATION,
     FLAGS,
     GUARD,
@@ -33,7 +34,6 @@ from tests.devices.numpy.test_recurrent import (
     scratch,
     sizes_of,
 )
-from tests.support.exact import traced
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
