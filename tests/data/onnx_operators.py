@@ -66,7 +66,7 @@ def compute(
 def case(
     operator: str,
     peer: str,
-    inputs: Mapping[str, Array],
+    inputs: Mapping[str, Any],
     attributes: Mapping[str, Any] | None = None,
     *,
     given: Sequence[Array | None] | None = None,
@@ -79,7 +79,7 @@ def case(
     Args:
         operator: short name of DirectML's operator.
         peer: name of ONNX's.
-        inputs: arrays by field name.
+        inputs: arrays by field name; a list for a field of several tensors, where `given` says how ONNX takes them.
         attributes: of the desc.
         given: ONNX's inputs, where they are others.
         outputs: ONNX's outputs by field name, each with the sizes that DirectML gives it, or None for the same ones.

@@ -10,6 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.inspection import catalog
 from tests.conftest import CUDA_DEVICES
 from tests.support.operator_results import RESULTS, Result
 from tests.support.tolerance import assert_close
@@ -19,6 +20,19 @@ TERMS = {"elementwise": 1}
 """How many products an element of an output is the sum of at most, by family."""
 MOST_TERMS = 64
 """The same, of the other families."""
+
+WITHOUT = {
+    "ELEMENT_WISE_BIT_COUNT": "neither system counts bits; DirectML's documentation has examples",
+    "RANDOM_GENERATOR": "they have generators of their own; test_philox has the known answers of Random123",
+}
+"""Operators of DirectML that have no counterpart in ONNX Runtime or PyTorch."""
+
+
+def test_every_operator_of_directml_that_runs_has_results_of_another_system() -> None:
+    others, numpy = {"ONNX Runtime", "PyTorch"}, dml.device("numpy")
+    entries = [entry for entry in catalog.operators() if not entry.kind.beyond_directml and numpy.runs(entry.kind)]
+    without = {entry.kind.short_name() for entry in entries if not others.intersection(entry.verified_against)}
+    assert without == set(WITHOUT)
 
 
 def compare(found: Mapping[str, Any], result: Result) -> None:
