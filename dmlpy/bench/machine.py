@@ -220,5 +220,5 @@ def floor_us(case: Case, machine: Machine) -> float | None:
 
 
 def percentile(values: list[float], tenths: int) -> float:
-    """Of one or more values, so many tenths of which are at most this."""
+    """The `tenths`-th decile of one or more values."""
     return statistics.quantiles(values, n=10, method="inclusive")[tenths - 1] if len(values) > 1 else values[0]

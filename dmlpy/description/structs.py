@@ -310,7 +310,7 @@ class Struct(BaseModel, metaclass=StructType):
                 remedy = cls.unused_remedy(spelling)
                 if remedy is None:
                     remedy = did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
-                problem = Problem("field.unknown", spelling, "no member of this struct", expected, remedy=remedy)
+                problem = Problem("field.unknown", spelling, "not a member of this struct", expected, remedy=remedy)
                 problems.append(problem if len(problems) < MAX_TOLD else unnamed(problem))
         if twice:
             first, *others = twice

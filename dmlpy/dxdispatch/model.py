@@ -240,7 +240,7 @@ class _Loader:
             self.report(place, [Problem("file.unreadable", SOURCE, error.strerror or str(error), "a file that can be read")])
             return None
         except MemoryError:
-            # Less was to be had than the system said: limits of the process or of its container.
+            # Allocation failed despite the reported free memory: the process or its container has a limit.
             self.report(place, [Problem("resource.memory", "initialValues", "more than the memory that is left", "a smaller resource")])
             return None
         # Once as the file's data and once as the device's buffer.

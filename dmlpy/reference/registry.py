@@ -29,7 +29,7 @@ Callers suppress floating-point warnings (`numpy.errstate`).
 """
 
 Undocumented = Callable[[Any], str | None]
-"""Takes a checked desc; gives the first part whose semantics nobody has documented, or None."""
+"""Takes a checked desc; returns the first part whose semantics are undocumented, or None."""
 
 defines: Attachments[Definition] = Attachments("dmlpy.reference")
 """`@defines(ElementWiseAddDesc)` makes a function the definition of an operator, and of those that derive from it."""

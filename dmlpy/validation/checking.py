@@ -176,14 +176,14 @@ def _explained(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorD
 
 def _flag_problems(desc: OperatorDesc, slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
     if tensor.flags is TensorFlags.OWNED_BY_DML and not slot.field.marker.output and not desc.accepts_owned:
-        why = f"{desc.c_name} supports it on none of its inputs"
+        why = f"{desc.c_name} does not support OWNED_BY_DML on any input"
         remedy = "pass it at execution; CompiledOperator.prepare packs weights once, in a graph ELEMENT_WISE_IDENTITY can own them"
         yield Problem("flag.owned", f"{slot.place}.flags", "OWNED_BY_DML", "NONE", (why,), remedy)
 
 
 def _reserve_problems(slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
     if slot.field.marker.reserve and not tensor.is_packed:
-        why = ("what lies where in a reserve is the device's own affair",)
+        why = ("a reserve's layout is internal to the device",)
         yield Problem("stride.reserve", f"{slot.place}.strides", listed(tensor.element_strides), "packed strides, or none", why)
 
 
@@ -287,7 +287,7 @@ def _type_problems(desc: OperatorDesc, row: Since, level: FeatureLevel) -> Itera
                 yield _type_problem(desc, place, variable, tensor, allowed, level)
                 continue
             more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-            why = (f"all tensors of type {variable} have one type: {winner} is held by {', '.join(places[:3])}{more}",)
+            why = (f"tensors of type {variable} must share a data type: {winner} is used by {', '.join(places[:3])}{more}",)
             if tensor.data_type in allowed:
                 yield Problem("type.equal", f"{place}.data_type", str(tensor.data_type), str(winner), why)
             else:

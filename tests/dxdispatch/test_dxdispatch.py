@@ -141,7 +141,7 @@ def test_names_with_control_characters_stay_on_their_line(tmp_path: Path) -> Non
     with pytest.raises(ModelError) as caught:
         load(write(tmp_path, data))
     line = str(caught.value).splitlines()[1].partition(": ")[2]
-    assert line.startswith("model_json\\nno problems\\x1b[2J is no member of this struct")
+    assert line.startswith("model_json\\nno problems\\x1b[2J is not a member of this struct")
 
 
 def test_the_kind_of_a_resource(tmp_path: Path) -> None:

@@ -360,7 +360,7 @@ COMPLAINTS = [
         everywhere("flag.owned", "weight_tensor.flags", "recurrence_tensor.flags"),
         [
             "weight_tensor.flags is OWNED_BY_DML, expected NONE",
-            "supports it on none of its inputs",
+            "does not support OWNED_BY_DML on any input",
             "in a graph ELEMENT_WISE_IDENTITY can own them",
         ],
         identity_before_gru(),

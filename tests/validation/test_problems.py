@@ -52,7 +52,7 @@ DML_LSTM_OPERATOR_DESC: 5 problems
       feature level 5_0
       remedy: put ones in front: sizes [1, 7, 3, 11]
  2. WeightTensor.Flags is OWNED_BY_DML, expected NONE  [flag.owned]
-      DML_LSTM_OPERATOR_DESC supports it on none of its inputs
+      DML_LSTM_OPERATOR_DESC does not support OWNED_BY_DML on any input
       remedy: pass it at execution; CompiledOperator.prepare packs weights once, in a graph ELEMENT_WISE_IDENTITY can own them
  3. PeepholeTensor.TotalTensorSizeInBytes is 56, expected at least 60 = (14 + 1) * 32 bits in bytes, rounded up to a multiple of 4  \
 [total_size.small]

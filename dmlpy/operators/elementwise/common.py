@@ -35,8 +35,8 @@ _BY_STRIDES = "an input repeats by strides of 0, never by its sizes"
 class ElementWiseDesc(OperatorDesc):
     """A function of the elements at one place of its tensors, which have equal sizes: an input repeats by strides of 0 alone.
 
-    Whoever thinks of NumPy gives it dimensions of size 1 instead, or leaves them out. Then the longer tensors tell the sizes, and the
-    remedy tells the strides.
+    Users of NumPy broadcasting pass size-1 dimensions, or leave them out. The sizes are then inferred from the tensors with more
+    elements, and the remedy gives the strides.
     """
 
     def sizes(self) -> Sizes:

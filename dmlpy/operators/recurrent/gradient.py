@@ -51,7 +51,7 @@ class ReserveDesc(RecurrentDesc):
 
     The reserve holds float32 values: reserve_size = D * B * (T * K * H + (T + 1) * (S + M)), where K values are kept for each unit and step
     (RNN 1, LSTM 4, GRU 3, GRU with linear_before_reset 4), S are the entries of h (H, with a projection P) and M those of the cell
-    state (H for LSTM, else 0). What lies where in it is the device's own affair.
+    state (H for LSTM, else 0). Its layout is internal to the device.
     """
 
     step_mask_tensor: Annotated[TensorDesc | None, In("1 1 seq_length batch_size", UINT8)] = None

@@ -46,7 +46,7 @@ class RecurrentGeometry:
 
 @dataclass(frozen=True)
 class RecurrentCell:
-    """What a step computes, beside its sizes and activations: what both devices choose their code by.
+    """The options of a step, beside its sizes and activations, that select a device's implementation.
 
     Attributes:
         kind: `RNN`, `GRU` or `LSTM`.

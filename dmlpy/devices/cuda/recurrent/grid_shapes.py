@@ -35,16 +35,16 @@ MOST_PAIRS = 8
 """Pairs of unit and sample that a thread has in a pass, at most: each has its gates in registers."""
 
 MOST_OUTPUT_BITS = 32
-"""Pairs of a thread in all passes of training: a bit of a register tells of each whether its state is an output."""
+"""Pairs of a thread in all passes of training: one bit per pair of a register marks whether its state is an output."""
 
 MOST_BATCH_GROUPS = 2**16 - 1
-"""What the second axis of a grid can count. Only blocks alone can be so many."""
+"""The largest size of a grid's second axis. Only blocks that run alone can be so many."""
 
 ROW_WARPS = (1, 2, 4, 8)
 """Warps of a block that have different rows, on tensor cores."""
 
 BEFORE_LAUNCH: Mapping[Protocol, int] = {"flags": 0, "data": 0xFF}
-"""How blocks that are not alone may hand each other states, and the value of all bytes that they do it with, before they do."""
+"""The protocols by which blocks exchange states, and the value of all bytes of the exchange before the launch."""
 
 RESIDENT_REGISTERS = 168
 """Of a thread's 255 for R, where its block is alone and it has one pair of unit and sample and no more than 8 sums on tensor cores."""

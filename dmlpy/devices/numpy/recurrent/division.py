@@ -1,4 +1,4 @@
-"""How the walks of a recurrent layer are divided among threads: by direction and by samples, which do not depend on each other."""
+"""Divides the walks of a recurrent layer among threads: by direction and by samples, which do not depend on each other."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dmlpy.devices.numpy.recurrent.products import products_are_direct
 from dmlpy.operators.recurrent.layer import RecurrentGeometry
 
 _SAMPLES = 8
-"""A walk takes a multiple of so many samples, as vectors do."""
+"""The samples of a walk are a multiple of this, as wide as a vector register."""
 _MOST_SAMPLES = 64
-"""And no more than these: its arrays stay in a core's cache."""
+"""The most samples of a walk, so that its arrays stay in a core's cache."""
 _STEP_WORK = 3 << 19
-"""Multiplications of a walk's step that make a division worth while, for each thread that walks: Python takes their calls in turn."""
+"""Minimum multiplications per step and thread for threading to pay; the GIL serialises the calls."""
 _SHARED_WORK = 1 << 20
 """Multiplications of a step's recurrent product from which BLAS gains by sharing it among its threads."""
 
 
 @dataclass(frozen=True)
 class Division:
-    """Which walks there are, and where they run.
+    """The walks of a layer and the threads that they run on.
 
     Attributes:
         direct: whether products are taken some rows at a time, each on the walk's own thread; else BLAS shares them among its threads.
-        threads: that walk at the same time.
+        threads: how many run walks at the same time.
         walks: the direction and the samples of each walk.
     """
 
@@ -33,7 +33,7 @@ class Division:
 
     @property
     def batches(self) -> set[int]:
-        """How many samples walks take."""
+        """The numbers of samples that walks have."""
         return {int(samples.stop - samples.start) for _, samples in self.walks}
 
 

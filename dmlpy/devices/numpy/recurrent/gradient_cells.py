@@ -64,7 +64,7 @@ class Span:
     state_gradients: Array | None
 
     def clear(self) -> None:
-        """What steps leave that nobody takes."""
+        """Sets the results of steps that every sample skips to zero."""
         for array in (self.gradient, self.operand, self.state_gradients):
             if array is not None:
                 array.fill(0.0)
@@ -196,7 +196,7 @@ class CellGradient(ABC):
         return array.reshape(-1, self._batch)
 
     def _back(self, scratch: Arrays, part: slice = slice(None)) -> Callable[[Array, Array], object]:
-        """What h[t-1] gets from the gates' gradients [rows, B], as a call that takes these and where it goes, [S, B].
+        """The product that propagates the gates' gradients [rows, B] to h[t-1], as a call that takes these and its target, [S, B].
 
         Args:
             scratch: of the plan.
@@ -206,7 +206,7 @@ class CellGradient(ABC):
         start = range(len(self.state_rows.gates))[part].start * hidden
         recurrence = scratch["recurrence"][:, start : start + len(gates) * hidden]
         if "state_dropout" not in scratch:
-            # np.dot takes less time to begin, but copies a matrix of which it gets some columns.
+            # np.dot has the lower call overhead, but copies a column slice.
             return partial(np.dot if recurrence.flags.c_contiguous else np.matmul, recurrence)
         product = scratch["dropout_product"]
         factors = [(recurrence[:, at * hidden : (at + 1) * hidden], scratch["state_dropout"][gate]) for at, gate in enumerate(gates)]
