@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,12 +58,7 @@ def test_pages_kill_who_touches_them(where: str) -> None:
 
 def test_a_result_that_depends_on_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an operator leaves of its outputs as it was."""
-    usual = WholePlan.results
-
-    def forgets(self: WholePlan, arrays: Any) -> Any:
-        return {name: arrays[name] if name.startswith("output") else array for name, array in usual(self, arrays).items()}
-
-    monkeypatch.setattr(WholePlan, "results", forgets)
+    monkeypatch.setattr(WholePlan, "bind_arrays", lambda self, arrays: lambda stream: None)
 
     def tries() -> None:
         for seed in range(200):

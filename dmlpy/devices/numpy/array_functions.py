@@ -83,10 +83,6 @@ class WholePlan(ArrayPlan):
         context = _WITHOUT_WARNINGS.copy()
         return with_limited_blas(lambda stream: context.run(compute), self._product)
 
-    def results(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by place, unrounded, of the inputs by place."""
-        return {place: np.asarray(value) for place, value in self._computed(self._read(arrays)).items()}
-
     def _is_converted(self, tensor: TensorDesc) -> bool:
         """Whether an input's elements are converted to the type of the arithmetic."""
         return tensor.data_type in (DataType.FLOAT16, DataType.FLOAT32) and tensor.data_type.numpy != self._compute
@@ -117,14 +113,3 @@ class WholePlan(ArrayPlan):
 def whole_plan(desc: OperatorDesc, compute: DTypeLike = np.float32) -> WholePlan | None:
     """The plan for a checked desc; None if nothing defines what it computes."""
     return WholePlan(desc, compute) if why_undefined(desc) is None else None
-
-
-def reference(desc: OperatorDesc, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs by place, computed in float64 and unrounded.
-
-    Args:
-        desc: a checked desc.
-        arrays: every input by place, of its described sizes.
-    """
-    with np.errstate(all="ignore"):
-        return WholePlan(desc, np.float64).results(arrays)
