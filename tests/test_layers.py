@@ -27,7 +27,7 @@ LAYERS = [
     {"description.descs"},
     {"description.attachments"},
     {"operators"},
-    {"inspection.samples", "inspection.schemas", "validation.checking"},
+    {"inspection.samples", "inspection.schemas", "validation.checking", "validation.tensor_arguments"},
     {"graphs", "inspection.explain", "validation.features"},
     {"reference"},
     {"devices"},

@@ -1,4 +1,4 @@
-"""`BindingTable`: which tensors one method of an operator binds, and what its caller's names and lists stand for."""
+"""`OperatorTables`: which tensors each method of an operator binds."""
 
 from __future__ import annotations
 
@@ -6,143 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.markers import In, TensorField
-from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import c_member, c_path, did_you_mean, is_c_style, listed
+from dmlpy.description.markers import TensorField
 from dmlpy.devices.binding import KnownLayouts
-from dmlpy.validation.problems import Problem
-
-_MOST_TOLD = 10
-"""Keys without a name that are told one by one."""
-
-
-class BindingTable:
-    """The tensors that a method binds. What does not depend on their memory is computed once, for all calls. Threads may share it.
-
-    Attributes:
-        fields: the tensor members that are bound, each element of an array of tensors as one of its own.
-        descs: the tensors that the desc describes, by place, in the struct's order.
-
-    Args:
-        desc: the operator.
-        fields: as the attribute.
-        kind: what they are, for messages: `input`, `output`, ...
-        order: the places that a list stands for, in the struct's order; None where the method takes no lists.
-        packable: those that `prepare` could take instead.
-        packed: the places that `prepare` has taken.
-    """
-
-    def __init__(
-        self,
-        desc: OperatorDesc,
-        fields: Sequence[TensorField],
-        kind: str,
-        order: Sequence[str] | None = None,
-        packable: Sequence[str] = (),
-        packed: Sequence[str] = (),
-    ) -> None:
-        described = desc.tensors()
-        self.fields = tuple(fields)
-        self.descs = {field.name: described[field.name] for field in fields if field.name in described}
-        self._desc, self._kind, self._order, self._packable, self._packed = desc, kind, order, packable, packed
-        names = [field.name for field in fields]
-        self._spellings = {spelling: name for name in (*names, *packed) for spelling in (c_path(name), name)}
-        arrays = {field.name: tuple(name for name in names if name.startswith(f"{field.name}[")) for field in desc.tensor_fields()}
-        self._arrays = {spelling: places for name, places in arrays.items() if places for spelling in (c_member(name), name)}
-
-    def by_place(self, values: Any) -> tuple[dict[str, Any], list[Problem]]:
-        """Values by place, None left out; what does not belong here is a problem.
-
-        Args:
-            values: what the caller gave: a mapping by name in either spelling, or a list of all in the struct's order, with None for those
-                that are absent.
-        """
-        if (plain := self._plain(values)) is not None:
-            return plain, []
-        if self._order is not None and isinstance(values, list | tuple):
-            values, problems = in_order(values, self._order, self._kind)
-        else:
-            values, problems = named(values, self._kind, in_order=self._order is not None)
-        values, wrong = _one_by_one(self._desc, values)
-        problems += wrong
-        found, wrong = self._read(values)
-        return found, problems + wrong
-
-    def _plain(self, values: Any) -> dict[str, Any] | None:
-        """Values by place as nearly all calls give them; None where something may be wrong with a name: `_read` tells what."""
-        if type(values) is not dict:
-            if self._order is None or type(values) not in (list, tuple) or len(values) != len(self._order):
-                return None
-            values = dict(zip(self._order, values, strict=True))
-        found: dict[str, Any] = {}
-        absent = False
-        for spelling, value in values.items():
-            place = self._spellings.get(spelling) if type(spelling) is str else None
-            if place is not None:
-                if place in found:
-                    return None
-                found[place] = value
-                absent |= value is None
-            else:
-                places = self._arrays.get(spelling, ()) if type(spelling) is str else ()
-                if type(value) not in (list, tuple) or len(value) != len(places) or not found.keys().isdisjoint(places):
-                    return None
-                found.update(zip(places, value, strict=True))
-                absent = True
-        if absent:
-            found = {place: value for place, value in found.items() if value is not None}
-        return found if found.keys() <= self.descs.keys() else None
-
-    def _read(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-        desc, kind, problems = self._desc, self._kind, list[Problem]()
-        names = {field.name for field in self.fields}
-        elsewhere = {slot.place: slot.field.marker for slot in desc.slots() if slot.place not in names}
-        left_null = {slot.place for slot in desc.slots() if slot.tensor is None}
-        found: dict[str, Any] = {}
-        given: set[str] = set()
-        for spelling, value in values.items():
-            name = _place_named(desc, spelling)
-            if name in given:
-                problems.append(Problem("bind.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
-                continue
-            given |= {name} if name else set()
-            if name in elsewhere and not (name in left_null and elsewhere[name].constant):
-                if value is not None:
-                    problems.append(self._misplaced(name, elsewhere[name]))
-            elif name not in names and name not in elsewhere:
-                remedy = desc.unused_remedy(spelling) or did_you_mean(spelling, names, c_member if is_c_style(spelling, values) else str)
-                problems.append(
-                    Problem("bind.unknown", spelling, f"no {kind} of {desc.c_name}", f"one of {', '.join(sorted(names))}", remedy=remedy)
-                )
-            elif value is not None and name not in self.descs:
-                remedy = f"pass None, or compile a desc that describes {name}"
-                problems.append(Problem("bind.unexpected", name, "given", "nothing: the desc leaves it null", remedy=remedy))
-            elif value is not None:
-                found[name] = value
-        return found, problems
-
-    def missing(self, values: Mapping[str, Any]) -> list[Problem]:
-        """A problem for each described tensor that got no memory."""
-        if self.descs.keys() <= values.keys():
-            return []
-        return [
-            Problem("bind.missing", field.name, "not given", f"memory for {self.descs[field.name].summary()}", remedy=self._remedy(field))
-            for field in self.fields
-            if field.name in self.descs and field.name not in values
-        ]
-
-    def _remedy(self, field: TensorField) -> str | None:
-        """What to do about a tensor that got no memory."""
-        ways = [f"pack it once with prepare({field.name}=...) and bind what that returns"] if field.name in self._packable else []
-        ways += [f"compile a desc that leaves it null: replace({field.name}=None)"] if field.optional else []
-        return ", or ".join(["pass it", *ways]) if ways else None
-
-    def _misplaced(self, name: str, marker: In) -> Problem:
-        """A tensor of the operator's that is not bound here."""
-        if name in self._packed and self._kind != "output":
-            return Problem("bind.packed", name, "given", "nothing: the packed constants hold it")
-        own = "output" if marker.output else "input"
-        return Problem("bind.misplaced", name, f"an {own}", f"{self._kind}s only", remedy=f"give it with the {own}s")
+from dmlpy.validation.tensor_arguments import TensorArguments
 
 
 class OperatorTables:
@@ -171,15 +37,15 @@ class OperatorTables:
         order = [field.name for field in inputs]
 
         self.inputs = (
-            BindingTable(desc, inputs, "input", order, packable=constants),
-            BindingTable(desc, unpacked, "input", order, packed=constants),
+            TensorArguments(desc, inputs, "input", order, packable=constants),
+            TensorArguments(desc, unpacked, "input", order, packed=constants),
         )
-        self.outputs = BindingTable(desc, outputs, "output", [field.name for field in outputs])
+        self.outputs = TensorArguments(desc, outputs, "output", [field.name for field in outputs])
         self.all = (
-            BindingTable(desc, [*inputs, *outputs], "tensor"),
-            BindingTable(desc, [*unpacked, *outputs], "tensor", packed=constants),
+            TensorArguments(desc, [*inputs, *outputs], "tensor"),
+            TensorArguments(desc, [*unpacked, *outputs], "tensor", packed=constants),
         )
-        self.constants = BindingTable(desc, [field for field in inputs if field.name in constants], "constant input")
+        self.constants = TensorArguments(desc, [field for field in inputs if field.name in constants], "constant input")
         self.reserves = tuple(field.name for field in outputs if field.marker.reserve and field.name in described)
         self._output_slots = [slot for slot in desc.output_slots() if slot.tensor is not None]
 
@@ -190,75 +56,3 @@ class OperatorTables:
             value = values[slot.place]
             found[slot.field.name] = value if slot.index is None else (*found.get(slot.field.name, ()), value)
         return found
-
-
-def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, Any], list[Problem]]:
-    """What a caller binds, by name; what has no name is a problem.
-
-    Args:
-        values: what the caller gave.
-        kind: what it stands for, for messages: `input`, `output`, ...
-        in_order: whether a list would have been accepted too.
-    """
-    try:
-        given = dict(values.items())
-    except Exception:  # no mapping, or one whose methods raise anything
-        expected = "a mapping of names to memory" + ", or a list in the struct's order" * in_order
-        return {}, [Problem("bind.form", f"{kind}s", brief(values), expected)]
-    nameless = [key for key in given if not isinstance(key, str)]
-    problems = [Problem("bind.form", f"{kind}s", f"the key {brief(key)}", "a text, the name of a tensor") for key in nameless[:_MOST_TOLD]]
-    return {str.__str__(key): value for key, value in given.items() if isinstance(key, str)}, problems
-
-
-def in_order(values: Sequence[Any], order: Sequence[str], kind: str) -> tuple[dict[str, Any], list[Problem]]:
-    """What a caller binds by its position, by name; too few and too many are a problem.
-
-    Args:
-        values: what the caller gave, a list or tuple.
-        order: the names that the positions stand for.
-        kind: what it stands for, for messages: `input`, `output`, ...
-    """
-    try:
-        given = [*values]
-    except Exception:  # a list of the caller's own kind, whose methods raise anything
-        return {}, [Problem("bind.form", f"{kind}s", brief(values), "a list that can be read")]
-    problems = []
-    if len(given) != len(order):
-        expected = f"{len(order)}, with None for each that is absent: {listed(order)}"
-        problems.append(Problem("bind.count", f"{kind}s", f"a list of {len(given)}", expected, remedy="pass them by name: {name: memory}"))
-    return dict(zip(order, given, strict=False)), problems
-
-
-def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The values with lists for arrays of tensors taken apart: `input_tensors=[a, b]` is `input_tensors[0]` and `input_tensors[1]`."""
-    listed = {field.name for field in desc.tensor_fields() if field.listed}
-    found: dict[str, Any] = {}
-    problems = []
-    for spelling, value in values.items():
-        name = desc.member_named(spelling)
-        if name not in listed or value is None:
-            found[spelling] = value
-            continue
-        count = len(getattr(desc, name))
-        try:
-            items = [*value] if isinstance(value, list | tuple) else None
-        except Exception:  # a list of the caller's own kind, whose methods raise anything
-            items = None
-        if items is None:
-            problems.append(Problem("bind.count", spelling, f"of type {type(value).__name__}", f"a list of {count}, one for each tensor"))
-            continue
-        if len(items) > count:  # too few are told one by one, as missing
-            problems.append(Problem("bind.count", spelling, f"{len(items)} given", f"{count}, one for each tensor"))
-        for index, item in enumerate(items[:count]):
-            place = f"{name}[{index}]"
-            if any(_place_named(desc, other) == place for other in values):
-                problems.append(Problem("bind.twice", place, "given twice", f"in {spelling} or by itself, not both"))
-            found[place] = item
-    return found, problems
-
-
-def _place_named(desc: OperatorDesc, spelling: str) -> str | None:
-    """The place that a name in either spelling stands for: `InputTensors[0]` is `input_tensors[0]`; None if there is no such member."""
-    member, bracket, index = spelling.partition("[")
-    name = desc.member_named(member)
-    return name and f"{name}{bracket}{index}"

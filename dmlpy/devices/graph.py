@@ -17,12 +17,12 @@ from dmlpy.description.outputs import Outputs
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
-from dmlpy.devices.binding_table import in_order, named
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundWork, Dispatch, Limits, check_limits
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.validation.problems import BindError, Problem
+from dmlpy.validation.tensor_arguments import in_order, named
 
 if TYPE_CHECKING:
     from dmlpy.devices.report import PlanReport

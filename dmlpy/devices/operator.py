@@ -16,13 +16,14 @@ from dmlpy.description.outputs import Outputs
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
-from dmlpy.devices.binding_table import BindingTable, OperatorTables
+from dmlpy.devices.binding_table import OperatorTables
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import Dispatch, Limit, Limits
 from dmlpy.devices.pickling import layout_fingerprint, packed_bytes, packed_memory
 from dmlpy.devices.plan import ArrayPlan, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.validation.problems import BindError, Problem
+from dmlpy.validation.tensor_arguments import TensorArguments
 
 if TYPE_CHECKING:
     from dmlpy.devices.report import PlanReport
@@ -282,7 +283,7 @@ class CompiledOperator:
         return self._plan.bind(_pointers(bound), temporary, persistent)
 
     def _resolve(
-        self, values: Mapping[str, Any] | Sequence[Any], table: BindingTable, handle: int, *, copy: bool = False
+        self, values: Mapping[str, Any] | Sequence[Any], table: TensorArguments, handle: int, *, copy: bool = False
     ) -> tuple[list[Bound], list[Problem]]:
         given, problems = table.by_place(values)
         problems += table.missing(given)

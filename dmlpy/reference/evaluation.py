@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,19 +13,20 @@ from numpy.typing import DTypeLike
 from dmlpy.arrays import view
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, HResult
-from dmlpy.description.markers import TensorField
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import c_member, did_you_mean
 from dmlpy.description.outputs import Outputs
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.reference.registry import Array, definition, why_undefined
 from dmlpy.validation.checking import check
 from dmlpy.validation.problems import BindError, CompileError, DescError, Problem
+from dmlpy.validation.tensor_arguments import TensorArguments
 
 _WIDE = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
-def reference(desc: OperatorDesc, inputs: Mapping[str, Any] | None = None, /, *, dtype: DTypeLike = np.float64, **arrays: Any) -> Outputs:
+def reference(
+    desc: OperatorDesc, inputs: Mapping[str, Any] | Sequence[Any] | None = None, /, *, dtype: DTypeLike = np.float64, **arrays: Any
+) -> Outputs:
     """What an operator should give, by its plain definition in `dmlpy.reference`: the results that every device is held to.
 
     FLOAT16 and FLOAT32 tensors are computed in `dtype`, and outputs of these types have it: they are not rounded to the described type
@@ -35,7 +38,8 @@ def reference(desc: OperatorDesc, inputs: Mapping[str, Any] | None = None, /, *,
 
     Args:
         desc: the operator.
-        inputs: the inputs by field name in either spelling, where they are not given as keywords.
+        inputs: the inputs that are not given as keywords: by field name in either spelling, or a list of all in the struct's order, with
+            None for those that are absent. An element of an array of tensors may be named by itself: `input_tensors[0]`.
         dtype: type of the arithmetic, `numpy.float64` or `numpy.float32`.
         **arrays: the inputs: arrays in host memory of the described sizes; for an array of tensors a list of them. Floating-point
             tensors take floating-point arrays of any precision, other tensors arrays of their own type.
@@ -56,12 +60,20 @@ def reference(desc: OperatorDesc, inputs: Mapping[str, Any] | None = None, /, *,
     if (why := why_undefined(desc)) is not None:
         problem = Problem("operator.undefined", "", desc.type_name, "an operator that dmlpy.reference defines", (why,))
         raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
-    given = _inputs(desc, {**(inputs or {}), **arrays}, wide)
+    values, problems = _by_place(desc, {} if inputs is None else inputs, arrays)
+    given, wrong = _inputs(desc, values, wide)
+    if problems := problems + wrong:
+        raise BindError(desc.c_name, problems)
     function = definition(type(desc))
     assert function is not None  # or `why_undefined` would have said so
     with np.errstate(all="ignore"):
         results = function(desc, given)
         return Outputs(_outputs(desc, results, wide))
+
+
+# `import dmlpy.reference.recurrent.layer as layer` looks for `recurrent` in `dmlpy.reference`, which is the function: it has the package's
+# names, those of modules that are imported later too.
+reference.__dict__ = vars(sys.modules["dmlpy.reference"])
 
 
 def _parse_type(dtype: DTypeLike) -> np.dtype[Any]:
@@ -83,69 +95,38 @@ def _computed_type(tensor: TensorDesc, wide: np.dtype[Any]) -> np.dtype[Any]:
 # inputs
 
 
-def _inputs(desc: OperatorDesc, given: Mapping[str, Any], wide: np.dtype[Any]) -> dict[str, Any]:
-    """Every input as its definition takes it; raises BindError for all that does not fit."""
-    values, problems = _by_field(desc, given)
-    found: dict[str, Any] = {}
+def _inputs(desc: OperatorDesc, values: Mapping[str, Any], wide: np.dtype[Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Every input as its definition takes it, of values by place, and a problem for all that does not fit."""
+    problems: list[Problem] = []
+    found: dict[str, Any] = {field.name: () if field.listed and getattr(desc, field.name) is not None else None for field in desc.inputs()}
     known = desc.sizes()
-    for field in desc.inputs():
-        described = getattr(desc, field.name)
-        if described is None:
-            found[field.name] = None
+    for slot in desc.input_slots():
+        if slot.tensor is None:
             continue
-        if field.name not in values:
-            remedy = f"pass it, or leave it out of the desc: replace({field.name}=None)" if field.optional else None
-            problems.append(Problem("bind.missing", field.name, "not given", f"an array for {_summary(described)}", remedy=remedy))
+        if slot.place not in values:
+            remedy = f"pass it, or leave it out of the desc: replace({slot.place}=None)" if slot.field.optional else None
+            problems.append(Problem("bind.missing", slot.place, "not given", f"an array for {slot.tensor.summary()}", remedy=remedy))
             continue
-        tensors = described if field.listed else (described,)
-        items = values[field.name] if field.listed else (values[field.name],)
-        arrays = []
-        for index, (tensor, item) in enumerate(zip(tensors, items, strict=True)):
-            place = f"{field.name}[{index}]" if field.listed else field.name
-            array, wrong = _array(place, tensor, item)
-            if not wrong and field.marker.at_most is not None:
-                wrong = _beyond(place, array, known[field.marker.at_most], field.marker.at_most)
-            problems += wrong
-            arrays.append(array.astype(_computed_type(tensor, wide), copy=False))
-        found[field.name] = tuple(arrays) if field.listed else arrays[0]
-    if problems:
-        raise BindError(desc.c_name, problems)
-    return found
-
-
-def _summary(described: TensorDesc | tuple[TensorDesc, ...]) -> str:
-    return described.summary() if isinstance(described, TensorDesc) else f"each of {len(described)} tensors, in a list"
-
-
-def _by_field(desc: OperatorDesc, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Values by field name, None left out; what does not belong here is a problem."""
-    fields: dict[str, TensorField] = {field.name: field for field in desc.inputs()}
-    outputs = {field.name for field in desc.outputs()}
-    found: dict[str, Any] = {}
-    problems = []
-    for spelling, value in given.items():
-        name = desc.member_named(spelling) if isinstance(spelling, str) else None
-        if name in outputs:
-            problems.append(Problem("bind.misplaced", name, "an output", "inputs only: the outputs are returned"))
-        elif name not in fields:
-            remedy = None
-            if isinstance(spelling, str):
-                remedy = desc.unused_remedy(spelling) or did_you_mean(spelling, fields, c_member if spelling[:1].isupper() else str)
-            expected = f"one of {', '.join(fields)}"
-            problems.append(Problem("bind.unknown", brief(spelling), f"no input of {desc.c_name}", expected, remedy=remedy))
-        elif name in found:
-            problems.append(Problem("bind.twice", spelling, "given twice", f"{name} or {c_member(name)}, not both"))
-        elif value is None:
-            continue
-        elif (described := getattr(desc, name)) is None:
-            remedy = f"pass None, or use a desc that describes {name}"
-            problems.append(Problem("bind.unexpected", name, "given", "nothing: the desc leaves it null", remedy=remedy))
-        elif fields[name].listed and not (isinstance(value, list | tuple) and len(value) == len(described)):
-            count = f"{len(value)} given" if isinstance(value, list | tuple) else f"of type {type(value).__name__}"
-            problems.append(Problem("bind.count", name, count, f"a list of {len(described)}, one for each tensor"))
-        else:
-            found[name] = value
+        array, wrong = _array(slot.place, slot.tensor, values[slot.place])
+        if not wrong and slot.field.marker.at_most is not None:
+            wrong = _beyond(slot.place, array, known[slot.field.marker.at_most], slot.field.marker.at_most)
+        problems += wrong
+        array = array.astype(_computed_type(slot.tensor, wide), copy=False)
+        found[slot.field.name] = array if slot.index is None else (*found[slot.field.name], array)
     return found, problems
+
+
+def _by_place(
+    desc: OperatorDesc, inputs: Mapping[str, Any] | Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[Problem]]:
+    """What was given, by place, and a problem for all that does not belong here."""
+    fields = [replace(slot.field, name=slot.place) for slot in desc.input_slots()]
+    table = TensorArguments(desc, fields, "input", [field.name for field in fields], returned=True)
+    values, problems = table.by_place(inputs)
+    named, wrong = table.by_place(keywords)
+    problems += wrong
+    problems += [Problem("bind.twice", place, "given twice", "by name or in the inputs, not both") for place in values if place in named]
+    return values | named, problems
 
 
 def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Problem]]:

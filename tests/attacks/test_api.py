@@ -11,8 +11,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description import structs
-from dmlpy.devices import binding_table
 from dmlpy.devices.cuda import image_store
+from dmlpy.validation import tensor_arguments
 from tests.attacks import bindings, cache, descs
 from tests.conftest import cuda_on_cpu
 
@@ -75,7 +75,7 @@ def written_anyway(self: Any, inputs: Any, outputs: Any, temporary: Any, persist
 
 DAMAGES: dict[str, tuple[Any, str, Any, Callable[[], int]]] = {
     "-0.0 equals 0.0": (structs, "_told_apart", lambda value: value, partial(descs.main, ["--tries", "60", "--kinds", "numbers"])),
-    "names are trusted": (binding_table, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),
+    "names are trusted": (tensor_arguments, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),
     "refused, and written": (dml.CompiledOperator, "_bind", written_anyway, partial(bindings.main, ["--tries", "50"])),
     "files are trusted": (image_store, "_is_private", lambda state: True, partial(cache.main, ["--tries", "30", "--kinds", "files"])),
 }

@@ -31,13 +31,16 @@ A = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 THIRD = A / 3
 
 
-@pytest.mark.parametrize("given", ["keywords", "mapping", "both", "C's names"])
-def test_inputs_are_given_by_name(given: str) -> None:
+@pytest.mark.parametrize("given", ["keywords", "mapping", "both", "C's names", "list", "tuple", "list and keyword"])
+def test_inputs_are_given_by_name_or_in_the_struct_s_order(given: str) -> None:
     calls = {
         "keywords": lambda: dml.reference(add(), a_tensor=A, b_tensor=A),
         "mapping": lambda: dml.reference(add(), {"a_tensor": A, "b_tensor": A}),
         "both": lambda: dml.reference(add(), {"a_tensor": A}, b_tensor=A),
         "C's names": lambda: dml.reference(add(), ATensor=A, BTensor=A),
+        "list": lambda: dml.reference(add(), [A, A]),
+        "tuple": lambda: dml.reference(add(), (A, A)),
+        "list and keyword": lambda: dml.reference(add(), [None, A], a_tensor=A),
     }
     outputs = calls[given]()
     assert isinstance(outputs, dml.Outputs)
@@ -102,10 +105,27 @@ def test_outputs_are_new_arrays() -> None:
     np.testing.assert_array_equal(x, A)
 
 
-def test_arrays_of_tensors_are_lists() -> None:
-    desc = dml.JoinDesc(input_tensors=[tensor("FLOAT32", 2, 3)] * 2, output_tensor=tensor("FLOAT32", 4, 3), axis=0)
-    found = dml.reference(desc, input_tensors=[A, -A]).output_tensor
-    np.testing.assert_array_equal(found, np.concatenate([A, -A]))
+def join() -> dml.JoinDesc:
+    return dml.JoinDesc(input_tensors=[tensor("FLOAT32", 2, 3)] * 2, output_tensor=tensor("FLOAT32", 4, 3), axis=0)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"input_tensors": [A, -A]},
+        {"InputTensors": (A, -A)},
+        {"input_tensors[0]": A, "input_tensors[1]": -A},
+        {"InputTensors[1]": -A, "input_tensors[0]": A},
+        [A, -A],
+    ],
+    ids=["list", "C's name", "one by one", "one by one, C's name", "in order"],
+)
+def test_arrays_of_tensors_are_lists_or_given_one_by_one(inputs: Any) -> None:
+    np.testing.assert_array_equal(dml.reference(join(), inputs).output_tensor, np.concatenate([A, -A]))
+
+
+def test_output_arrays_of_tensors_are_tuples() -> None:
+    found = np.concatenate([A, -A])
     back = dml.SplitDesc(input_tensor=tensor("FLOAT32", 4, 3), output_tensors=[tensor("FLOAT32", 1, 3), tensor("FLOAT32", 3, 3)], axis=0)
     first, rest = dml.reference(back, input_tensor=found).output_tensors
     np.testing.assert_array_equal(np.concatenate([first, rest]), found)
@@ -156,13 +176,12 @@ REFUSED: dict[str, tuple[Any, type[dml.DmlError], str]] = {
     ),
     "no array": (lambda: dml.reference(add(), a_tensor=A, b_tensor=[[1, 2, 3], [4, 5, 6]]), dml.BindError, "array.kind"),
     "memory of a GPU": (lambda: dml.reference(add(), a_tensor=A, b_tensor=on_gpu()), dml.BindError, "array.device"),
-    "one of two": (
-        lambda: dml.reference(
-            dml.JoinDesc(input_tensors=[tensor("FLOAT32", 2, 3)] * 2, output_tensor=tensor("FLOAT32", 4, 3), axis=0), input_tensors=[A]
-        ),
-        dml.BindError,
-        "bind.count",
-    ),
+    "one of two": (lambda: dml.reference(join(), input_tensors=[A]), dml.BindError, "bind.missing"),
+    "three of two": (lambda: dml.reference(join(), input_tensors=[A, A, A]), dml.BindError, "bind.count"),
+    "no list of tensors": (lambda: dml.reference(join(), input_tensors=A), dml.BindError, "bind.count"),
+    "too short a list": (lambda: dml.reference(add(), [A], b_tensor=A), dml.BindError, "bind.count"),
+    "no mapping": (lambda: dml.reference(add(), 7), dml.BindError, "bind.form"),
+    "in the mapping and by name": (lambda: dml.reference(add(), {"a_tensor": A, "BTensor": A}, b_tensor=A), dml.BindError, "bind.twice"),
     "too long a sequence": (lambda: dml.reference(layer(), layer_inputs([4, 5])), dml.BindError, "value.range"),
     "no definition": (lambda: dml.reference(sample(dml.ROIAlignDesc)), dml.CompileError, "operator.undefined"),
 }
@@ -184,7 +203,7 @@ def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(dml.BindError) as caught:
         dml.reference(add(), {"a_tensr": A}, b_tensor=A[0])
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [
-        ("bind.unknown", "'a_tensr'"),
+        ("bind.unknown", "a_tensr"),
         ("bind.missing", "a_tensor"),
         ("array.shape", "b_tensor"),
     ]
@@ -221,6 +240,17 @@ def test_the_function_has_the_package_s_name() -> None:
 def test_the_function_stays_where_modules_of_the_package_are_imported(first: str) -> None:
     program = f"{first}; print(callable(dmlpy.reference), callable(dmlpy.reference))"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "True True\n"
+
+
+MODULES = ["activation", "normalization.batch", "recurrent.layer"]
+
+
+@pytest.mark.parametrize("before", ["", "import dmlpy; dmlpy.reference; "], ids=["first", "after the function"])
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_of_the_package_are_imported_under_another_name(module: str, before: str) -> None:
+    program = f"{before}import dmlpy.reference.{module} as found; import dmlpy; print(found is dmlpy.reference.{module}, found.__name__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"True dmlpy.reference.{module}\n"
 
 
 def test_help_and_signature_are_the_function_s() -> None:
