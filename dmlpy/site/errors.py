@@ -50,7 +50,7 @@ def errors_page(broken: Broken) -> str:
     parts = []
     for section, title in SECTIONS.items():
         parts.append(f"## {title}")
-        parts += [f"({error_anchor(name)})=\n### {code(name)}\n\n{text}" for name, text in entries[section].items()]
+        parts += [f"### {code(name)}\n\n{text}" for name, text in entries[section].items()]
     parts += [
         "## Without an example",
         table(("code", "what leads to it"), ((code(name), prose(text)) for name, text in WITHOUT_EXAMPLE.items())),

@@ -61,5 +61,5 @@ def error_document() -> str:
 
 
 def error_anchor(code: str) -> str:
-    """The place of a code on that page."""
-    return "error-" + re.sub(r"[^a-z0-9]+", "-", code)
+    """The place of a code on that page: what GitHub makes of the heading, by which every MyST finds it."""
+    return re.sub(r"[^\w-]", "", code)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dmlpy
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DmlEnum, FeatureLevel
+from dmlpy.description.registry import OPERATORS
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.inspection import catalog
@@ -84,14 +84,11 @@ def levels_page() -> str:
     """What each feature level brought."""
     link = links_from("reference/levels")
     found = catalog.levels()
-    rows = (
-        (f"[{item.level}](#level-{str(item.level).replace('_', '-')})", item.level.directml_version, item.windows, len(item.operators))
-        for item in found
-    )
+    rows = ((f"[{item.level}](#{item.level})", item.level.directml_version, item.windows, len(item.operators)) for item in found)
     overview = table(("level", "DirectML", "in-box", "new operators"), ([str(text) for text in row] for row in rows))
     parts = []
     for item in found:
-        parts += [f"(level-{str(item.level).replace('_', '-')})=\n## {escape(str(item.level))}"]
+        parts += [f"## {escape(str(item.level))}"]
         parts += [f"DirectML {item.level.directml_version}" + (f", in {item.windows}." if item.windows else ".")]
         parts += ["New operators: " + ", ".join(prose(f"`{name}`", link) for name in item.operators) + "."] if item.operators else []
         parts += [_grown(item, link)] if item.grown else []
@@ -126,9 +123,10 @@ def enumerations_page() -> str:
 def _by_room() -> dict[str, list[str]]:
     """The public names that other pages do not have, by the room that defines them."""
     found: dict[str, list[str]] = {}
+    described = set(OPERATORS.values())
     for name in sorted(vars(dmlpy)["__all__"], key=str.lower):
         value = getattr(dmlpy, name)
-        if not (isinstance(value, type) and issubclass(value, OperatorDesc | DmlEnum) and value is not OperatorDesc):
+        if value not in described and not (isinstance(value, type) and issubclass(value, DmlEnum)):
             found.setdefault(value.__module__.split(".")[1], []).append(name)
     return found
 
