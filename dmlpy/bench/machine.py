@@ -65,12 +65,12 @@ def _processor() -> str:
 
 
 def device_facts(device: dml.Device) -> dict[str, str]:
-    """What the device says of itself, and its kind."""
+    """The device's description of itself, and its kind."""
     return {"kind": device.memory_kind, **device.describe()}
 
 
 def gpu_facts(ordinal: int) -> dict[str, str]:
-    """What nvidia-smi says of driver and clocks at this moment; empty without it."""
+    """nvidia-smi's report of the driver and the clocks at this moment; empty without nvidia-smi."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}

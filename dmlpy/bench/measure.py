@@ -40,7 +40,7 @@ WARM_UPS = 3
 
 @dataclass(frozen=True)
 class Options:
-    """How to measure.
+    """Options of the measurement.
 
     Attributes:
         peers: what dmlpy is put beside.

@@ -49,7 +49,7 @@ class Point:
 
 
 def points(record: Record) -> list[Point]:
-    """Of all runs of recurrent shapes that have both figures, in the order of the record."""
+    """The points of all runs of recurrent shapes that have both figures, in the order of the record."""
     found = []
     for run in record.runs:
         shape = SHAPES.get(run.shape)

@@ -26,7 +26,7 @@ H200 = Limits("H200", 90, 132, 227 * 1024, 141 << 30, 13000, 13000, 1.98e9, 4.8e
 
 
 class Prediction(BaseModel):
-    """Of one shape, pass and data type; the products that all steps form at once are not in it.
+    """The prediction for one shape, pass and data type, without the products that all steps form at once.
 
     Attributes:
         strategies: of kernels, that the operators take, one operator a layer and then its gradient.
@@ -77,7 +77,7 @@ class Predictions(BaseModel):
 
 
 def predict() -> dict[str, Prediction]:
-    """For each recurrent layer of the suite of models, as `Model.predictions`."""
+    """The predictions for each recurrent layer of the suite of models, as `Model.predictions`."""
     return {
         f"{key} {which} {dtype}": _prediction(shape, which, dtype)
         for key, shape in SHAPES.items()

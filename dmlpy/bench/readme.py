@@ -31,7 +31,7 @@ EXPLAINED = (
 
 
 def block(name: str, records: Path) -> str:
-    """What a README says of a record: where it was taken, the tables, the picture. Without the record: how to make it."""
+    """The README's block about a record: where it was taken, the tables, the picture. Without a record it says how to make one."""
     path = records / f"{name}.json"
     if name == predictions.NAME:
         return predictions.markdown(predictions.Predictions.load(path))

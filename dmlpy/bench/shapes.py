@@ -59,11 +59,11 @@ class Shape(ABC):
 
     @abstractmethod
     def flops(self, which: Pass) -> int:
-        """Of the matrix products. Element-wise work is not counted."""
+        """Floating-point operations of the matrix products. Element-wise work is not counted."""
 
     @abstractmethod
     def bytes(self, which: Pass, dtype: DataType) -> int:
-        """That have to cross the memory at least once: inputs, parameters and results, each once; what is kept for the gradient not."""
+        """Bytes that must cross the memory at least once: inputs, parameters and results, but nothing that is kept for the gradient."""
 
     @abstractmethod
     def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
@@ -117,12 +117,12 @@ class LayerShape:
 
     @property
     def input_flops(self) -> int:
-        """Of the input product, per sample and step."""
+        """Floating-point operations of the input product, per sample and step."""
         return 2 * self.directions * self.gates * self.hidden_size * self.input_size
 
     @property
     def recurrent_flops(self) -> int:
-        """Of the products that wait for the step before, per sample and step."""
+        """Floating-point operations of the products that depend on the previous step, per sample and step."""
         return 2 * self.directions * self.hidden_size * (self.gates * self.state_size + self.projection)
 
 
@@ -163,7 +163,7 @@ class Recurrent(Shape):
         return self.lengths != "full"
 
     def sequence_lengths(self) -> list[int]:
-        """Of each sample, the longest first, as packing in PyTorch wants them."""
+        """The sequence length of each sample, the longest first, as PyTorch's packing requires."""
         if self.lengths == "full":
             return [self.steps] * self.batch
         ranks = [index / max(self.batch - 1, 1) for index in range(self.batch)]
@@ -298,7 +298,7 @@ def _cpu_suite() -> Iterable[Shape]:
 
 
 def _models() -> Iterable[Shape]:
-    """Where T or B is this project's own choice, the title says so."""
+    """The layers of known models. The title says where T or B was chosen by this project."""
 
     def model(number: int, title: str, source: str, layers: tuple[LayerShape, ...], batch: int, steps: int, **more: Any) -> Recurrent:
         return Recurrent(number=number, title=title, source=source, layers=layers, batch=batch, steps=steps, suite="models", **more)

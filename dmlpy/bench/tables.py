@@ -66,7 +66,7 @@ class Row:
 
 
 def rows(record: Record) -> list[Row]:
-    """In the order of the record's runs."""
+    """The rows of the table, in the order of the record's runs."""
     found: dict[Work, dict[Column, Measurement]] = {}
     for run in record.runs:
         found.setdefault((run.shape, run.pass_, run.dtype), {})[run.subject, run.mode] = run
@@ -86,13 +86,13 @@ def _absent(record: Record, subject: str) -> bool:
 
 
 def subject_name(record: Record, subject: str) -> str:
-    """With the version that was measured, as far as the record knows it."""
+    """The library's name with the version that was measured, if the record has it."""
     name, version = NAMES.get(subject, subject), record.versions.get(subject)
     return f"{name} {version}" if version else name
 
 
 def headings(record: Record) -> list[str]:
-    """Of the columns. The mode is named where there are several."""
+    """Headings of the columns. The mode is named where there are several."""
     shown = columns(record)
     several = len({mode for _, mode in shown}) > 1
     return [subject_name(record, subject) + (f", {mode}" if several else "") for subject, mode in shown]
@@ -107,7 +107,7 @@ def time_text(us: float, unit_of: float | None = None) -> str:
 
 
 def cell(row: Row, column: Column, notes: dict[str, int]) -> str:
-    """What a table shows of a run. Why one has no figures goes to `notes`, which numbers the reasons."""
+    """The text of a run's cell. The reason why a run has no figures is added to `notes`, which numbers the reasons."""
     run = row.runs.get(column)
     if run is None:
         return ""
@@ -145,7 +145,7 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
 
 
 def table(record: Record) -> Table:
-    """For a terminal; works that dmlpy computed wrongly, or not at all, are marked."""
+    """The table for a terminal; work that dmlpy computed wrongly, or not at all, is marked."""
     head, body, _ = _cells(record)
     broken = {
         index
@@ -186,7 +186,7 @@ def _peak(row: Row, column: Column) -> str:
 
 
 def goals_markdown(record: Record) -> str:
-    """How dmlpy's forward passes of recurrent layers stand to their goal beside ONNX Runtime; empty where the two were not measured."""
+    """Compares dmlpy's forward passes of recurrent layers with their goal beside ONNX Runtime; empty unless both were measured."""
     body = []
     for row in rows(record):
         shape, which, _ = row.work

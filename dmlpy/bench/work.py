@@ -37,7 +37,7 @@ _FIELDS = {"w": "weight", "r": "recurrence", "b": "bias", "p": "projection"}
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured: a shape in a type, forward or in training."""
+    """A measured case: a shape in a type, forward or in training."""
 
     shape: Shape
     dtype: DataType
@@ -64,7 +64,7 @@ class Case:
         raise TypeError(f"there is no work for a {type(self.shape).__name__}")
 
     def needed_bytes(self, sets: int) -> int:
-        """What one library has to hold at least: inputs, as many as there are sets of them, and the tensors of all operators."""
+        """The least memory that one library needs: all sets of inputs, and the tensors of all operators."""
         descs = self.shape.descs(self.which, self.dtype)
         tensors = sum(tensor.reached_bytes for desc in descs for tensor in desc.tensors().values())
         first = next(iter(descs[0].tensors().values()))
@@ -104,7 +104,7 @@ class Work(ABC):
         """The results in float64 of the chosen samples or channels, for set 0 and the checked upstream gradient."""
 
     def select(self, results: Mapping[str, Array]) -> dict[str, Array]:
-        """Of a library's results, the parts that the reference has."""
+        """Selects the parts of a library's results that the reference has."""
         axes = {name: self.chosen_axes.get(name.rstrip("0123456789")) for name in results}
         return {name: array if (axis := axes[name]) is None else np.take(array, self.chosen, axis) for name, array in results.items()}
 

@@ -34,7 +34,7 @@ def encode(name: str, **arguments: Any) -> str:
 
 
 class Session:
-    """What a worker can be asked for. Answers are values of JSON."""
+    """The requests that a worker answers, with values of JSON."""
 
     def __init__(self) -> None:
         self._subject: Subject | None = None

@@ -52,7 +52,7 @@ class Attachments(Generic[T]):
         return attach
 
     def find(self, kind: type[OperatorDesc]) -> T | None:
-        """What is attached to a class, or else to the nearest class in its `__mro__`; None if nothing is."""
+        """Finds the object that is attached to a class, or else to the nearest class in its `__mro__`; None if there is none."""
         for base in kind.__mro__:
             self._import_for(base)
         for base in kind.__mro__:

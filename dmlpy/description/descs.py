@@ -331,7 +331,7 @@ class OperatorDesc(Struct):
         return field.marker.types
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        """What to change where a tensor's sizes are not those of its pattern, if an attribute makes up the pattern."""
+        """The remedy where a tensor's sizes do not match its pattern, if an attribute makes up the pattern."""
         return None
 
     def inferred_sizes(self, field: TensorField) -> tuple[int, ...] | None:

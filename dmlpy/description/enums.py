@@ -30,14 +30,14 @@ class SpellingError(ValueError):
 
 
 class _OfHeader:
-    """What the header's enumerations and its flags have in common: names with a prefix."""
+    """The base of the header's enumerations and flags, whose names have a prefix."""
 
     def __init_subclass__(cls, prefix: str = "") -> None:
         cls._c_prefix = prefix  # type: ignore[attr-defined]
 
     @classmethod
     def prefix(cls) -> str:
-        """What the header puts before every member's name."""
+        """The prefix of every member's name in the header."""
         return cls._c_prefix  # type: ignore[attr-defined, no-any-return]
 
     @classmethod
@@ -158,7 +158,7 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """As of every enumeration; NumPy's types (`numpy.float32`, `numpy.dtype("f4")`) are accepted too.
+        """Parses as every enumeration does; NumPy's types (`numpy.float32`, `numpy.dtype("f4")`) are accepted too.
 
         Raises:
             ValueError: the text says which names exist.
@@ -301,7 +301,7 @@ class RecurrentDirection(DmlEnum, prefix="DML_RECURRENT_NETWORK_DIRECTION_"):
 
     @property
     def count(self) -> int:
-        """How many walks there are: 2 for BIDIRECTIONAL (forward first), else 1."""
+        """The number of directions: 2 for BIDIRECTIONAL (forward first), else 1."""
         return 2 if self is RecurrentDirection.BIDIRECTIONAL else 1
 
 
@@ -419,7 +419,7 @@ class RnnDirection(CudnnEnum):
 
     @property
     def count(self) -> int:
-        """How many walks a layer has."""
+        """The number of directions of a layer."""
         return 2 if self is RnnDirection.BIDIRECTIONAL else 1
 
 
@@ -453,7 +453,7 @@ class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Also takes `"5.0"` and the member names."""
+        """Parses `"5.0"` and the member names too."""
         if isinstance(value, str):
             value = str.strip(value).upper().replace(".", "_").removeprefix("FL_")
         return super().parse(value)

@@ -14,7 +14,7 @@ Cell = Literal["RNN", "GRU", "LSTM"]
 
 
 class GateOrder(enum.Enum):
-    """Who concatenates the gates; `gates(cell)` tells how."""
+    """The library whose order the concatenated gates have; `gates(cell)` gives that order."""
 
     DIRECTML = "DirectML"
     """Also ONNX: GRU z, r, h; LSTM i, o, f, c."""

@@ -93,7 +93,7 @@ class Limits:
         self.type_of = type_of
 
     def text(self) -> str:
-        """The same in words, for documentation; empty if nothing is limited."""
+        """The limits in words, for documentation; empty if nothing is limited."""
         parts = []
         if self.axis_of is not None:
             parts.append(f"a dimension, 0 to len({self.axis_of}) - 1")
@@ -156,7 +156,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Breach:
-    """What a `@rule` yields when it is broken: the same facts as a `Problem`, without the code."""
+    """A violation that a `@rule` yields: the facts of a `Problem`, without the code."""
 
     path: str
     found: str

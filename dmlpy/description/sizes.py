@@ -18,7 +18,7 @@ _TERM = re.compile(r"(?P<number>\d+)$|(?:(?P<factor>\d+)\*)?(?P<symbol>[a-z]\w*)
 
 @dataclass(frozen=True)
 class Term:
-    """What one dimension of a pattern says: `factor * symbol`, or a plain number where there is no symbol."""
+    """One dimension of a pattern: `factor * symbol`, or a plain number where there is no symbol."""
 
     factor: int
     symbol: str | None = None
@@ -147,7 +147,7 @@ class Sizes(Mapping[str, int]):
         self._winners.pop(term.symbol, None)
 
     def hint(self, term: Term, size: int) -> None:
-        """What a tensor of a wrong dimension count seems to hold: it counts where nothing else binds the symbol."""
+        """Takes a hint from a tensor of a wrong dimension count, which counts only where nothing else binds the symbol."""
         if term.symbol is not None and 1 <= size <= MAX_SIZE and size % term.factor == 0:
             self._hints.setdefault(term.symbol, size // term.factor)
 

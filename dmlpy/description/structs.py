@@ -169,7 +169,7 @@ class Struct(BaseModel, metaclass=StructType):
         """The members as JSON data in the C spelling."""
 
     def to_nested_dict(self) -> dict[str, Any]:
-        """The same where the struct is a member of another one."""
+        """The struct as a dict where it is a member of another struct."""
         return self.to_dict()
 
     @classmethod
@@ -244,12 +244,12 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def unused_remedy(cls, spelling: str) -> str | None:
-        """What to do with a name of `unused`, in either spelling; None for any other."""
+        """The remedy for a name of `unused`, in either spelling; None for any other."""
         return next((f"leave it out: {why}" for name, why in cls.unused.items() if spelling in (name, c_member(name))), None)
 
     @classmethod
     def description(cls) -> str:
-        """What the struct is for: the class's docstring without the C name that it may begin with."""
+        """The purpose of the struct: the class's docstring without the C name that it may begin with."""
         docstring = vars(cls)["__doc__"]
         text = inspect.cleandoc(docstring.docstring) if isinstance(docstring, _Documentation) else ""
         return text.removeprefix(f"{cls.c_name}: ")

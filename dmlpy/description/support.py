@@ -56,7 +56,7 @@ def show_span(dims: tuple[int, int]) -> str:
 
 
 def show_dims(dims: tuple[int, int]) -> str:
-    """The same with the noun: `1 dimension`, `2 to 4 dimensions`."""
+    """The dimension counts with the noun: `1 dimension`, `2 to 4 dimensions`."""
     return f"{show_span(dims)} dimension{'' if dims == (1, 1) else 's'}"
 
 

@@ -186,7 +186,7 @@ class TensorDesc(Struct):
         return len(set(offsets)) < len(offsets)
 
     def layout(self) -> str:
-        """How the tensor lies in memory, in words: packed, strided with its contiguous axis, broadcast."""
+        """The tensor's layout in memory, in words: packed, strided with its contiguous axis, broadcast."""
         if not self.is_measurable:
             return "invalid"
         if self.is_packed:

@@ -60,7 +60,7 @@ def repeated(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
 
 
 def vector_width(axes: Sequence[Axis], widest: int) -> int:
-    """How many neighbours along the innermost axis one access may take, as far as sizes and strides allow: a power of two up to `widest`.
+    """The number of neighbours along the innermost axis that one access may take, by sizes and strides: a power of two up to `widest`.
 
     Each tensor's elements have to lie side by side along that axis or repeat; addresses, which have to be multiples of the access's size
     where they lie side by side, are the caller's to check.

@@ -192,7 +192,7 @@ def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView
 
 
 def value_form_problems(name: str, desc: TensorDesc, seen: ArrayView | np.ndarray[Any, Any], *, output: bool) -> list[Problem]:
-    """What is wrong with an array's type and sizes, whatever its layout."""
+    """The problems of an array's type and sizes, whatever its layout."""
     problems = []
     expected = desc.data_type.numpy
     if seen.dtype != expected:
@@ -246,7 +246,7 @@ _MOST_SHARING = 1000
 
 
 def _sharing(bound: Sequence[Bound]) -> dict[int, list[int]]:
-    """For the index of each output, the indices of all that shares memory with it; found in time that grows with their number."""
+    """Maps the index of each output to the indices of all tensors that share memory with it, in time that grows with their number."""
     found: dict[int, list[int]] = defaultdict(list)
     active: dict[bool, list[tuple[int, int]]] = {False: [], True: []}  # heaps of ends and indices: inputs, outputs
     pairs = 0

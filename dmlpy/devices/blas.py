@@ -1,4 +1,4 @@
-"""How many threads BLAS takes for a launch: as many as its products are worth, and no more.
+"""Limits the threads that BLAS uses for a launch to as many as its products are worth.
 
 OpenBLAS divides every product of some size among all its threads. They spin while they wait for the next one, and a product is done when
 the last of them is: on a machine with other work that thread may have to wait for a core, milliseconds for a product of microseconds.
@@ -97,7 +97,7 @@ class Limits:
             self._own = None
 
     def forked(self) -> None:
-        """In a child process there are no launches but this thread's; those of the others have not left."""
+        """Resets the count of launches in a child process, where only this thread goes on; those of other threads never end there."""
         self._lock = threading.Lock()
         if self._own is not None and self._library.get_num_threads() in self._set:
             self._library.set_num_threads(self._own)

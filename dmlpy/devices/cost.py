@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Cost:
-    """What a plan moves and keeps, and the times that a model of the device gives. Times are in microseconds, of one dispatch.
+    """The memory traffic of a plan, and the times that a model of the device predicts, in microseconds of one dispatch.
 
     Attributes:
         strategy: of kernels, where there are several.

@@ -189,7 +189,7 @@ Kind = TypeVar("Kind", bound=Device)
 
 
 def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
-    """What makes a kind of devices, once for each index: threads that ask at the same time get the same object."""
+    """Makes a function that returns one device for each index: threads that ask at the same time get the same object."""
     made: dict[int, Kind | str] = {}
 
     @wraps(make)
@@ -236,7 +236,7 @@ def list_devices() -> list[Device]:
 
 
 def no_memory(purpose: str, error: MemoryError) -> DeviceError:
-    """What to raise in place of the host's MemoryError. NumPy's tells the array that it had no memory for."""
+    """The error to raise in place of the host's MemoryError; NumPy's names the array that it could not allocate."""
     import psutil
 
     shape, data_type = getattr(error, "shape", None), getattr(error, "dtype", None)

@@ -308,7 +308,7 @@ def _hazards(inputs: Sequence[Bound], outputs: Sequence[Bound]) -> list[Problem]
 
 
 def unrunnable(graph: Graph, wiring: Wiring) -> list[Problem]:
-    """What a valid graph may have that is not run: outputs that need a copy."""
+    """The problems of a valid graph that cannot be run: outputs that need a copy."""
     seen: dict[Source, str] = {}
     problems = []
     for name, (source, tensor) in wiring.outputs.items():

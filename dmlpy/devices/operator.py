@@ -124,7 +124,7 @@ class CompiledOperator:
 
     @property
     def plan(self) -> str:
-        """Which kernels run and why, and which execution flags they heed, for people."""
+        """Describes which kernels run and why, and which execution flags they heed."""
         if not self.flags:
             return self._plan.describe()
         heeded = self.flags & self._plan.heeded_flags
@@ -133,7 +133,7 @@ class CompiledOperator:
         return f"{self._plan.describe()}\nflags: {', '.join(words)}"
 
     def explain_plan(self) -> PlanReport:
-        """What one dispatch has to do and should cost: flops, bytes by kind, where recurrent weights lie, and a model's floor.
+        """Reports the work and the predicted cost of one dispatch: flops, bytes by kind, where recurrent weights lie, and a model's floor.
 
         Floors and estimates are a model's, they are not measured. Only GPUs have one, for recurrent operators and batch normalization.
         """

@@ -1,4 +1,4 @@
-"""How an operator with packed constants is pickled: as the operator and the packed bytes, which must suit the plan that reads them."""
+"""Pickles an operator with packed constants as the operator and the packed bytes, which must suit the plan that reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmlpy.validation.problems import PickleError
 
 
 class Compiled(Protocol):
-    """What pickling asks of a compiled operator."""
+    """The protocol that pickling requires of a compiled operator."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What a device makes of a checked desc: a plan that packs constants once and launches any number of times."""
+"""Plans, which a device makes of checked descs: a plan packs constants once and launches any number of times."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ class Plan(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Which kernels run, in which order, and why this strategy was chosen; lines for people."""
+        """Describes, in lines of text, which kernels run, in which order, and why this strategy was chosen."""
 
     def cost(self) -> Cost:
-        """What it moves and should take, as far as there is a model of the device."""
+        """The memory traffic and the predicted time, as far as there is a model of the device."""
         return Cost()
 
     @abstractmethod

@@ -19,7 +19,7 @@ _WEIGHTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tenso
 
 @dataclass(frozen=True)
 class PlanReport:
-    """What one dispatch of a compiled operator has to do and should cost. `str` makes a small table of it.
+    """The work and the predicted cost of one dispatch of a compiled operator. `str` makes a small table of it.
 
     Floors and estimates come from a model of the device in plain arithmetic: they are not measured. A floor is for the best kernels that
     could be written, an estimate for those of the plan. Neither knows what else the device does, or sequences shorter than others.
@@ -135,12 +135,12 @@ def _merged(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _bytes(tensors: Iterable[TensorDesc]) -> int:
-    """Of all elements, whatever lies between them."""
+    """The bytes of all elements, without gaps between them."""
     return sum(-(-tensor.element_count * tensor.data_type.bits // 8) for tensor in tensors)
 
 
 def _forward_flops(desc: RecurrentDesc) -> int:
-    """Of the product with the input, that with the states, and a projection."""
+    """Floating-point operations of the products with the input and with the states, and of a projection."""
     sizes = desc.geometry
     rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
     projection = sizes.state_size * sizes.hidden_size if desc.cell.projection else 0
@@ -148,7 +148,7 @@ def _forward_flops(desc: RecurrentDesc) -> int:
 
 
 def _gradient_flops(desc: RecurrentGradDesc) -> int:
-    """Of the walk back, and of a product for each gradient that is wanted."""
+    """Floating-point operations of the walk back, and of a product for each gradient that is wanted."""
     sizes, tensors = desc.geometry, desc.tensors()
     rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
     gate_rows = sizes.gates * sizes.hidden_size

@@ -34,7 +34,7 @@ class Reserve:
 
 
 def configuration(desc: OperatorDesc, device: Device) -> dict[str, Any]:
-    """What the reserve of a desc on a device belongs to."""
+    """The configuration that the reserve of a desc on a device belongs to."""
     return {"device": device.memory_kind, **desc.reserve_configuration()}
 
 

@@ -1,4 +1,4 @@
-"""Which part of which resource each tensor of a dispatchable uses."""
+"""Finds the part of a resource that each tensor of a dispatchable uses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class BindPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Dispatchable:
-    """What a model can dispatch, as far as it could be read.
+    """An object that a model can dispatch, as far as it could be read.
 
     Attributes:
         name: its name in the file.
@@ -68,7 +68,7 @@ class Dispatchable:
 
     @abstractmethod
     def bind_points(self) -> list[BindPoint]:
-        """What may be bound, in DirectML's order."""
+        """The bind points, in DirectML's order."""
 
     @abstractmethod
     def lowest_level(self) -> FeatureLevel | None:

@@ -51,7 +51,7 @@ class Report:
 
     @property
     def problem_count(self) -> int:
-        """How many problems there are; warnings are none."""
+        """The number of problems, without warnings."""
         return sum(len(finding.problems) for finding in self.findings)
 
     def text(self) -> str:
@@ -63,7 +63,7 @@ class Report:
         return printable(f"{self.path}: no problems{since}")
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The findings as a dict for JSON."""
         return {
             "file": str(self.path),
             "kind": self.kind,

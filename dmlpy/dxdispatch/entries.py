@@ -120,7 +120,7 @@ def _as_list(value: Any) -> Any:
 
 
 class DispatchableEntry(ModelEntry):
-    """What dispatchables have in common."""
+    """The base of the dispatchables' entries."""
 
     execution_flags: Annotated[list[str], FailFast(), BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = [
         "NONE"
@@ -129,7 +129,7 @@ class DispatchableEntry(ModelEntry):
 
 
 class OperatorEntry(DispatchableEntry):
-    """What a DirectML operator's dispatchable has beside its desc."""
+    """The members of a DirectML operator's dispatchable, beside its desc."""
 
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
 
@@ -142,7 +142,7 @@ class SerializedGraphEntry(DispatchableEntry):
 
 
 def form_problems(error: ValidationError) -> list[Problem]:
-    """What pydantic refused, with places as the file spells them."""
+    """The problems that pydantic found, with places as the file spells them."""
     problems: list[Problem] = []
     for item in error.errors(include_url=False)[:MAX_TOLD]:
         path = ""

@@ -27,7 +27,7 @@ def refuse(code: str, path: str, found: str, expected: str, *why: str, remedy: s
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a model's files lie.
+    """The folders of a model's files.
 
     Attributes:
         inputs: looked through in this order: the model's own folder (or the one given for it), then the current directory.
@@ -96,7 +96,7 @@ def _is_file(path: Path, name: str, member: str) -> bool:
 
 
 def kind_of(path: Path) -> str:
-    """What a path that leads to no plain file leads to, in words."""
+    """Names the kind of a path that is not a plain file."""
     return "a folder" if path.is_dir() else "a pipe" if path.is_fifo() else "no plain file"
 
 

@@ -20,7 +20,7 @@ SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 class Format(StrEnum):
-    """What `--format` takes."""
+    """The values of `--format`."""
 
     TEXT = "text"
     JSON = "json"

@@ -125,7 +125,7 @@ def load(path: Path, folders: Folders | None = None, feature_level: FeatureLevel
 
 
 def from_document(document: text.Document, folders: Folders, feature_level: FeatureLevel = LATEST) -> Model:
-    """As `load`, of a file that was read."""
+    """Loads a model from a file that was read; see `load`."""
     loader = _Loader(folders, feature_level)
     loader.findings += document.findings()
     parts = loader.parts(document.data)
@@ -158,7 +158,7 @@ class _Loader:
     """Names that are still looked for among those of the file: it takes longer than reading them."""
 
     def did_you_mean(self, name: object, candidates: Iterable[str], show: Callable[[str], str] = str) -> str | None:
-        """As `naming.did_you_mean`, for the first names of a file that are mistyped."""
+        """Suggests names as `naming.did_you_mean` does, for the first mistyped names of a file."""
         self.remedies -= 1
         return did_you_mean(name, candidates, show) if self.remedies >= 0 else None
 

@@ -40,7 +40,7 @@ _DESCR = re.compile(r"[<>=|]?(?P<kind>[iuf])(?P<size>[1248])")
 
 @dataclass(frozen=True)
 class Header:
-    """What a .npy file says of its array.
+    """The header of a .npy file.
 
     Attributes:
         dtype: type of the elements as they are stored, in either byte order.

@@ -1,4 +1,4 @@
-"""What is wrong with a file: problems grouped by the part that they concern, and the error that carries them."""
+"""Problems of a file, grouped by the part that they concern, and the error that carries them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Finding:
     severity: Severity = "error"
 
     def located(self, positions: Positions) -> Finding:
-        """The same with the positions of its problems."""
+        """The part with the positions of its problems."""
         if self.positions:
             return self
         found = [

@@ -35,7 +35,7 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How dispatches are repeated and timed.
+    """Options for repeating and timing dispatches.
 
     Attributes:
         iterations: how often a dispatch command binds and runs.

@@ -50,11 +50,11 @@ class Document:
 
     @cached_property
     def positions(self) -> Positions:
-        """Where the values stand in the text."""
+        """The positions of the values in the text."""
         return Positions(self.text)
 
     def findings(self) -> list[Finding]:
-        """What is wrong with the text itself."""
+        """The problems of the text itself."""
         if not self.repeats:
             return []
         found = list(islice(self.positions.repeated(), MAX_TOLD + 1))
@@ -100,7 +100,7 @@ def too_many_parts(count: int) -> Problem | None:
 
 
 def decode(data: bytes, path: Path) -> Document:
-    """As `read`, of the file's bytes."""
+    """Decodes and reads the file's bytes; see `read`."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -110,7 +110,7 @@ def decode(data: bytes, path: Path) -> Document:
 
 
 def parse(text: str, path: Path | str = "text") -> Document:
-    """As `read`, of the text itself; `path` is for messages."""
+    """Reads the text itself; see `read`. `path` is for messages."""
     repeats = False
     longest = 0
 

@@ -17,7 +17,7 @@ from dmlpy.validation.problems import DescError, Problem
 
 @dataclass(frozen=True)
 class Value:
-    """What an edge of a graph under construction carries: an input of the graph, or an output of a node.
+    """The tensor of an edge in a graph under construction: an input of the graph, or an output of a node.
 
     Attributes:
         tensor: what it looks like.
@@ -31,7 +31,7 @@ class Value:
     builder: GraphBuilder = field(repr=False)
 
     def viewed(self, tensor: TensorDesc) -> Value:
-        """The same bytes under another desc: a reshape or a transposition, for which DirectML has no operator."""
+        """A view of the same bytes under another desc: a reshape or a transposition, for which DirectML has no operator."""
         return replace(self, tensor=_tensor("tensor", tensor))
 
 

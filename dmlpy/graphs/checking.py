@@ -29,7 +29,7 @@ _MOST_TOLD = 10
 def check_graph(
     graph: GraphDesc, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False, lenient: bool = False
 ) -> list[Problem]:
-    """As `Graph.check`.
+    """Checks a graph; see `Graph.check`.
 
     Raises:
         DescError: there is no such level, or `graph` is no graph.
@@ -227,14 +227,14 @@ class _Wiring:
         return (f"slots: {', '.join([*listed[:16], *more])}",) if listed else ()
 
     def _edge_label(self, path: str) -> str:
-        """What messages call an edge: `intermediate edge 3 'skip'`."""
+        """The name of an edge in messages: `intermediate edge 3 'skip'`."""
         member, _, rest = path.partition("[")
         index = int(rest.partition("]")[0])
         name = getattr(self.graph, member)[index].name
         return f"{member.removesuffix('s').replace('_', ' ')} {index}{' ' + brief(name) if name else ''}"
 
     def label(self, end: _End, *, output: bool) -> str:
-        """What messages call a slot: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1): input 1 ScaleTensor`."""
+        """The name of a slot in messages: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1): input 1 ScaleTensor`."""
         slots = (self.outputs if output else self.inputs)[end.node]
         return f"{self.graph.label(end.node)}: {'output' if output else 'input'} {end.slot} {c_path(slots[end.slot].place)}"
 

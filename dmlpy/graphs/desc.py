@@ -145,15 +145,15 @@ class GraphDesc(Struct):
         return cls.from_dict(read_json(text, cls.c_name))
 
     def label(self, index: int) -> str:
-        """What messages call a node: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`."""
+        """The name of a node in messages: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`."""
         return node_label(index, self.nodes[index])
 
     def input_label(self, index: int) -> str:
-        """What messages call an input of the graph: `graph input 2 'mask'`."""
+        """The name of a graph's input in messages: `graph input 2 'mask'`."""
         return f"graph input {index}{' ' + brief(self.input_names[index]) if index < len(self.input_names) else ''}"
 
     def output_label(self, index: int) -> str:
-        """What messages call an output of the graph: `graph output 0 'logits'`."""
+        """The name of a graph's output in messages: `graph output 0 'logits'`."""
         return f"graph output {index}{' ' + brief(self.output_names[index]) if index < len(self.output_names) else ''}"
 
 
@@ -184,7 +184,7 @@ class _Unresolved(int):
 
 @dataclass(frozen=True)
 class _EdgeNames:
-    """What the names in edges stand for."""
+    """Resolves the names in edges."""
 
     values: Mapping[str, Any]
 

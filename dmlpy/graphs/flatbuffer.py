@@ -66,7 +66,7 @@ class Buffer:
         return encode.Get(flags.packer_type, self.data, at)
 
     def follow(self, at: int, path: str) -> int:
-        """Where the offset at a place leads to."""
+        """The address that the offset at a place points to."""
         self.need(at, 4, 4, "an offset", path)
         offset = self.number(UINT32, at)
         if not 0 < offset <= len(self.data) - at:
@@ -132,7 +132,7 @@ class VerifiedTable:
         return f"{self.path}{'.' if self.path else ''}{name}{suffix}"
 
     def _field(self, name: str, slot: int, size: int, alignment: int) -> int | None:
-        """Where a field lies; None if the table does not have it."""
+        """The address of a field; None if the table does not have it."""
         offset = self._table.Offset(slot)
         if offset == 0:
             return None

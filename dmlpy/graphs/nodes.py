@@ -113,7 +113,7 @@ _DATA = Slot("data", TensorField("data", Out("*sizes"), optional=False), None)
 
 
 class Edge(Struct):
-    """What all edges have in common. `kind` is the Type of the DML_GRAPH_EDGE_DESC that wraps the struct."""
+    """The base of all edges. `kind` is the Type of the DML_GRAPH_EDGE_DESC that wraps the struct."""
 
     kind: ClassVar[GraphEdgeType] = GraphEdgeType.INVALID
 
@@ -195,7 +195,7 @@ class IntermediateEdge(Edge):
 
 
 def node_label(index: int, node: Node) -> str:
-    """What messages call a node: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`."""
+    """The name of a node in messages: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`."""
     return f"node {index}{' ' + brief(node.name) if node.name else ''} ({node.kind()})"
 
 

@@ -27,7 +27,7 @@ _MOST_ATTRIBUTES = 6
 
 
 def draw(graph: GraphDesc, problems: Iterable[Problem] = ()) -> graphviz.Digraph:
-    """As `Graph.to_graphviz`."""
+    """Draws a graph; see `Graph.to_graphviz`."""
     import graphviz  # only a picture needs it
 
     broken = _by_part(problems)
@@ -93,7 +93,7 @@ def svg(graph: GraphDesc) -> str | None:
 
 
 def tabulate(graph: GraphDesc, problems: Iterable[Problem] = ()) -> Table:
-    """As `Graph.table`."""
+    """Makes a table of a graph; see `Graph.table`."""
     sources: dict[tuple[int, int], str] = {}
     targets: dict[tuple[int, int], list[str]] = defaultdict(list)
     for edge in graph.input_edges:

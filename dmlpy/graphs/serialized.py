@@ -55,7 +55,7 @@ class ConstantFile:
 
 @dataclass(frozen=True)
 class SerializedGraph:
-    """What a graph dump holds.
+    """The contents of a graph dump.
 
     Attributes:
         graph: the graph. Its inputs are those of the dump, then the constants in files, in the order of their first use.
@@ -133,7 +133,7 @@ def _readers(graph: Graph, input_index: int) -> Iterator[TensorDesc]:
 
 @dataclass
 class _Source:
-    """What an output's name in the file stands for: a node's output, or a constant in a file."""
+    """The source of an output's name in the file: a node's output, or a constant in a file."""
 
     node: int
     output: int

@@ -13,7 +13,7 @@ from dmlpy.validation.problems import DescError, Problem
 
 
 def found_argument(find: Callable[[Any], Any], value: Any, argument: str, problems: list[Problem]) -> Any:
-    """What an argument stands for; what is wrong with it is added to the problems, and the result is None."""
+    """Resolves an argument; if it is wrong, a problem is added and the result is None."""
     try:
         return find(value)
     except DescError as error:

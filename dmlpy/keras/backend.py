@@ -1,4 +1,4 @@
-"""Where a model's arrays live: a device of dmlpy, and the array library of its memory (NumPy, or CuPy on a GPU)."""
+"""The device of a model's arrays, and the array library of its memory (NumPy, or CuPy on a GPU)."""
 
 from __future__ import annotations
 

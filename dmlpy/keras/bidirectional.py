@@ -106,7 +106,7 @@ class Bidirectional(Layer):
         self.layer.set_weights(weights, order)
 
     def fitted_weights(self, weights: Sequence[Any], order: Order = "keras1") -> list[Array]:
-        """What `set_weights` gives each weight, in the device's memory."""
+        """The values that `set_weights` gives each weight, in the device's memory."""
         return self.layer.fitted_weights(weights, order)
 
     def begin_with(self, weights: Sequence[Any], order: Order = "keras1") -> None:

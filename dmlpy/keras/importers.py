@@ -144,7 +144,7 @@ def _floats(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _backward_problems(forward: Mapping[str, Any], backward: Mapping[str, Any]) -> Iterator[Problem]:
-    """What keeps two layers from being the two directions of one."""
+    """The problems that keep two layers from being the two directions of one."""
     if forward["go_backwards"]:
         yield Problem("import.option", "forward_layer.go_backwards", "True", "False", remedy="exchange the layers")
     for name in {**forward, **backward}:

@@ -1,4 +1,4 @@
-"""How weights begin, by Keras's names. An initializer takes a shape and a random generator, and gives float32 values.
+"""Initializers of weights, by Keras's names. An initializer takes a shape and a random generator, and returns float32 values.
 
 Of a matrix [in, out], fan_in is `in` and fan_out is `out`. Other shapes count the square root of their elements for both, as Keras 1 does.
 """

@@ -161,7 +161,7 @@ class Layer(ABC):
         return {} if type(self).make_weights is Layer.make_weights else None
 
     def first_values(self, made: Initializer, shape: tuple[int, ...], backend: Backend) -> Values:
-        """What a weight begins with: the values of its initializer, or zeros in a layer that does not initialize."""
+        """The initial values of a weight: those of its initializer, or zeros in a layer that does not initialize."""
         return initial(made, shape, backend.random) if self.initializes else np.zeros(shape, np.float32)
 
     @abstractmethod
@@ -182,7 +182,7 @@ class Layer(ABC):
         """
 
     def not_trained(self) -> DescError:
-        """What `backward` raises before a training pass."""
+        """The error that `backward` raises before a training pass."""
         expected = "a forward pass with training=True before it"
         return DescError(self.name, [Problem("layer.not_trained", "dy", "given before a training pass", expected)])
 
@@ -192,7 +192,7 @@ class Layer(ABC):
 
     @property
     def states(self) -> Mapping[str, Array]:
-        """What a stateful layer carries to the next batch, by name; nothing before the first one. A pass changes no array of it."""
+        """The states that a stateful layer carries to the next batch, by name; empty before the first. A pass changes no array of it."""
         return {}
 
     @states.setter
@@ -211,14 +211,14 @@ class Layer(ABC):
             raise DescError(self.name, problems)
 
     def arguments(self) -> dict[str, Any]:
-        """What the constructor was given, by parameter; an equal layer is made from them."""
+        """The constructor's arguments by parameter; an equal layer is made from them."""
         args, kwargs = self._arguments
         given = dict(signature(type(self)).bind(*args, **kwargs).arguments)
         more = given.pop("kwargs", {})
         return {**given, **more}
 
     def input_problems(self, x: Any) -> list[Problem]:
-        """What is wrong with the values of a model's input, where this is the first layer."""
+        """The problems of the values of a model's input, where this is the first layer."""
         return []
 
     def get_weights(self) -> list[np.ndarray[Any, Any]]:
@@ -239,7 +239,7 @@ class Layer(ABC):
         self.backend.fill([weight.value for weight in self.weights], arrays)
 
     def fitted_weights(self, weights: Sequence[Any]) -> list[Array]:
-        """What `set_weights` gives each weight, in the device's memory.
+        """The values that `set_weights` gives each weight, in the device's memory.
 
         Raises:
             DescError: as for `set_weights`.

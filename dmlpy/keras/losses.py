@@ -31,7 +31,7 @@ _EPSILON = 1e-7
 
 
 class Loss(ABC):
-    """What all losses have.
+    """The base of all losses.
 
     Attributes:
         name: Keras's name.
@@ -46,7 +46,7 @@ class Loss(ABC):
         return output_shape
 
     def target_problems(self, targets: np.ndarray[Any, Any], output_shape: Shape) -> list[Problem]:
-        """What is wrong with the values of targets in host memory, of the right shape."""
+        """The problems of the values of targets in host memory, of the right shape."""
         return []
 
     @abstractmethod
@@ -55,7 +55,7 @@ class Loss(ABC):
 
 
 class Crossentropy(Loss):
-    """What the cross-entropies have: they can be computed from what their activation is applied to, where extreme values lose nothing.
+    """The base of the cross-entropies, which can be computed from their activation's argument, so that extreme values lose no accuracy.
 
     Attributes:
         link: that activation.

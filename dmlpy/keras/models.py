@@ -28,7 +28,7 @@ from dmlpy.validation.problems import DescError, Problem
 
 
 class _Compiled(NamedTuple):
-    """What `Sequential.compile` makes."""
+    """The result of `Sequential.compile`."""
 
     objective: Objective
     optimizer: Optimizer
@@ -103,7 +103,7 @@ class Sequential:
         return any(layer.stateful for layer in self.layers)
 
     def count_params(self) -> int:
-        """How many numbers the weights hold."""
+        """The number of elements of the weights."""
         return sum(weight.value.size for weight in self.weights)
 
     def get_weights(self) -> list[np.ndarray[Any, Any]]:
@@ -175,12 +175,12 @@ class Sequential:
 
     @property
     def objective(self) -> Objective:
-        """What is minimized. Raises DescError before `compile`."""
+        """The loss that is minimized. Raises DescError before `compile`."""
         return self._known_compiled().objective
 
     @property
     def optimizer(self) -> Optimizer:
-        """What changes the weights. Raises DescError before `compile`."""
+        """The optimizer that updates the weights. Raises DescError before `compile`."""
         return self._known_compiled().optimizer
 
     def fit(

@@ -20,7 +20,7 @@ from dmlpy.validation.problems import DescError, Problem
 
 
 class Optimizer(ABC):
-    """What all optimizers have.
+    """The base of all optimizers.
 
     Args:
         lr: the learning rate.
@@ -66,7 +66,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def moments(self) -> int:
-        """How many arrays an update keeps of each weight."""
+        """The number of arrays that an update keeps for each weight."""
 
     @abstractmethod
     def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:

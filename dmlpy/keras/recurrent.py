@@ -59,7 +59,7 @@ _LATER_NAMES = {
 
 
 class Recurrent(Layer):
-    """What SimpleRNN, GRU and LSTM share; it cannot be made itself.
+    """The base of SimpleRNN, GRU and LSTM; it cannot be instantiated itself.
 
     Input [B, T, I]; output [B, T, H] with `return_sequences`, else the last one, [B, H]. B samples, T steps, I = input_dim, H = output_dim.
 
@@ -218,7 +218,7 @@ class Recurrent(Layer):
 
     @property
     def weight_list(self) -> WeightList:
-        """What `get_weights` and `set_weights` list."""
+        """The weights that `get_weights` and `set_weights` list."""
         return WeightList(self.cell, self.input_dim, self.output_dim, self.bias_parts, self.directions)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
@@ -244,7 +244,7 @@ class Recurrent(Layer):
 
     @property
     def _ways(self) -> tuple[str, ...]:
-        """What the names of each direction's weights begin with."""
+        """The prefix of the names of each direction's weights."""
         return ("",) if self.directions == 1 else ("forward_", "backward_")
 
     def make_weights(self, backend: Backend) -> None:
@@ -323,7 +323,7 @@ class Recurrent(Layer):
         self._built_backend("weights").fill([weight.value for weight in self.weights], arrays)
 
     def fitted_weights(self, weights: Sequence[Any], order: Order = "keras1") -> list[Array]:
-        """What `set_weights` gives each weight, in the device's memory.
+        """The values that `set_weights` gives each weight, in the device's memory.
 
         Raises:
             DescError: as for `set_weights`.

@@ -99,7 +99,7 @@ def check_shapes(path: FilePath, shapes: Mapping[str, tuple[int, ...]], *, compl
 
 
 def weight_name(index: int, layer: Layer, name: str) -> str:
-    """What a file calls a weight of the layer at an index of a model."""
+    """The name in a file of a weight of the layer at an index of a model."""
     return f"{index}.{type(layer).__name__.lower()}.{name}"
 
 
@@ -227,7 +227,7 @@ def _made(value: Any, path: str) -> Any:
 
 
 def _called(make: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> Any:
-    """What a class or function makes of a file's arguments. Whatever it raises of its own accord is the file's mistake.
+    """Calls a class or function with a file's arguments. Any error that it raises itself is the file's mistake.
 
     Raises:
         DescError: arguments that it does not have, or that it refuses; places begin with `path`.

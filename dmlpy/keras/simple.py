@@ -165,7 +165,7 @@ class Dense(Layer):
         return self.backward_logits(_GRADIENTS[type(self.activation)](self.activation, self._y, rows).reshape(dy.shape))
 
     def backward_logits(self, dz: Array) -> Array | None:
-        """As `backward`, for the gradient of the activation's argument."""
+        """The backward pass for the gradient of the activation's argument; see `backward`."""
         if self._rows is None:
             raise self.not_trained()
         shape = (*dz.shape[:-1], self._rows.shape[-1])

@@ -145,7 +145,7 @@ class Data(NamedTuple):
 
 
 class Model(Protocol):
-    """What training asks of a model; `Sequential` is one."""
+    """The protocol that training requires of a model; `Sequential` is one."""
 
     layers: list[Layer]
     backend: Backend
@@ -269,7 +269,7 @@ def _shape_problem(path: str, found: Sequence[int], expected: Shape, why: str) -
 
 @dataclass
 class History:
-    """What `fit` saw.
+    """The losses and metrics that `fit` recorded.
 
     Attributes:
         epoch: the epochs' numbers, from 0.

@@ -43,7 +43,7 @@ def parse_level(feature_level: FeatureLevel | str | int) -> FeatureLevel:
 
 @runtime_checkable
 class Checkable(Protocol):
-    """What is made of descs and checks itself: a `Graph`."""
+    """The protocol of objects that are made of descs and check themselves, such as a `Graph`."""
 
     def check(self, feature_level: FeatureLevel | str | int, *, strict: bool) -> list[Problem]: ...
 
@@ -362,7 +362,7 @@ def holds(data_type: DataType, value: float) -> bool:
 
 
 def _limit_problems(desc: OperatorDesc, attribute: AttributeField, value: Any, known: Sizes, level: FeatureLevel) -> Iterator[Problem]:
-    """What the attribute's `Limits` refuse."""
+    """The problems of an attribute that its `Limits` exclude."""
     limits, name = attribute.limits, attribute.name
     if value is None:
         return

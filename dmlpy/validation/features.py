@@ -65,7 +65,7 @@ _QUERIES: Mapping[Feature, type[Struct]] = {
 def check_feature_support(
     feature: Feature | str | int, query: Struct | Mapping[str, Any], feature_level: FeatureLevel | str | int = LATEST
 ) -> FeatureDataTensorDataTypeSupport | FeatureDataFeatureLevels:
-    """What a DirectML that has no more than a feature level answers.
+    """Answers as a DirectML that supports no more than a feature level.
 
     Args:
         feature: what is asked.

@@ -60,7 +60,7 @@ class Problem:
         return self.path.split(".")[0].split("[")[0]
 
     def under(self, prefix: str) -> Problem:
-        """The same problem seen from a struct that holds this one at `prefix`."""
+        """The problem as seen from a struct that holds this one at `prefix`."""
         separator = "" if not prefix or not self.path or self.path.startswith("[") else "."
         return replace(self, path=f"{prefix}{separator}{self.path}")
 
@@ -76,7 +76,7 @@ class Problem:
         return "\n".join([self.headline(), *(f"     {line}" for line in self.details())])
 
     def in_c(self, members: Iterable[str]) -> Problem:
-        """The same problem with all places spelled as directml.h does; `members` are the Python names of the struct's members."""
+        """The problem with all places spelled as directml.h does; `members` are the Python names of the struct's members."""
         names = re.compile(rf"\b({'|'.join(members)})\b(\.[a-z]\w*)?")
 
         def spelled(text: str) -> str:
@@ -91,7 +91,7 @@ class Problem:
         return replace(self, path=path, expected=spelled(self.expected), why=why, remedy=self.remedy and spelled(self.remedy))
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the attributes, and the place in both spellings."""
+        """The problem as a dict for JSON: the attributes, and the place in both spellings."""
         return {
             "code": self.code,
             "path": self.path,
@@ -104,7 +104,7 @@ class Problem:
 
 
 def told(problems: Iterable[Problem], most: int = MAX_TOLD) -> Iterator[Problem]:
-    """So many problems at most; where there are more, a last one says so, and those behind it are not looked for."""
+    """Limits the number of problems; where there are more, a last one says so, and no further ones are looked for."""
     remaining = iter(problems)
     yield from islice(remaining, most)
     if (more := next(remaining, None)) is not None:

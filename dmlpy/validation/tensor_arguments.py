@@ -135,7 +135,7 @@ class TensorArguments:
         ]
 
     def _remedy(self, field: TensorField) -> str | None:
-        """What to do about a tensor that got no memory."""
+        """The remedy for a tensor that no memory was bound to."""
         ways = [f"pack it once with prepare({field.name}=...) and bind what that returns"] if field.name in self._packable else []
         ways += [f"compile a desc that leaves it null: replace({field.name}=None)"] if field.optional else []
         return ", or ".join(["pass it", *ways]) if ways else None
@@ -151,7 +151,7 @@ class TensorArguments:
 
 
 def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, Any], list[Problem]]:
-    """What a caller binds, by name; what has no name is a problem.
+    """The caller's bindings by name; an unknown name is a problem.
 
     Args:
         values: what the caller gave.
@@ -169,7 +169,7 @@ def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, 
 
 
 def in_order(values: Sequence[Any], order: Sequence[str], kind: str) -> tuple[dict[str, Any], list[Problem]]:
-    """What a caller binds by its position, by name; too few and too many are a problem.
+    """The caller's positional bindings, by name; too few or too many are a problem.
 
     Args:
         values: what the caller gave, a list or tuple.

@@ -81,7 +81,7 @@ class Subject(ABC):
 
     @property
     def sets(self) -> int:
-        """How many inputs take turns."""
+        """The number of inputs that take turns."""
         return SETS["cuda" if self.on_gpu else "cpu"]
 
     @property
@@ -95,10 +95,10 @@ class Subject(ABC):
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Of the library, under the subject's name, and of what its speed depends on."""
+        """Versions of the library, under the subject's name, and of the libraries that its speed depends on."""
 
     def modes(self) -> tuple[Mode, ...]:
-        """How it can run its passes here."""
+        """The modes in which it can run its passes here."""
         return BOTH_MODES if self.on_gpu else EAGER
 
     @abstractmethod
@@ -110,14 +110,14 @@ class Subject(ABC):
         """
 
     def microseconds(self, issue: Callable[[], None], repeats: int) -> float:
-        """Of one of `repeats` calls."""
+        """Microseconds of one of `repeats` calls."""
         start = time.perf_counter()
         for _ in range(repeats):
             issue()
         return 1e6 * (time.perf_counter() - start) / repeats
 
     def mark(self) -> None:
-        """From here on memory counts."""
+        """Starts counting memory."""
         self._before = resident_bytes(peak=True, reset=True)
 
     def peak_bytes(self) -> int | None:

@@ -64,7 +64,7 @@ class PlainCupy(Subject):
         self._before = int(pool.total_bytes())
 
     def peak_bytes(self) -> int | None:
-        """What the pool has taken since `mark`: it keeps what a pass has freed."""
+        """Bytes that the pool has taken since `mark`; it keeps memory that a pass has freed."""
         return None if self._before is None else int(self.xp.get_default_memory_pool().total_bytes()) - self._before
 
 

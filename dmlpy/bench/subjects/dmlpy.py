@@ -67,7 +67,7 @@ class Dmlpy(Subject):
             super().mark()
 
     def peak_bytes(self) -> int | None:
-        """On a GPU what is in use now: a dispatch allocates nothing."""
+        """Bytes in use; on a GPU those in use now, because a dispatch allocates nothing."""
         if not self.on_gpu or self._before is None:
             return super().peak_bytes()
         return max(-self.place.available_memory() - self._before, 0)
@@ -202,7 +202,7 @@ class _LayersRunner(_Runner):
         return names
 
     def _forward_names(self, desc: Any, number: int, given: int) -> dict[str, str]:
-        """Of a forward operator's tensors, `given` being the set."""
+        """Names of a forward operator's tensors; `given` is the set of inputs."""
         names = self._named(desc, number, own=("input_tensor",))
         return names | {"input_tensor": f"output_sequence_tensor{number - 1}" if number else f"x{given}"}
 

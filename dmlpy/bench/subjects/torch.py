@@ -255,7 +255,7 @@ class _Stack:
         self.module.flatten_parameters()
 
     def leaves(self, trains: bool) -> dict[str, Any]:
-        """What gradients are taken of, by names of their own."""
+        """The tensors whose gradients are computed, by name."""
         for tensor in (*self.module.parameters(), *self._states):
             tensor.requires_grad_(trains)
         states = zip(("h", "c"), self._states, strict=False)

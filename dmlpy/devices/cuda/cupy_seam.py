@@ -40,7 +40,7 @@ _LEGACY_STREAMS = (0, 1)
 
 
 def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
-    """What a version of NVRTC is told beside the architecture."""
+    """The options for a version of NVRTC, beside the architecture."""
     return (*_COMPILE_OPTIONS, "--minimal") if version >= _MINIMAL_SINCE else _COMPILE_OPTIONS
 
 
@@ -324,7 +324,7 @@ class CupySeam:
 
     @_translated
     def workspace_size(self, device: int) -> int:
-        """What cuBLAS asks for to be free in its choice of kernels: 32 MiB from Hopper on, 4 MiB before."""
+        """The workspace that lets cuBLAS choose among all its kernels: 32 MiB from Hopper on, 4 MiB before."""
         major = self._runtime.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
         return (32 if major >= 9 else 4) << 20
 

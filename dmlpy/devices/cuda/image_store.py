@@ -119,7 +119,7 @@ def _is_private(state: os.stat_result) -> bool:
 
 
 def cache_directory() -> Path | None:
-    """Where compiled kernels are kept: `DMLPY_CACHE_DIR`, else a folder in the user's cache; None where the user has no home."""
+    """The folder of compiled kernels: `DMLPY_CACHE_DIR`, else a folder in the user's cache; None where the user has no home."""
     chosen = os.environ.get("DMLPY_CACHE_DIR")
     if chosen:
         return Path(chosen)

@@ -206,7 +206,7 @@ def _side_by_side(work: Callable[[Argument], Result], arguments: Sequence[Argume
 
 
 def processors() -> int:
-    """That this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

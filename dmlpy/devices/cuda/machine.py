@@ -31,7 +31,7 @@ L2_SHARE = 2 / 3
 
 @dataclass(frozen=True)
 class _Generation:
-    """What the compute capability tells: nominal rates in flop for each cycle and multiprocessor, from NVIDIA's data sheets.
+    """Nominal rates of a compute capability in flop per cycle and multiprocessor, from NVIDIA's data sheets.
 
     Attributes:
         clock_hz: under load.

@@ -14,7 +14,7 @@ from dmlpy.devices.plan import Plan
 
 @dataclass(frozen=True)
 class Target:
-    """What plans are made for.
+    """The device and the options that plans are made for.
 
     Attributes:
         library: the device's kernels.

@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device can do, read from the device itself."""
+    """The capabilities of a device, read from the device itself."""
 
     name: str
     compute_capability: int
@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class FunctionAttributes:
-    """What the compiler made of a kernel."""
+    """The properties of a compiled kernel."""
 
     registers: int
     local_bytes: int
@@ -89,7 +89,7 @@ class Seam(Protocol):
     name: str
 
     def device_count(self) -> int:
-        """How many GPUs there are, at least one. Raises DeviceError where none answers: no CUDA library, no driver, no GPU."""
+        """The number of GPUs, at least one. Raises DeviceError where none answers: no CUDA library, no driver, no GPU."""
 
     def limits(self, device: int) -> Limits: ...
     def free_memory(self, device: int) -> int: ...
@@ -113,7 +113,7 @@ class Seam(Protocol):
 
     def attributes(self, function: Any) -> FunctionAttributes: ...
     def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """How many blocks of this size one multiprocessor can hold at a time."""
+        """The number of blocks of this size that one multiprocessor can hold at a time."""
 
     def launch(
         self,

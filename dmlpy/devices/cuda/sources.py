@@ -16,7 +16,7 @@ _INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*\n?')
 
 @cache
 def directory() -> Path:
-    """Where the sources are: inside the installed package, or beside it in a source tree.
+    """The folder of the sources: inside the installed package, or beside it in a source tree.
 
     Raises:
         FileNotFoundError: neither place exists, so the installation is broken.

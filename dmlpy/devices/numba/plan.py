@@ -274,7 +274,7 @@ class RecurrentPlan(Plan):
     def _parameters(
         self, direction: int, packed: Mapping[str, Array], scratch: Mapping[str, Array], rows: Array, results: Array | None
     ) -> Array:
-        """What does not depend on the time: sizes, options, addresses."""
+        """The parameters that do not depend on the time: sizes, options, addresses."""
         sizes = self._sizes
         values: dict[str, Any] = {
             "batch": sizes.batch_size,

@@ -1,4 +1,4 @@
-"""What a cell makes of the sums of its gates, for a block of units of one sample: kernels that the walk calls.
+"""Kernels that compute a cell from the sums of its gates, for a block of units of one sample; the walk calls them.
 
 All take `p`, the parameters of the walk (see `walk.PARAMETERS`), the time, the block and the sample they are for, the addresses of the
 input's parts and of the sums, and of the states that are read and written. Gates lie in the descs' order.

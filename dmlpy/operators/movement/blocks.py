@@ -75,7 +75,7 @@ class BlockSizeDesc(OperatorDesc):
 
 
 class DepthToSpaceBaseDesc(BlockSizeDesc):
-    """What DEPTH_TO_SPACE and DEPTH_TO_SPACE1 share."""
+    """The base of DEPTH_TO_SPACE and DEPTH_TO_SPACE1."""
 
     in_blocks = {"input_channel_count": 2}
 
@@ -113,7 +113,7 @@ class DepthToSpace1Desc(DepthToSpaceBaseDesc, dml="DEPTH_TO_SPACE1"):
 
 
 class SpaceToDepthBaseDesc(BlockSizeDesc):
-    """What SPACE_TO_DEPTH and SPACE_TO_DEPTH1 share."""
+    """The base of SPACE_TO_DEPTH and SPACE_TO_DEPTH1."""
 
     in_blocks = {"input_height": 1, "input_width": 1}
 

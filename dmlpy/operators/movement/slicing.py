@@ -16,7 +16,7 @@ from dmlpy.operators.movement.copy import FLOATS_INTEGERS_16_AND_32
 
 
 class AnyPaddingDesc(OperatorDesc):
-    """What PADDING and PADDING1 share."""
+    """The base of PADDING and PADDING1."""
 
     formula = """\
 output[o] = input[m(o - start_padding)], in each dimension of size n m(p) = p for 0 <= p < n, and outside

@@ -31,7 +31,7 @@ from dmlpy.validation.problems import DescError, Problem
 
 
 class NormalizationDesc(StatisticsDesc):
-    """What the operators of batch normalization share."""
+    """The base of the operators of batch normalization."""
 
     roles: ClassVar[Mapping[str, str]] = {}
     """What each tensor is to a device: see `NormalizationGeometry`."""

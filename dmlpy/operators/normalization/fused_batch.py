@@ -34,7 +34,7 @@ _NO_PLACEHOLDERS = {f"reserve_space_{number}": "TensorFlow's is an empty placeho
 
 
 class FusedBatchNormDesc(SomeOutputDesc):
-    """What FusedBatchNormV3 and its gradient share."""
+    """The base of FusedBatchNormV3 and its gradient."""
 
     support = (Since("1_0", dims=(1, 5), T=FLOATS),)
     unused = _NO_PLACEHOLDERS

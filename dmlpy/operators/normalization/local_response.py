@@ -12,7 +12,7 @@ from dmlpy.description.tensors import TensorDesc
 
 
 class LocalResponseDesc(OperatorDesc):
-    """What the normalization and its gradient share."""
+    """The base of the normalization and its gradient."""
 
     input_tensor: Annotated[TensorDesc, In("batch_count channel_count height width")]
     """The input x."""

@@ -12,7 +12,7 @@ from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDe
 
 
 class AveragingDesc(PoolingDesc):
-    """What the average poolings and their gradient share."""
+    """The base of the average poolings and their gradient."""
 
     include_padding: Bool
     """Whether the sum is divided by all elements of the window, or only by those inside the input."""

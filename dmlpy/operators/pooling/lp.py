@@ -8,7 +8,7 @@ from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDe
 
 
 class NormPoolingDesc(ForwardPoolingDesc):
-    """What the Lp poolings share."""
+    """The base of the Lp poolings."""
 
     p: Uint
     """The order P of the norm, usually 1 or 2."""

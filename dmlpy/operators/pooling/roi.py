@@ -21,7 +21,7 @@ REDUCTIONS = (ReduceFunction.AVERAGE, ReduceFunction.MAX)
 
 
 class RegionsDesc(OperatorDesc):
-    """What ROI_ALIGN, ROI_ALIGN1 and their gradient share."""
+    """The base of ROI_ALIGN, ROI_ALIGN1 and their gradient."""
 
     roi_tensor: Annotated[TensorDesc, In("*ones num_rois 4")]
     """The corners x1, y1, x2, y2 of each region. Leading dimensions of size 1 may be added."""

@@ -18,7 +18,7 @@ from dmlpy.description.tensors import TensorDesc
 
 
 class GRUBlockDesc(SomeOutputDesc):
-    """What the step and its gradient share."""
+    """The base of the step and its gradient."""
 
     accepts_owned = False
     support = (Since("1_0", dims=(1, 2), T=FLOATS),)

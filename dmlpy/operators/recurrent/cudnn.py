@@ -43,7 +43,7 @@ def aligned(elements: int) -> int:
 
 
 class CudnnRNNDesc(SomeOutputDesc):
-    """What the network and its gradient share.
+    """The base of the network and its gradient.
 
     The reserve holds 64 + L * align(layer) + (L - 1) * align(T * B * D * S) float32 values, where align rounds up to a multiple of 64 and
     layer = D * B * (T * K * H + (T + 1) * (S + M)) with K kept values for each unit and step (RNN 1, LSTM 4, GRU 4) and M entries of the

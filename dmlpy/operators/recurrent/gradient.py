@@ -121,7 +121,7 @@ def _numbers(desc: RecurrentDesc) -> Iterator[tuple[str, float]]:
 
 
 class RecurrentGradDesc(ReserveDesc):
-    """What the three gradients share."""
+    """The base of the three gradients."""
 
     unused = dict.fromkeys(("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor"), "the reserve holds all that its gradient needs")
 

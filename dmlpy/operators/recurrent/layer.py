@@ -88,7 +88,7 @@ class RecurrentCell:
 
 
 class RecurrentDesc(SomeOutputDesc):
-    """What RNN, GRU and LSTM share, and their training forms and gradients."""
+    """The base of RNN, GRU and LSTM, and of their training forms and gradients."""
 
     cell_kind: ClassVar[Cell]
     """The cell that steps through the sequence."""
@@ -155,7 +155,7 @@ class RecurrentDesc(SomeOutputDesc):
 
     @property
     def cell(self) -> RecurrentCell:
-        """What a step computes."""
+        """The options of a step."""
         clips, tensors = getattr(self, "use_clip_threshold", False), self.tensors()
         return RecurrentCell(
             kind=self.cell_kind,

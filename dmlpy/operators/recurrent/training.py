@@ -28,7 +28,7 @@ GradT = TypeVar("GradT", bound=RecurrentGradDesc)
 
 
 class RecurrentTrainingDesc(ReserveDesc):
-    """What the three training forms share."""
+    """The base of the three training forms."""
 
     reserve_tensor: Annotated[TensorDesc | None, Out("1 1 1 reserve_size", FLOAT32, reserve=True)] = None
     """The values that the gradient needs."""

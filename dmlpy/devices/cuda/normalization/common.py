@@ -1,4 +1,4 @@
-"""What the plans of batch normalization and of its gradient share."""
+"""The base of the plans of batch normalization and of its gradient."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class NormalizationPlan(PlanWithoutConstants):
         return in_order([self._launch(name, division, argument) for name in self.names(division)])
 
     def _scratch(self, division: Division) -> Layout:
-        """What a launch leaves for the next one."""
+        """The scratch arrays that a launch leaves for the next one."""
         if division.splits == 1 or not self._reduces:
             return Layout([], ALIGNMENT)
         sizes = {"partials": division.splits * division.groups * PART_BYTES}

@@ -1,4 +1,4 @@
-"""How a grid divides groups of entries, for every layout: `Teams` and `Splits` of raw_kernels/common/teams.cuh."""
+"""Divides groups of entries among a grid, for every layout: `Teams` and `Splits` of raw_kernels/common/teams.cuh."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def teams_type(tensors: int) -> np.dtype[Any]:
 
 
 class Division:
-    """How a grid divides an operator's groups, for one width of vectors.
+    """The division of an operator's groups among a grid, for one width of vectors.
 
     Attributes:
         width: entries of a vector.
@@ -201,7 +201,7 @@ class Division:
         return kept if keeping < (sweeps + again) * self._idling(self._resident_blocks(0)) else 0
 
     def _idling(self, resident_blocks: int) -> float:
-        """How much longer blocks take because in their last round some multiprocessors have none. A single round loses nothing by that."""
+        """The factor by which blocks take longer because some multiprocessors are idle in the last round; 1 for a single round."""
         rounds = self.grid[0] / (self._limits.multiprocessors * resident_blocks)
         return ceil(rounds) / rounds if rounds > 1 else 1.0
 
@@ -212,7 +212,7 @@ class Division:
 
     @property
     def _most_threads(self) -> int:
-        """Of a multiprocessor, at a time."""
+        """The most threads that a multiprocessor runs at a time."""
         return THREADS_ACROSS if self.across else THREADS_WITHIN
 
     @property
@@ -262,13 +262,13 @@ class Division:
         return axes_value(of_tensors(self._outer, slice(self._tensors, None)), count), strides
 
     def merging(self) -> MergingDivision:
-        """How another grid merges the splits."""
+        """The division of the grid that merges the splits."""
         lanes = min(MERGING_LANES, power_of_two(self.groups))
         slots = min(MOST_THREADS // lanes, power_of_two(self.splits))
         return MergingDivision(lanes, slots, -(-self.groups // lanes))
 
     def describe(self) -> str:
-        """For people."""
+        """Describes the division in words."""
         where = "across groups" if self.across else "within a group"
         owned = self.lanes * (self.width if self.across else 1)
         teams = f"{self._teams(self.lanes)} teams of {self.lanes} x {self.slots} threads, each on {owned} groups at a time"
@@ -282,7 +282,7 @@ class Division:
 
 @dataclass(frozen=True)
 class MergingDivision:
-    """How a grid merges splits: a block has `lanes` groups, each of them `slots` threads."""
+    """The division of a grid that merges splits: a block has `lanes` groups, each of them `slots` threads."""
 
     lanes: int
     slots: int

@@ -88,7 +88,7 @@ def block_kernel(name: str, data_type: np.dtype[Any]) -> Kernel:
 
 
 class GRUBlockPlan(PlanWithoutConstants):
-    """What the step and its gradient share: operands of matrix products, and launches of kernels.
+    """The base of the plans of the step and of its gradient: operands of matrix products, and launches of kernels.
 
     Args:
         desc: a checked desc.
@@ -326,6 +326,6 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
 
 
 def _of_four_dimensions(tensor: TensorDesc) -> TensorDesc:
-    """The same tensor with leading axes of size 1, as kernels take it."""
+    """The tensor with leading axes of size 1, so that it has the four dimensions that kernels take."""
     missing = 4 - tensor.dimension_count
     return tensor.replace(sizes=(1,) * missing + tensor.sizes, strides=(0,) * missing + tensor.element_strides)

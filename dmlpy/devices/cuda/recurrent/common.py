@@ -81,7 +81,7 @@ def pack_bias_kernel(data_type: np.dtype[Any]) -> Kernel:
 
 
 def arithmetic(tf32: bool) -> str:
-    """In which arithmetic a plan computes, for `describe`."""
+    """The arithmetic in which a plan computes, for `describe`."""
     return "float32 arithmetic, matrix products of TF32" if tf32 else "float32 arithmetic"
 
 
@@ -104,7 +104,7 @@ def storage_type(desc: RecurrentDesc) -> np.dtype[Any]:
 
 
 def work_of(desc: RecurrentDesc) -> Work:
-    """What the recurrence of a checked desc asks for, in the arithmetic of its tensors' type."""
+    """The work of the recurrence of a checked desc, in the arithmetic of its tensors' type."""
     sizes, cell, backward = desc.geometry, desc.cell, isinstance(desc, RecurrentGradDesc)
     return Work(
         gates=sizes.gates,

@@ -46,7 +46,7 @@ class GradientAddresses(NamedTuple):
 
 
 class GradientMemory(PlanWithoutConstants):
-    """What lies where.
+    """The memory layout of a recurrent gradient.
 
     The products over all steps have factors of the storage type; for FLOAT16 the gate gradients are scaled to its range. Products within
     steps have float32 factors. Those of FLOAT16 storage are rounded to TF32, which has the mantissa of the stored halves, where the device
@@ -155,7 +155,7 @@ class GradientMemory(PlanWithoutConstants):
         return StridedRows(places.tensors[name], stride, self._type)
 
     def _gate_gradients(self, places: GradientAddresses) -> StridedRows:
-        """As the walk leaves them, float32."""
+        """The gate gradients as the walk leaves them, float32."""
         sizes = self._sizes
         return StridedRows(places.scratch["gate_gradients"], sizes.num_directions * self._gradient_rows * sizes.hidden_size)
 

@@ -1,4 +1,4 @@
-"""What the gradients of RNN, LSTM and GRU on CUDA make of the gate gradients of all steps: for each result a product, or a sum.
+"""Computes the results of the gradients of RNN, LSTM and GRU on CUDA from the gate gradients of all steps, by products and sums.
 
 Letters as in raw_kernels/recurrent/gradient_results.cu: T steps, B samples, D directions, G gates, H hidden units, S entries of h, Q rows
 of gate gradients for each unit and step.
@@ -46,7 +46,7 @@ from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 
 class RecurrentGradientPlan(GradientMemory):
-    """What the strategies share: all but the walk itself.
+    """The base of the strategies' plans: everything but the walk itself.
 
     Args:
         desc: a checked desc.

@@ -1,4 +1,4 @@
-"""Where the matrices of a recurrent gradient lie: rows in memory and blocks of them, runs of gates, and FLOAT16 copies with a scale."""
+"""The matrices of a recurrent gradient in memory: strided rows and blocks of them, runs of gates, and FLOAT16 copies with a scale."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class GateRun(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What the kernels know of a scale: where `find_largest` left its results, and how many they are; none without a scale."""
+    """The address and the number of `find_largest`'s results, from which kernels compute a scale; zeros without a scale."""
 
     parts: int
     num_parts: int
@@ -99,5 +99,5 @@ def put_scale(argument: Struct, scale: Scale) -> None:
 
 
 def _width(count: int, *pointers: int) -> int:
-    """How many values a thread takes at a time: four where that divides their number and addresses are multiples of 16 bytes."""
+    """The number of values that a thread takes at a time: four where that divides their number and addresses are multiples of 16 bytes."""
     return 4 if count % 4 == 0 and not any(pointer % 16 for pointer in pointers) else 1

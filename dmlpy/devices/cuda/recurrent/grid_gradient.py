@@ -112,7 +112,7 @@ class GridGradientPlan(RecurrentGradientPlan):
     # memory
 
     def _arranged_bytes(self) -> list[int]:
-        """Of each product, all blocks together."""
+        """The bytes of the arranged operand of each product, for all blocks together."""
         blocks = self._shape.directions * self._shape.unit_groups
         return [blocks * product.arranged_bytes(depth) for product, depth, _, _ in hands(self._facts, self._shape)]
 

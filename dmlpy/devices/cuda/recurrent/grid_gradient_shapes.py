@@ -136,7 +136,7 @@ def _shape(
 
 
 def product_gates(facts: Facts) -> tuple[int, ...]:
-    """Of each product of a step: all, or z and r and then h of a GRU that resets first."""
+    """The gates of each product of a step: all, or z and r and then h for a GRU that resets first."""
     return (facts.gates - 1, 1) if facts.cell.resets_first else (facts.gates,)
 
 
@@ -146,7 +146,7 @@ def _fma(units: int, samples: int, loads: int) -> Fma:
 
 
 def _tensor_cores(data_type: np.dtype[Any], units: int, samples: int, pass_samples: int, row_warps: int, loads: int) -> TensorCores:
-    """With so many warps with different rows, or the most below that share the tiles evenly."""
+    """Products on tensor cores whose warps have different rows: so many, or the largest smaller number that shares the tiles evenly."""
     tiles = units // 16
     row_warps = next(warps for warps in (8, 4, 2, 1) if warps <= row_warps and tiles % warps == 0)
     return TensorCores(data_type, tiles // row_warps, row_warps, 0, pass_samples, loads, loaded_samples(samples, pass_samples))
@@ -214,7 +214,7 @@ def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
 
 
 def exchange_gradient_layout(facts: Facts, shape: GridShape) -> Layout:
-    """What blocks hand each other; nothing where a block is alone."""
+    """The layout of the data that blocks exchange; empty where a block is alone."""
     if shape.alone:
         return Layout([], ALIGNMENT)
     groups = shape.directions * shape.batch_groups

@@ -1,4 +1,4 @@
-"""How the recurrences of the strategy `grid` are spread over blocks: `GridShape`, and the shapes of the forward pass that fit a device."""
+"""Divides the recurrences of the strategy `grid` among blocks: `GridShape`, and the shapes of the forward pass that fit a device."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RESIDENT_REGISTERS = 168
 
 @dataclass(frozen=True)
 class Facts:
-    """What shapes depend on of a desc.
+    """The properties of a desc that shapes depend on.
 
     Attributes:
         hidden_size: H.
@@ -107,7 +107,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class GridShape:
-    """How a sequence is spread over blocks.
+    """The division of a sequence's work among blocks.
 
     Attributes:
         units: hidden units of a block; the last group of units may have fewer.
@@ -181,11 +181,11 @@ class GridShape:
 
     @property
     def register_bytes(self) -> int:
-        """Of a block's part of R that lie in registers."""
+        """The bytes of a block's part of R that lie in registers."""
         return sum(PRODUCT_THREADS * 16 * product.tiles * product.register_steps for product in self.products)
 
     def describe(self) -> str:
-        """In a line."""
+        """Describes the shape in one line."""
         blocks = f"{self.unit_groups} x {self.batch_groups} x {self.directions} blocks"
         together = "alone" if self.alone else f"in a cooperative launch, exchanging by {self.protocol}"
         return (
@@ -329,7 +329,7 @@ def _fma(rows: int, samples: int, loads: int) -> Fma:
 
 
 def _tensor_cores(data_type: np.dtype[Any], rows: int, samples: int, pass_samples: int, row_warps: int, loads: int) -> TensorCores:
-    """With so many warps with different rows, but no more than there are tiles."""
+    """Products on tensor cores with so many warps that have different rows, but no more than there are tiles."""
     tiles = divide_up(rows, 16)
     row_warps = next(warps for warps in (8, 4, 2, 1) if warps <= min(row_warps, tiles))
     return TensorCores(data_type, divide_up(tiles, row_warps), row_warps, 0, pass_samples, loads, loaded_samples(samples, pass_samples))
@@ -355,7 +355,7 @@ def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *
 
 
 def _shared_bytes(facts: Facts, shape: GridShape) -> int:
-    """What the pieces of `grid` sum to."""
+    """The shared memory that the kernel `grid` needs."""
     cell, depth, slots = facts.cell, facts.hidden_size, shape.passes * shape.pass_samples
     states = 1 + cell.has_memory + cell.resets_first
     constants = [(cell.gates + cell.resets_last) * shape.units, *([3 * shape.units] if cell.has_memory else [])]
@@ -390,7 +390,7 @@ def stays_in_l2(limits: Limits, size: int) -> bool:
 
 
 def exchange_layout(facts: Facts, shape: GridShape) -> Layout:
-    """What blocks hand each other; nothing where a block is alone."""
+    """The layout of the data that blocks exchange; empty where a block is alone."""
     if shape.alone:
         return Layout([], ALIGNMENT)
     groups, samples = shape.directions * shape.batch_groups, shape.passes * shape.pass_samples

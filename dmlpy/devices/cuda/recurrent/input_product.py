@@ -84,7 +84,7 @@ class InputProduct:
         self.chunks = [Chunk(first, min(steps, sizes.seq_length - first)) for first in range(0, sizes.seq_length, steps)]
 
     def _chunk_steps(self) -> int:
-        """Of all chunks but the last, which may have fewer."""
+        """The number of steps of all chunks but the last, which may have fewer."""
         sizes = self._sizes
         rows = Machine.of(self._library.limits).l2_bytes * L2_PART / (self._columns * self.data_type.itemsize)
         most = max(1, int(max(rows, LEAST_ROWS)) // sizes.batch_size)
@@ -98,7 +98,7 @@ class InputProduct:
 
     @property
     def item_bytes_in_memory(self) -> int:
-        """Of a value of the product in the GPU's memory; 0 if chunks are read while the L2 cache has them."""
+        """The bytes of a value of the product in the GPU's memory; 0 if chunks are read while the L2 cache holds them."""
         return self.data_type.itemsize if len(self.chunks) == 1 else 0
 
     def kernels(self) -> list[Kernel]:
@@ -118,7 +118,7 @@ class InputProduct:
         return arrays
 
     def describe(self) -> str:
-        """In a line."""
+        """Describes the product in one line."""
         sizes = self._sizes
         product = f"[{sizes.seq_length * sizes.batch_size}, {sizes.input_size}]"
         if self._drops:

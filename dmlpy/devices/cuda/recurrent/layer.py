@@ -112,7 +112,7 @@ def project_kernel(data_type: np.dtype[Any]) -> Kernel:
 
 
 class LayerMemory(NamedTuple):
-    """Where a launch finds its packed constants and its scratch, by name, and the work that comes first: blank memory, packing."""
+    """Addresses of a launch's packed constants and scratch, by name, and the launches that come first: clearing memory, packing."""
 
     packed: dict[str, int]
     scratch: dict[str, int]
@@ -120,7 +120,7 @@ class LayerMemory(NamedTuple):
 
 
 class RecurrentPlan(Plan):
-    """What the strategies share: packed constants, scratch, and the product of the input with its weights.
+    """The base of the strategies' plans: packed constants, scratch, and the product of the input with its weights.
 
     Args:
         desc: a checked desc.
@@ -191,7 +191,7 @@ class RecurrentPlan(Plan):
 
     @abstractmethod
     def _describe_recurrence(self) -> list[str]:
-        """What follows the input product, for `describe`."""
+        """Describes the launches after the input product."""
 
     def cost(self) -> Cost:
         if self.estimate is None:
@@ -284,7 +284,7 @@ class RecurrentPlan(Plan):
         return None
 
     def _input_product_place(self, tensors: Pointers, places: LayerMemory) -> int:
-        """Where the product goes: where the steps keep what a gradient needs, or into the scratch."""
+        """The address of the product: in the reserve, where the steps keep what a gradient needs, or in the scratch."""
         reserve = self._reserve(tensors)
         return places.scratch["input_product"] if reserve is None or not self._input.in_place else reserve.kept
 

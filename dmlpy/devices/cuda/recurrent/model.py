@@ -1,4 +1,4 @@
-"""What a step of a recurrence should cost on a GPU: a model in plain arithmetic, by which `strategies` chooses and `explain_plan` reports.
+"""Models the time of a recurrent step on a GPU in plain arithmetic; `strategies` chooses by it, and `explain_plan` reports it.
 
 Nothing here was measured but where a constant says so, and nothing asks a GPU. A step is a chain: the states of the step before reach the
 block (exchange), the matrix product is formed (product: the slowest of arithmetic, shared memory and operand), its parts meet and become
@@ -121,12 +121,12 @@ class Work:
 
     @property
     def recurrence_bytes(self) -> int:
-        """Of R and a projection, one direction."""
+        """Bytes of R and of a projection, for one direction."""
         return self.unit_weights * self.hidden * self.itemsize
 
     @property
     def step_flops(self) -> int:
-        """Of a step's recurrent products, one direction."""
+        """Floating-point operations of a step's recurrent products, for one direction."""
         return 2 * self.unit_weights * self.hidden * self.batch
 
     @property
@@ -148,7 +148,7 @@ class Work:
 
     @property
     def gate_bytes(self) -> int:
-        """Of an element of the input's product, or of what training keeps of gates: float32 but in inference."""
+        """Bytes of an element of the input's product, or of the gates that training keeps: float32 except in inference."""
         return 4 if self.training or self.backward else self.itemsize
 
     def memory_bytes(self, *, gates_from_memory: bool = True) -> int:
@@ -251,7 +251,7 @@ def _launches_floor_us(work: Work, machine: Machine) -> float:
 
 @dataclass(frozen=True)
 class StepTime:
-    """What one step of a strategy should take, part by part, in microseconds.
+    """The predicted time of one step of a strategy, part by part, in microseconds.
 
     Attributes:
         exchange_us: until states of other blocks are there.
@@ -273,13 +273,13 @@ class StepTime:
 
     @property
     def us(self) -> float:
-        """Of a step."""
+        """Microseconds of a step."""
         return max(self.exchange_us + self.product_us + self.chain_us + self.pointwise_us + self.launch_us, self.memory_us)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the model says of one way to do a work.
+    """The model's estimate for one way to do the work.
 
     Attributes:
         strategy: of kernels.
@@ -299,7 +299,7 @@ class Estimate:
 
     @property
     def sequence_us(self) -> float:
-        """Of all steps and what comes before them."""
+        """Microseconds of all steps and of the launches before them."""
         return self.time.once_us + self.work.steps * self.time.us
 
 
@@ -470,6 +470,6 @@ def _gates_cycles(work: Work, machine: Machine) -> int:
 
 
 def _memory_us(work: Work, machine: Machine, *, gates_from_memory: bool = True) -> float:
-    """Of what a step reads and writes beside R."""
+    """Microseconds for the memory that a step reads and writes beside R."""
     size = work.memory_bytes(gates_from_memory=gates_from_memory)
     return machine.memory_us(size * work.batch * work.hidden * work.directions)

@@ -61,7 +61,7 @@ class Product(ABC):
     @property
     @abstractmethod
     def lowest_capability(self) -> int:
-        """Of the oldest devices that have it, as in `Limits.compute_capability`."""
+        """The compute capability of the oldest devices that have it, as in `Limits.compute_capability`."""
 
     @property
     @abstractmethod
@@ -76,7 +76,7 @@ class Product(ABC):
     @property
     @abstractmethod
     def step_depth(self) -> int:
-        """What a warp takes of the depth in a step."""
+        """The part of the depth that a warp takes in a step."""
 
     @property
     @abstractmethod
@@ -92,11 +92,11 @@ class Product(ABC):
         return PRODUCT_WARPS // self.row_warps
 
     def with_registers(self, steps: int) -> Self:
-        """The same with so many steps in registers."""
+        """The product with so many of its steps in registers."""
         return replace(self, register_steps=steps)
 
     def steps(self, depth: int) -> int:
-        """Of each warp."""
+        """The number of steps of each warp."""
         return divide_up(depth, self.step_depth * self.depth_warps)
 
     def padded_depth(self, depth: int) -> int:

@@ -1,4 +1,4 @@
-"""What lies where in the reserve of a recurrent layer on CUDA."""
+"""The layout of the reserve of a recurrent layer on CUDA."""
 
 from __future__ import annotations
 

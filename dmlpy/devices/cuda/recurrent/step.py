@@ -151,7 +151,7 @@ class StepPlan(RecurrentPlan):
         return scale(self._library, self._type, shape, state, factor, operand)
 
     def _state_products(self, places: LayerMemory) -> list[Launch]:
-        """For each direction the products of the state with the recurrence: of all gates at once, or with dropout of each gate."""
+        """The products of the state with R for each direction: of all gates at once, or of each gate with its dropout."""
         sizes, gates = self._sizes, self._first_gates
         operand = places.scratch.get("operand", places.scratch["hidden"])
         bytes_of_state = sizes.batch_size * sizes.state_size * self._type.itemsize
@@ -165,7 +165,7 @@ class StepPlan(RecurrentPlan):
         return work
 
     def _late_products(self, places: LayerMemory) -> list[Launch]:
-        """For each direction the product that waits for a part of the step: of r . H[t-1], or the projection of o . h(C[t])."""
+        """The product of each direction that depends on a part of the step: of r . H[t-1], or the projection of o . h(C[t])."""
         sizes, item = self._sizes, self._type.itemsize
         work = []
         for direction in range(sizes.num_directions):

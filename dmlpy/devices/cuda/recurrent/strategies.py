@@ -49,7 +49,7 @@ PlanT = TypeVar("PlanT", RecurrentPlan, RecurrentGradientPlan)
 
 @dataclass(frozen=True)
 class Plans(Generic[PlanT]):
-    """What the strategies of one pass are made of.
+    """The plans and shapes of the strategies of one pass.
 
     Attributes:
         walk: the plan of `walk`: desc, library, shape, reason, whether TF32 is allowed.
@@ -100,7 +100,7 @@ class Option(Generic[PlanT]):
 
     @property
     def step_us(self) -> float:
-        """What a step should take with its share of what comes before the first one."""
+        """The predicted time of a step with its share of the work before the first one."""
         return self.estimate.sequence_us / self.estimate.work.steps
 
 

@@ -1,4 +1,4 @@
-"""What the kernels named `walk` share, of a layer and of its gradient: all steps in one launch, with R in shared memory.
+"""The shapes of the kernels named `walk`, of a layer and of its gradient: all steps in one launch, with R in shared memory.
 
 R is packed before in the order that it has there, so that a block copies it in words of 16 bytes.
 """
@@ -32,7 +32,7 @@ def quads_kernel(data_type: np.dtype[Any]) -> Kernel:
 
 
 def recurrence_bytes(desc: RecurrentDesc) -> int:
-    """Of R of one direction, in quads and in whole words of 16 bytes."""
+    """Bytes of R of one direction, in quads and in whole words of 16 bytes."""
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
     return -(-sizes.gates * sizes.hidden_size * padded * storage_type(desc).itemsize // 16) * 16
@@ -62,7 +62,7 @@ def pack_recurrence(
 
 
 class WalkShape(NamedTuple):
-    """How a walk is launched.
+    """The launch of a walk.
 
     Attributes:
         samples: what one block takes of the batch.
@@ -77,7 +77,7 @@ class WalkShape(NamedTuple):
     shared_bytes: int
 
     def summary(self) -> str:
-        """In a few words."""
+        """Describes the launch in a few words."""
         width, height = self.grid
         return f"R in each of {width} x {height} blocks with {self.samples} sample(s), {self.shared_bytes} bytes of shared memory"
 

@@ -306,7 +306,7 @@ _SCALED_TAIL = (
 
 
 def _polynomial(x: Array, coefficients: Sequence[float], out: Array) -> None:
-    """By Horner's scheme, the highest power first."""
+    """Evaluates a polynomial by Horner's scheme, the highest power first."""
     np.multiply(x, coefficients[0], out)
     for coefficient in coefficients[1:-1]:
         np.add(out, coefficient, out)

@@ -81,7 +81,7 @@ class Block:
         return flat.reshape((-1, self.count) if self._columns else (self.count, -1))
 
     def target(self, part: Slices) -> Array:
-        """Where a part's results go, with the axes of memory."""
+        """The array for a part's results, with the axes of memory."""
         target: Array = self._y[self._index(part)]
         return target
 
@@ -100,7 +100,7 @@ class Block:
 
 
 class GroupsPlan(PlanWithoutConstants):
-    """What the functions share: where the groups lie, in memory and in blocks.
+    """The base of the functions' plans: the groups' layout, in memory and in blocks.
 
     Args:
         desc: a checked desc.

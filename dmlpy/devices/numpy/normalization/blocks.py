@@ -79,7 +79,7 @@ class Blocking:
         self._block = tuple(extents)
 
     def _extents(self, largest: int) -> list[int]:
-        """How many entries a block takes along each axis."""
+        """The number of entries of a block along each axis."""
         extents, inside, reduced_inside = [1] * len(self.axes), 1, 1
         for at in reversed(range(len(self.axes))):
             axis, limited = self.axes[at], True

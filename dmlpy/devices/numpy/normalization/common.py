@@ -72,7 +72,7 @@ class NormalizationPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _sums(self) -> tuple[str, ...]:
-        """What is summed over each group, for people."""
+        """Names the sums over each group, for `describe`."""
 
     @abstractmethod
     def _statistics(self) -> dict[str, np.dtype[Any]]:
@@ -84,7 +84,7 @@ class NormalizationPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _coefficients(self) -> tuple[str, ...]:
-        """Which of the statistics blocks are computed with."""
+        """The statistics that the computation of a block reads."""
 
     @abstractmethod
     def _work(self, launch: NormalizationLaunch) -> Callable[[], None]:

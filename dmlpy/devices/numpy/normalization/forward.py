@@ -127,7 +127,7 @@ class _Forward:
     # Coefficients
 
     def _prepare(self, block: Block, thread: int) -> None:
-        """What y is computed with, and the outputs that hold statistics, for a block's groups."""
+        """Computes the coefficients of y, and the outputs that hold statistics, for a block's groups."""
         groups, tensors = block.groups, self._launch.tensors
         if self._geometry.training:
             variance = as_float64(self._launch.statistics["variance"][groups])

@@ -102,7 +102,7 @@ class _Gradient:
     # Coefficients
 
     def _prepare(self, block: Block, thread: int) -> None:
-        """What dx is computed with, and the gradients of scale and bias, for a block's groups."""
+        """Computes the coefficients of dx, and the gradients of scale and bias, for a block's groups."""
         groups, tensors, statistics = block.groups, self._launch.tensors, self._launch.statistics
         mean, variance, scale = (as_float64(tensors[role][groups]) for role in ("mean", "variance", "scale"))
         inverse = 1.0 / np.sqrt(variance + self._geometry.epsilon)

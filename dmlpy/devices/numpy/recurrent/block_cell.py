@@ -27,7 +27,7 @@ _ALIGNMENT = 64
 
 
 class GRUBlockPlan(PlanWithoutConstants):
-    """What the step and its gradient share: weights as BLAS reads them, and scratch.
+    """The base of the plans of the step and of its gradient: weights as BLAS reads them, and scratch.
 
     Args:
         desc: a checked desc.

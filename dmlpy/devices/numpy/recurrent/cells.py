@@ -66,7 +66,7 @@ def block_names(cell: RecurrentCell, keeps: bool, keeps_arguments: bool) -> list
 
 @dataclass(frozen=True)
 class CellArrays:
-    """What a step is made of.
+    """The arrays of a step.
 
     Attributes:
         cell: the options.

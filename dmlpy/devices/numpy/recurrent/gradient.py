@@ -219,7 +219,7 @@ class _GradientRecurrence:
     # the ends of the walk
 
     def _begin(self) -> Call:
-        """What the steps read in their own layout, the gradients of the final states, and empty sums."""
+        """Copies what the steps read to their layout, takes the gradients of the final states, and clears the sums."""
         arrays, scratch, direction = self._arrays, self._scratch, self._direction
         copies: list[tuple[Array, Array | float]] = [
             tile

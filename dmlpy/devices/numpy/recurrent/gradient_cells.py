@@ -397,7 +397,7 @@ class LSTMGradient(CellGradient):
 
 
 class GRUGradient(CellGradient):
-    """What the two forms of GRU share: dh passes to the step before through z, apart from the gates."""
+    """The base of the two forms of GRU: dh reaches the previous step through z too, apart from the gates."""
 
     def shapes(self, chunk: int) -> Shapes:
         shapes: Shapes = {"product": (self._hidden, self._batch), "difference": (chunk, self._hidden * self._batch)}

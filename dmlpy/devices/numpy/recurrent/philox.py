@@ -51,7 +51,7 @@ def dropout_scratch(count: int) -> list[tuple[str, tuple[int, ...], np.dtype[Any
 
 
 def dropout_multipliers(first: int, layer: int, keys: Array, offset: int, dropout: float, out: Array, scratch: Mapping[str, Array]) -> None:
-    """What multiplies some elements of a layer's output on their way to the next layer: 1 / (1 - dropout), or 0 for a dropped one.
+    """The factors of some elements of a layer's output as the next layer's input: 1 / (1 - dropout), or 0 for a dropped one.
 
     With W values of a layer's output for each step and sample, `unit` of sample b at step t is element (t * B + b) * W + unit. It is kept
     where the first word that Philox-4x32-10 gives for the counter (element, layer, low word of `offset`, high word of `offset`) is at

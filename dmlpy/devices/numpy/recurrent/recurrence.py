@@ -44,7 +44,7 @@ _BATCH_AXES = {
 
 
 class Form:
-    """What the walks of a layer share.
+    """The data that all walks of a layer share.
 
     Attributes:
         desc: a checked desc.

@@ -1,4 +1,4 @@
-"""What lies where in the reserve of a recurrent layer on the NumPy device."""
+"""The layout of the reserve of a recurrent layer on the NumPy device."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ class ReserveViews:
         return cls(parts[0], parts[1], parts[2] if cell.has_memory else None)
 
     def of_samples(self, samples: slice) -> ReserveViews:
-        """What belongs to some samples."""
+        """The views of some samples."""
         return ReserveViews(self.kept[..., samples], self.hidden[..., samples], None if self.memory is None else self.memory[..., samples])

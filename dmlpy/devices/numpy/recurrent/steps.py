@@ -1,4 +1,4 @@
-"""Which samples take a step, which outputs show a state, and what is kept of a step for the gradient."""
+"""Selects the samples that take a step and the outputs that show a state, and records what the gradient needs of a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Arrays = Mapping[str, Array]
 
 
 class Selection:
-    """Who takes which step of one walk: sequences end before T, and a step mask makes samples skip steps.
+    """The samples that take each step of a walk: sequences end before T, and a step mask makes samples skip steps.
 
     Attributes:
         skipped: for each t, bool [B], whether the sample keeps its states.
@@ -82,7 +82,7 @@ def _flat(*arrays: Array) -> list[Array]:
 
 @dataclass(frozen=True)
 class Record:
-    """Where one walk keeps what the gradient needs: copies of whole arrays, a few for each step.
+    """The record of what the gradient needs of one walk: copies of whole arrays, a few for each step.
 
     Attributes:
         sums: what a step leaves of its gates.
