@@ -36,10 +36,8 @@ class Library(Protocol):
 @cache
 def _numpys_libraries() -> tuple[Library, ...]:
     """The BLAS that NumPy uses: the one that came with it, else all that the process has loaded; none where threadpoolctl knows none."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:  # an environment of an older checkout: BLAS keeps its own number
-        return ()
+    from threadpoolctl import ThreadpoolController
+
     found = ThreadpoolController().select(user_api="blas").lib_controllers
     package = os.path.dirname(np.__file__)
     bundled = [library for library in found if library.filepath.startswith((f"{package}.libs{os.sep}", f"{package}{os.sep}"))]

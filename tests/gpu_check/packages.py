@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-DMLPY = ("numpy", "pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")
+PYDANTIC = ("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")
+DMLPY = ("numpy", *PYDANTIC, "lazy_loader", "platformdirs", "threadpoolctl")
 TESTS = ("pytest", "pytest_benchmark", "xdist", "hypothesis")
 NEEDED: dict[str, tuple[str, ...]] = {
     "first": (*DMLPY, *TESTS),
@@ -23,10 +24,8 @@ NEEDED: dict[str, tuple[str, ...]] = {
 
 DISTRIBUTIONS = {
     "cupy": "cupy-cuda13x",
-    "pydantic_core": "pydantic",
-    "annotated_types": "pydantic",
-    "typing_extensions": "pydantic",
-    "typing_inspection": "pydantic",
+    **dict.fromkeys(PYDANTIC, "pydantic"),
+    "lazy_loader": "lazy-loader",
     "pytest_benchmark": "pytest-benchmark",
     "xdist": "pytest-xdist",
 }

@@ -32,6 +32,7 @@ OTHERS = (
     "tests/bench/test_bench.py",
     "tests/dxdispatch/test_dxdispatch.py",
     "tests/test_examples.py",
+    "tests/test_pages.py",
     "tests/operators/test_page_examples.py",
     "tests/torch/test_torch.py",
     "tests/keras/test_cases.py",

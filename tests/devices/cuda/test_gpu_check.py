@@ -196,8 +196,9 @@ def test_profile_runs_its_tools(own: bool, tmp_path: Path) -> None:
     for name in calls.PROFILED:
         assert f"{name}: CUDA, H100 on the CPU" in printed  # its plan
         assert (out / f"profile-{name}.log").read_text() == f"details {out / f'profile-{name}.ncu-rep'}\n"
+    file, count = ("devices/cuda/test_gpu_strategies", 4) if own else ("support/cuda/gpu_faults", 1)
     for tool in calls.SANITIZERS:
-        assert f"{tool}: tests/{'test_gpu_strategies' if own else 'gpu_faults'}.py: {4 if own else 1} expected to fail" in printed
+        assert f"{tool}: tests/{file}.py: {count} expected to fail" in printed
         assert (out / f"profile-{tool}.log").read_text().startswith(f"tool {tool}\n")
     check_folder(out)
 
