@@ -9,7 +9,6 @@ import io
 import json
 import platform
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +20,8 @@ from typer.core import TyperCommand, TyperGroup
 import dmlpy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dmlpy.devices import Device
     from dmlpy.inspection.render import Table
 

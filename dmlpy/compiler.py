@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
@@ -17,6 +16,8 @@ from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
 from dmlpy.validation.problems import CompileError, DescError, DeviceError, PickleError, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.devices.graph import CompiledGraph
     from dmlpy.graphs import Graph
 

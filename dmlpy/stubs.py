@@ -7,13 +7,16 @@ either side), run it again. `--check` writes nothing and fails if a file is not 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
 from enum import EnumType
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dmlpy.description import enums
 from dmlpy.description.registry import OPERATORS
 from dmlpy.directml import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.arrays": ("Buffer",),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dmlpy as dml
 from dmlpy.bench import machine, tables
@@ -15,6 +14,10 @@ from dmlpy.bench.subjects import OWN, PEERS, Peer
 from dmlpy.description.naming import nearest
 from dmlpy.inspection.render import Table
 from dmlpy.validation.problems import DmlError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Recor
     """Measures what is asked for.
 
     Args:
+        asked: shapes, types, passes and subjects.
         save: where the record is written, anew after each case.
         inform: takes a line for people about each step.
 

@@ -8,16 +8,19 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench.records import Host, Machine
 from dmlpy.bench.shapes import LayerShape, Recurrent
-from dmlpy.bench.work import Case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dmlpy.bench.work import Case
 
 Product = tuple[int, int, int, str]
 """Rows, terms of each sum, columns and data type of a matrix product."""
@@ -105,6 +108,7 @@ def _layer_products(shape: Recurrent, layer: LayerShape) -> tuple[Product, Produ
 
 
 def product_key(product: Product) -> str:
+    """The name of a product in a record: rows, terms, columns and type."""
     rows, terms, columns, dtype = product
     return f"{rows}x{terms}x{columns} {dtype}"
 

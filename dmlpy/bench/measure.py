@@ -6,15 +6,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import dmlpy as dml
 from dmlpy.bench import machine
 from dmlpy.bench.process import AbsentError, FailedError, Worker
 from dmlpy.bench.records import Measurement, Record
@@ -24,6 +22,11 @@ from dmlpy.bench.tables import time_text
 from dmlpy.bench.work import TOLERANCES, Array, Case, relative_error
 from dmlpy.devices.device import show_bytes
 from dmlpy.validation.problems import DmlError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import dmlpy as dml
 
 REST_S = 0.2
 """On the processor: a library's threads spin for a while after their work, OpenBLAS's for about a tenth of a second; so long until the

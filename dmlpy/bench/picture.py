@@ -10,16 +10,18 @@ import hashlib
 import io
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.bench import tables
-from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES, Recurrent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from dmlpy.bench.records import Record
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's, which the colour-blind tell apart; the markers differ too."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -18,7 +18,9 @@ from dmlpy.bench.shapes import SHAPES, DataType, Pass, Recurrent
 from dmlpy.devices.cuda.recurrent.strategies import BACKWARD, FORWARD, Choice, Plans, choose
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 NAME = "predictions"
 PREDICTIONS = Path(__file__).parent / "records" / f"{NAME}.json"
@@ -91,7 +93,7 @@ def _prediction(shape: Recurrent, which: Pass, dtype: DataType) -> Prediction:
     choices: list[Choice[Any]] = []
     for desc in shape.descs(which, dtype):
         plans: Plans[Any] = BACKWARD if isinstance(desc, RecurrentGradDesc) else FORWARD
-        choices.append(choose(plans, cast(RecurrentDesc, desc), H200))
+        choices.append(choose(plans, cast("RecurrentDesc", desc), H200))
     return Prediction(
         strategies=[choice.strategy for choice in choices],
         step_us=[round(choice.option.step_us, 2) for choice in choices],

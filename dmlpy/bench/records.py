@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dmlpy.validation.problems import DmlError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Status = Literal["ok", "wrong", "absent", "failed"]
 """Measured; computed wrong results, so without figures; not installed, or does not do this; died, took too long or ran out of memory."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import fnmatch
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dmlpy as dml
 from dmlpy.description.naming import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 Cell = Literal["RNN", "GRU", "LSTM"]
 Direction = Literal["FORWARD", "BACKWARD", "BIDIRECTIONAL"]

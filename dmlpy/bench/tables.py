@@ -6,12 +6,16 @@ of the rounds, and beside other subjects than dmlpy the ratio of the medians: th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import SHAPES, Recurrent, Shape
 from dmlpy.inspection.render import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.bench.records import Measurement, Record
 
 OWN = "dmlpy"
 GOAL_PEER = "onnxruntime"
@@ -39,7 +43,7 @@ class Row:
     runs: dict[Column, Measurement]
 
     def own(self, mode: str) -> Measurement | None:
-        """dmlpy's run that a peer's run in this mode is compared with: in the same mode, or in the only one there is."""
+        """Dmlpy's run that a peer's run in this mode is compared with: in the same mode, or in the only one there is."""
         found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.status == "ok"]
         same = [run for run in found if run.mode == mode]
         return same[0] if same else found[0] if len(found) == 1 else None
@@ -52,14 +56,14 @@ class Row:
         return run.median_us / own.median_us
 
     def over_floor(self) -> float | None:
-        """dmlpy's least median over the floor of the work."""
+        """Dmlpy's least median over the floor of the work."""
         found = [run for (subject, _), run in self.runs.items() if subject == OWN]
         medians = [run.median_us for run in found if run.median_us is not None]
         floors = [run.floor_us for run in found if run.floor_us is not None]
         return min(medians) / floors[0] if medians and floors else None
 
     def over_estimate(self) -> float | None:
-        """dmlpy's least median over what its model predicted for it."""
+        """Dmlpy's least median over what its model predicted for it."""
         found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.estimate_us is not None]
         ratios = [run.median_us / run.estimate_us for run in found if run.median_us is not None and run.estimate_us]
         return min(ratios, default=None)
@@ -74,7 +78,7 @@ def rows(record: Record) -> list[Row]:
 
 
 def columns(record: Record) -> list[Column]:
-    """dmlpy's first. A subject that is absent from every run, in the same way, is in `reasons` only."""
+    """Dmlpy's first. A subject that is absent from every run, in the same way, is in `reasons` only."""
     found = dict.fromkeys((run.subject, run.mode) for run in record.runs)
     shown = [column for column in found if column[0] == OWN or not _absent(record, column[0])]
     return sorted(shown, key=lambda column: column[0] != OWN)

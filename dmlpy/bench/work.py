@@ -12,9 +12,8 @@ layer; in training also `dx`, and the gradient `d<name>` of each parameter and i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +21,9 @@ from dmlpy.bench.shapes import BatchNorm, DataType, LayerShape, Pass, Recurrent,
 from dmlpy.description.gate_order import GateOrder, reorder
 from dmlpy.devices.numpy.recurrent.gradient import gradient_reference
 from dmlpy.devices.numpy.recurrent.layer import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

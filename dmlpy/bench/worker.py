@@ -16,12 +16,14 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
-from dmlpy.bench.work import Case, Work
+
+if TYPE_CHECKING:
+    from dmlpy.bench.work import Case, Work
 
 PACKINGS = 5
 MODELLED = ("floor_us", "estimate_us", "estimate_step_us")

@@ -207,6 +207,8 @@ if TYPE_CHECKING:
     # Type checkers take a member's constructor argument from `__set__` and its value from `__get__`: this is how a
     # list is welcome where a tuple is kept, and a name where an enumeration is.
     class Member(Generic[ReadT, WriteT]):
+        """A member that gives `ReadT` and takes `WriteT`."""
+
         @overload
         def __get__(self, owner: None, kind: Any) -> ReadT: ...
         @overload
@@ -214,7 +216,8 @@ if TYPE_CHECKING:
         def __get__(self, owner: Any, kind: Any = None) -> ReadT: ...
         def __set__(self, owner: Any, value: WriteT) -> None: ...
 
-    class Spelled(Member[EnumT, EnumT | str | int], Generic[EnumT]): ...
+    class Spelled(Member[EnumT, EnumT | str | int], Generic[EnumT]):
+        """A member of an enumeration, accepted in every spelling."""
 
     SpelledType = Member[DataType, DataType | str | int | np.dtype[Any] | type[np.generic]]
 

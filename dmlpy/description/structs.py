@@ -58,7 +58,7 @@ else:
 
         @__signature__.setter
         def __signature__(self, value: Any) -> None:
-            """pydantic sets one of its own when it builds a class, which shows the markers in place of types."""
+            """Pydantic sets one of its own when it builds a class, which shows the markers in place of types."""
 
 
 _BUILDING = threading.RLock()

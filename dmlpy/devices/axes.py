@@ -5,9 +5,12 @@ Plans that walk over elements ask here, so that every layout of the same memory 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
 
 
 @dataclass(frozen=True)

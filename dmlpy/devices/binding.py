@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.arrays import ArrayView, Buffer, array_at
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
-from dmlpy.devices.device import Device
 from dmlpy.validation.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.device import Device
 
 ADDRESSES = 2**64
 """Above all addresses."""

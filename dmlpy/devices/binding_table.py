@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.markers import TensorField
 from dmlpy.devices.binding import KnownLayouts
 from dmlpy.validation.tensor_arguments import TensorArguments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.markers import TensorField
 
 
 class OperatorTables:

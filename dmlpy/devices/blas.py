@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dmlpy.devices.plan import Launch
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dmlpy.devices.plan import Launch
 
 WORK_OF_A_THREAD = 1 << 23
 """Multiplications of one product that are worth a thread of BLAS's: 0.16 ms of a core with AVX-512. A second thread saves at most half of

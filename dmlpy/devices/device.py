@@ -5,23 +5,26 @@ from __future__ import annotations
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from itertools import count, takewhile
 from math import prod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from dmlpy.arrays import ArrayView
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import nearest
-from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.plan import Launch, Plan
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import numpy as np
+
+    from dmlpy.arrays import ArrayView
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.plan import Launch, Plan
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from dmlpy.devices import binding
-from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, no_memory
-from dmlpy.devices.plan import Launch
 from dmlpy.validation.problems import BindError, DispatchError, PickleError
 
 if TYPE_CHECKING:
+    from dmlpy.devices.binding import Bound
     from dmlpy.devices.operator import CompiledOperator
+    from dmlpy.devices.plan import Launch
 
 
 @dataclass(frozen=True)

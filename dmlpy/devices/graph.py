@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
@@ -10,21 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.arrays import Buffer
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import ExecutionFlags, FeatureLevel
 from dmlpy.description.naming import did_you_mean
 from dmlpy.description.outputs import Outputs
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.devices import binding
-from dmlpy.devices.binding import Bound
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundWork, Dispatch, Limits, check_limits
-from dmlpy.devices.operator import CompiledOperator
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from dmlpy.validation.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+    from dmlpy.devices.binding import Bound
+    from dmlpy.devices.operator import CompiledOperator
     from dmlpy.devices.report import PlanReport
 
 Source = tuple[int | None, int]

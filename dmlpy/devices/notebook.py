@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from dmlpy.devices.binding import Bound
 from dmlpy.inspection.render import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.devices.binding import Bound
 
 
 def bound_table(name: str, bound: Iterable[Bound]) -> Table:

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import ExecutionFlags, FeatureLevel
-from dmlpy.description.markers import TensorField
 from dmlpy.description.outputs import Outputs
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
 from dmlpy.devices.binding_table import OperatorTables
@@ -23,10 +19,14 @@ from dmlpy.devices.pickling import layout_fingerprint, packed_bytes, packed_memo
 from dmlpy.devices.plan import ArrayPlan, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.validation.problems import BindError, Problem
-from dmlpy.validation.tensor_arguments import TensorArguments
 
 if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+    from dmlpy.description.markers import TensorField
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.report import PlanReport
+    from dmlpy.validation.tensor_arguments import TensorArguments
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

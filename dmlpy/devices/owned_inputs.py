@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import TensorFlags
-from dmlpy.devices.cost import Cost
-from dmlpy.devices.device import Device
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cost import Cost
+    from dmlpy.devices.device import Device
 
 _ALIGNMENT = 256
 

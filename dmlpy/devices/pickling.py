@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.devices.device import Device, Memory
-from dmlpy.devices.plan import Plan
 from dmlpy.validation.problems import PickleError
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.device import Device, Memory
+    from dmlpy.devices.plan import Plan
 
 
 class Compiled(Protocol):

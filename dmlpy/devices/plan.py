@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cost import Cost
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Launch = Callable[[int], None]
 """Enqueues the work on a stream, given as an integer handle (0 is the default stream). Allocates nothing, waits for nothing."""

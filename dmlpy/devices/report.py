@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.cost import Cost
 from dmlpy.devices.device import Device, show_bytes
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.stack import stack_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cost import Cost
 
 _WEIGHTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor", "projection_tensor")
 

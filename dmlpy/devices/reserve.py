@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.descs import OperatorDesc, show_attribute
-from dmlpy.description.markers import TensorField
-from dmlpy.devices.device import Device
 from dmlpy.validation.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.description.markers import TensorField
+    from dmlpy.devices.device import Device
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,10 @@ struct behind it, and returns that struct, which is what dmlpy takes in their pl
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dmlpy import arrays
 from dmlpy.arrays import view
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DmlEnum, FeatureLevel, GraphEdgeType, GraphNodeType, TensorType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
@@ -18,6 +17,9 @@ from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.graphs import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.validation.problems import BindError, DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
 
 DML_TENSOR_DIMENSION_COUNT_MAX: Final = 5
 """The most dimensions of a tensor below feature level 3_0."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DmlEnum, DmlFlags
 from dmlpy.description.registry import ALIASES, C_PREFIX, OPERATORS
@@ -19,6 +18,9 @@ from dmlpy.validation.features import (
     FeatureQueryFeatureLevels,
     FeatureQueryTensorDataTypeSupport,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _STRUCTS = (
     TensorDesc,

@@ -7,23 +7,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
-from dmlpy.description.markers import Slot
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, c_path, did_you_mean, plural
 from dmlpy.description.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.devices.binding import Bound, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
-from dmlpy.dxdispatch.resources import Resource
-from dmlpy.graphs import Graph
 from dmlpy.validation.checking import lowest_level
 from dmlpy.validation.problems import MAX_TOLD, Problem, told
 
 Sources = Mapping[str, tuple[SourceEntry, ...]]
 
 if TYPE_CHECKING:
-    from dmlpy.graphs import SerializedGraph  # at run time only a dump needs it
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.markers import Slot
+    from dmlpy.dxdispatch.resources import Resource
+    from dmlpy.graphs import (
+        Graph,
+        SerializedGraph,  # at run time only a dump needs it
+    )
 
 
 @dataclass(frozen=True)

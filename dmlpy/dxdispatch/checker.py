@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from dmlpy.description.enums import FeatureLevel
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.examine import examine
 from dmlpy.dxdispatch.files import Folders
@@ -18,6 +15,12 @@ from dmlpy.graphs import Graph
 from dmlpy.inspection.json_positions import parts
 from dmlpy.validation.checking import LATEST, lowest_level
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from dmlpy.description.enums import FeatureLevel
 
 Kind = Literal["model", "desc", "graph", "serialized graph"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType, NoneType
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,9 +18,11 @@ from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.dxdispatch.report import Finding
-from dmlpy.inspection.render import Table
 from dmlpy.validation.checking import LATEST, check
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.inspection.render import Table
 
 
 @dataclass(frozen=True)

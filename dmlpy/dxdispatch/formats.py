@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dmlpy.dxdispatch.checker import Report
 from dmlpy.dxdispatch.output import printable
-from dmlpy.dxdispatch.report import Finding, Severity
-from dmlpy.inspection.json_positions import Position
-from dmlpy.validation.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dmlpy.dxdispatch.checker import Report
+    from dmlpy.dxdispatch.report import Finding, Severity
+    from dmlpy.inspection.json_positions import Position
+    from dmlpy.validation.problems import Problem
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

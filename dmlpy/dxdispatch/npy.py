@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch.files import refuse
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_DIMENSIONS = 32
 """Of an array in a .npy file that every NumPy reads."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from dmlpy.description.enums import DataType
-from dmlpy.dxdispatch.files import Array
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dmlpy.description.enums import DataType
+    from dmlpy.dxdispatch.files import Array
 
 
 def printable(text: str) -> str:

@@ -10,10 +10,8 @@ import math
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +21,9 @@ from dmlpy.dxdispatch.files import SOURCE, Array, opened_for_writing, refuse
 from dmlpy.validation.problems import DescError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from PIL.Image import Image
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dmlpy.description.naming import plural
 from dmlpy.description.registry import OPERATORS
-from dmlpy.description.structs import Struct
 from dmlpy.graphs import Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from dmlpy.inspection.json_positions import Key, Position, Positions
-from dmlpy.inspection.render import Table
 from dmlpy.validation.problems import MAX_TOLD, DmlError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dmlpy.description.structs import Struct
+    from dmlpy.inspection.json_positions import Key, Position, Positions
+    from dmlpy.inspection.render import Table
 
 MAX_FINDINGS = 50
 """Parts of a file whose problems a text tells; `--json` and `findings` have all."""

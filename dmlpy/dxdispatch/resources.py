@@ -7,11 +7,9 @@ is repeated or an array in another file, is taken only when a buffer is filled.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field
@@ -22,6 +20,10 @@ from dmlpy.dxdispatch import npy, pictures
 from dmlpy.dxdispatch.entries import ModelEntry, Uint, as_lower, type_or_unknown
 from dmlpy.dxdispatch.files import SOURCE, Array, Folders, refuse
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 DEFERRED = "deferred"
 _MOST_WRONG_VALUES = 10

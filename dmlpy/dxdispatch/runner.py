@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from dmlpy.arrays import Buffer
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.enums import FeatureLevel, HResult
 from dmlpy.description.naming import c_path
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import CompiledOperator, Device, Memory
 from dmlpy.devices import Dispatch as BoundDispatch
 from dmlpy.devices.graph import CompiledGraph, GraphDispatch
@@ -24,10 +23,15 @@ from dmlpy.dxdispatch.files import Array, write_bytes, write_npy
 from dmlpy.dxdispatch.model import Command, Dispatch, Model, Print, WriteFile
 from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, write_image
 from dmlpy.dxdispatch.report import Finding
-from dmlpy.dxdispatch.resources import Resource
 from dmlpy.dxdispatch.timing import Timings
 from dmlpy.validation.checking import LATEST
 from dmlpy.validation.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.dxdispatch.resources import Resource
 
 ALIGNMENT = 256
 """Bytes that every resource's memory is aligned to."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.json_text import STRING, without_comments
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.inspection.json_positions import Position, Positions, nesting
 from dmlpy.validation.problems import MAX_TOLD, Problem, unnamed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_BYTES = 256 * 2**20
 MAX_NESTING = 64

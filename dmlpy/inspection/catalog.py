@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description import support
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, did_you_mean, plural
 from dmlpy.description.registry import OPERATORS, short_name
-from dmlpy.description.support import Since
-from dmlpy.devices import Device
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numba.device import NumbaDevice
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.inspection.render import Table
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.support import Since
+    from dmlpy.devices import Device
 
 _VERIFIED = Path(__file__).with_name("verified.toml")
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dmlpy.description import support
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.member_forms import brief
-from dmlpy.description.members import MemberInfo
 from dmlpy.description.naming import did_you_mean
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import Since, row_at
@@ -17,6 +15,11 @@ from dmlpy.inspection.render import Table
 from dmlpy.inspection.samples import example
 from dmlpy.validation.checking import LATEST, parse_level
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.description.members import MemberInfo
 
 _FAMILY_PREFIX = re.compile("^(ACTIVATION_|ELEMENT_WISE_)")
 

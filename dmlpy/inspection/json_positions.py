@@ -8,11 +8,13 @@ with many no more than a bounded number of walked members.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from json import JSONDecoder
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 Key = str | int
 _MOST_NESTED = 3

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Sequence
 from itertools import islice, product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 _COLUMNS, _ROWS, _PANELS, _STRIP = 8, 5, 2, 24
 """Entries that are drawn along the last axis, along the one before it, along all others together, and elements of memory."""

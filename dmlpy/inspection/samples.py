@@ -37,6 +37,7 @@ def example(kind: type[OperatorDesc], *, run: bool = False) -> str:
     """Python code that describes an operator and checks the desc; empty if there is no sample of it.
 
     Args:
+        kind: the operator's class.
         run: also compile it for the NumPy device and run it on zeros.
     """
     if kind.type_name not in _samples():

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.enums import DmlEnum, TensorFlags
 from dmlpy.description.naming import c_member
 from dmlpy.description.registry import OPERATORS
-from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.operators.activation import ActivationDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from dmlpy.description.structs import Struct
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 COMMAND = "dmlpy schemas"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.member_forms import brief
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def found_argument(find: Callable[[Any], Any], value: Any, argument: str, problems: list[Problem]) -> Any:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.outputs import Outputs
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.outputs import Outputs
 
 Array = Any
 """An array in the device's memory: NumPy's, or CuPy's."""

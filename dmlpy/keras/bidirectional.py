@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.member_forms import brief
-from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.layer import Layer, Shape
-from dmlpy.keras.orders import Order
 from dmlpy.keras.recurrent import Recurrent
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.keras.backend import Array, Backend
+    from dmlpy.keras.orders import Order
 
 MergeMode = Literal["concat", "sum", "mul", "ave"]
 _MODES = ("concat", "sum", "mul", "ave")

@@ -7,7 +7,7 @@ call them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
 from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.bidirectional import Bidirectional
-from dmlpy.keras.recurrent import Recurrent
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.operators.activation import (
@@ -31,6 +30,9 @@ from dmlpy.operators.activation import (
     ActivationTanhDesc,
 )
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.keras.recurrent import Recurrent
 
 LAYERS: dict[Cell, type[Recurrent]] = {"RNN": SimpleRNN, "GRU": GRU, "LSTM": LSTM}
 _CELLS: dict[str, Cell] = {"SimpleRNN": "RNN", "GRU": "GRU", "LSTM": "LSTM"}

@@ -7,18 +7,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
 from dmlpy.keras.arguments import found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, Values, initial
-from dmlpy.keras.regularizers import Regularizer
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.keras.regularizers import Regularizer
 
 Shape = tuple[int | None, ...]
 """Sizes of an array, the batch first; None for a size that calls may choose."""

@@ -8,16 +8,13 @@ or 1, the entries are held within [1e-7, 1 - 1e-7] as in Keras; beyond these bou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.keras.backend import Array, Backend
-from dmlpy.keras.layer import Shape
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationLogSoftmaxDesc,
@@ -26,6 +23,12 @@ from dmlpy.operators.activation import (
     ActivationSoftplusDesc,
 )
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.keras.backend import Array, Backend
+    from dmlpy.keras.layer import Shape
 
 _EPSILON = 1e-7
 
@@ -173,8 +176,9 @@ LOSSES: Mapping[str, type[Loss]] = {
 
 
 def loss(value: Loss | str) -> Loss:
-    """A loss, or that of a name: `mse`, `mean_squared_error`, `binary_crossentropy`, `categorical_crossentropy`,
-    `sparse_categorical_crossentropy`.
+    """A loss, or the one of that name.
+
+    The names are `mse`, `mean_squared_error`, `binary_crossentropy`, `categorical_crossentropy` and `sparse_categorical_crossentropy`.
 
     Raises:
         DescError: no such name.
@@ -199,6 +203,7 @@ def score_weights(shape: tuple[int, ...], mask: Array | None, sample_weight: Arr
         shape: sizes of the scores, [B] or [B, T].
         mask: like the scores.
         sample_weight: [B].
+        xp: NumPy or CuPy, whose arrays these are.
     """
     weights = xp.ones(shape, xp.float32)
     if mask is not None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from numbers import Integral, Real
 from os import PathLike, fspath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
-from dmlpy.devices import Device
 from dmlpy.inspection.render import Table
 from dmlpy.keras import saving, training
 from dmlpy.keras.arguments import found_argument, found_arrays
@@ -25,6 +23,11 @@ from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.training import Data, DataReader, History, Objective
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from dmlpy.devices import Device
 
 
 class _Compiled(NamedTuple):

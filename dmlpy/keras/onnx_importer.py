@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.importers import LAYERS
-from dmlpy.keras.recurrent import Recurrent
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationEluDesc,
@@ -27,6 +26,9 @@ from dmlpy.operators.activation import (
     ActivationThresholdedReluDesc,
 )
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.keras.recurrent import Recurrent
 
 ACTIVATIONS: dict[str, tuple[type[ActivationDesc], dict[str, float]]] = {
     "Relu": (ActivationReluDesc, {}),

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.keras.backend import Array, Backend
-from dmlpy.keras.layer import Weight
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dmlpy.keras.backend import Array, Backend
+    from dmlpy.keras.layer import Weight
 
 
 class Optimizer(ABC):
@@ -165,7 +168,9 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """The update of DML_ADAM_OPTIMIZER: with T = 1, 2, ... and a = sqrt(1 - beta_2^T) / (1 - beta_1^T),
+    """The update of DML_ADAM_OPTIMIZER.
+
+    With T = 1, 2, ... and a = sqrt(1 - beta_2^T) / (1 - beta_1^T),
 
         M = beta_1 * M + (1 - beta_1) * g,   V = beta_2 * V + (1 - beta_2) * g^2,   w -= lr * a * M / (sqrt(V) + epsilon).
 

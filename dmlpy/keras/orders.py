@@ -6,10 +6,9 @@ all gates: LSTM i, f, c, o; GRU z, r, h (as Keras 1 does with `consume_less="gpu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -17,6 +16,9 @@ from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Order = Literal["keras1", "keras3"]
 Values = np.ndarray[Any, Any]
@@ -126,5 +128,5 @@ class WeightList:
 
     def _known(self, order: Any) -> None:
         if order not in ORDERS:
-            expected = " or ".join(repr(cast(str, name)) for name in ORDERS)
+            expected = " or ".join(repr(cast("str", name)) for name in ORDERS)
             raise DescError("weights", [Problem("field.form", "order", brief(order), expected)])

@@ -11,22 +11,19 @@ find them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from inspect import signature
 from itertools import chain
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import Cell, GateOrder
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, found_arrays, size_problems
-from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, initial
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.layer import Layer, Shape, Weight
@@ -35,9 +32,15 @@ from dmlpy.keras.recurrent_passes import Kind, RecurrentPasses
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
 from dmlpy.operators.activation import ActivationDesc, unfusable
-from dmlpy.operators.recurrent.layer import RecurrentDesc
-from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.keras.backend import Array, Backend
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
+    from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
 
 ConsumeLess = Literal["cpu", "mem", "gpu"]
 

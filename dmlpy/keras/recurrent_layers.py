@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +11,15 @@ from dmlpy.keras.arguments import found_argument
 from dmlpy.keras.initializers import Initializer, initial, zero
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.recurrent import Recurrent
-from dmlpy.keras.regularizers import Regularizer
-from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from dmlpy.validation.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.keras.regularizers import Regularizer
+    from dmlpy.operators.activation import ActivationDesc
 
 
 class SimpleRNN(Recurrent):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.keras.backend import Array, Backend
-from dmlpy.operators.recurrent.layer import RecurrentDesc
-from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.keras.backend import Array, Backend
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
+    from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
 
 _STATES = {"output_single_tensor": "hidden_init_tensor", "output_cell_single_tensor": "cell_mem_init_tensor"}
 """Fields of a pass's final states, and of the initial states that the next pass of a stateful layer begins with."""

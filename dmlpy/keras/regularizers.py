@@ -33,12 +33,12 @@ class Regularizer:
 
 
 def l1(l: float = 0.01) -> Regularizer:  # noqa: E741  (Keras's name)
-    """l * sum(|w|)."""
+    """L * sum(|w|)."""
     return Regularizer(l1=l)
 
 
 def l2(l: float = 0.01) -> Regularizer:  # noqa: E741
-    """l * sum(w^2)."""
+    """L * sum(w^2)."""
     return Regularizer(l2=l)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +15,14 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.inspection.json_positions import nesting
-from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.validation.problems import DescError, Problem, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from dmlpy.keras.backend import Backend
 
 FilePath = str | PathLike[str]
 

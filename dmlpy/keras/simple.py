@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.blas import limited
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems
-from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.layer import Layer, Shape, Weight
@@ -30,6 +27,12 @@ from dmlpy.operators.activation import (
     ActivationTanhDesc,
 )
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.keras.backend import Array, Backend
 
 
 def _softmax_gradient(desc: Any, y: Array, dy: Array) -> Array:

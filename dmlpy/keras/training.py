@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, plural
 from dmlpy.keras.arguments import found_array
-from dmlpy.keras.backend import Array, Backend
-from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCategoricalCrossentropy, score_weights
 from dmlpy.keras.progress import progress_bar
 from dmlpy.keras.simple import Dense
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dmlpy.keras.backend import Array, Backend
+    from dmlpy.keras.layer import Layer, Shape
 
 Values = np.ndarray[Any, np.dtype[Any]]
 

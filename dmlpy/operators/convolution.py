@@ -219,8 +219,10 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         return self._transposed(known) if self.backward else self._forward(known)
 
     def _forward(self, known: Sizes) -> Sequence[Derived]:
-        """The positions; or fewer, if they are described as TensorFlow does for the gradient of a filter, which strides that left a rest
-        over make smaller."""
+        """The positions, or fewer where fewer are described.
+
+        TensorFlow describes fewer for the gradient of a filter, which strides that left a rest over make smaller.
+        """
         values, described = [*self.positions(known)], self.described()
         for axis, window in enumerate(self.windows(known)):
             if described is not None and window.dilation > 1 and window.filled_by(described[axis]):

@@ -202,7 +202,7 @@ def hard_swish(desc: ActivationHardSwishDesc, x: Array) -> Array:
 
 
 def _gated(x: Array, gate: Array) -> Array:
-    """x * gate, and 0 where the gate is closed, also to an infinity."""
+    """X * gate, and 0 where the gate is closed, also to an infinity."""
     return np.where(gate != 0, x * gate, x.dtype.type(0))
 
 

@@ -19,14 +19,16 @@ function itself makes NaN 0 (THRESHOLDED_RELU, SHRINK).
 from __future__ import annotations
 
 from math import pi, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.operators import activation as of
 from dmlpy.reference.activation import activate, logistic
-from dmlpy.reference.registry import Array
 from dmlpy.reference.special import normal_tail
+
+if TYPE_CHECKING:
+    from dmlpy.reference.registry import Array
 
 
 def derivative(desc: of.ActivationDesc, x: Array) -> Array:

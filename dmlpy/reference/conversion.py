@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.reference.registry import Array
+if TYPE_CHECKING:
+    from dmlpy.description.enums import DataType
+    from dmlpy.reference.registry import Array
 
 
 def converted(values: Array, data_type: DataType) -> Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.reference.fused import fused
 from dmlpy.reference.registry import Array, Inputs, defines
 from dmlpy.reference.windows import Along, gathered, spread, windows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def cross_correlation(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:
@@ -31,8 +34,10 @@ def cross_correlation(x: Array, filters: Array, groups: int, along: Sequence[Alo
 
 
 def _transposed(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:
-    """The adjoint of `cross_correlation`: filters are [input_channels, output_channels / groups, *window], and the window, its positions
-    those of x, slides over the result."""
+    """The adjoint of `cross_correlation`: the window, its positions those of x, slides over the result.
+
+    Filters are [input_channels, output_channels / groups, *window].
+    """
     batch, channels, *spatial = x.shape
     rows = filters.reshape(groups, channels // groups, -1).swapaxes(-1, -2)
     products = np.matmul(rows, x.reshape(batch, groups, channels // groups, -1))

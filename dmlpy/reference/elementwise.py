@@ -8,12 +8,10 @@ what is stored in integers then is rounded toward zero and moved into the type's
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, IsInfinityMode, RoundingMode
 from dmlpy.operators.elementwise.arithmetic import (
     ElementWiseAdd1Desc,
@@ -98,9 +96,14 @@ from dmlpy.reference.integers import (
 from dmlpy.reference.registry import Array, Definition, Inputs, defines
 from dmlpy.reference.special import erf
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.description.descs import OperatorDesc
+
 
 def _scaled(desc: Any, x: Array) -> Array:
-    """x * scale + bias; integers become numbers in double precision."""
+    """X * scale + bias; integers become numbers in double precision."""
     if desc.scale_bias is None:
         return x
     numbers = x.astype(np.float64) if is_integer(x) else x

@@ -5,21 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.arrays import view
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.description.outputs import Outputs
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.reference.registry import Array, definition, why_undefined
 from dmlpy.validation.checking import check
 from dmlpy.validation.problems import BindError, CompileError, DescError, Problem
 from dmlpy.validation.tensor_arguments import TensorArguments
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from dmlpy.description.tensors import TensorDesc
 
 _WIDE = {np.dtype(np.float32), np.dtype(np.float64)}
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from dmlpy.description.descs import FusableDesc
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 from dmlpy.reference.activation import activate
-from dmlpy.reference.registry import Array
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import FusableDesc
+    from dmlpy.reference.registry import Array
 
 
 def fused(function: FusableDesc | None, x: Array) -> Array:

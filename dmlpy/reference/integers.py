@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.reference.registry import Array
+if TYPE_CHECKING:
+    from dmlpy.reference.registry import Array
 
 
 def is_integer(x: Array) -> bool:
@@ -28,7 +29,7 @@ def holding(limit: float, dtype: np.dtype[Any]) -> Any:
 
 
 def integer_quotient(a: Array, b: Array) -> Array:
-    """a / b rounded toward zero; 0 where b is 0."""
+    """A / b rounded toward zero; 0 where b is 0."""
     quotient: Array = np.floor_divide(a - np.fmod(a, b), b)
     return quotient
 
@@ -39,7 +40,7 @@ def integer_mean(a: Array, b: Array) -> Array:
 
 
 def integer_power(x: Array, exponent: Array) -> Array:
-    """x ^ exponent of integers of at most 32 bits, which wraps around.
+    """X ^ exponent of integers of at most 32 bits, which wraps around.
 
     A negative power is rounded toward zero as well: it is 0 unless x is 1 or -1; also that of 0.
     """

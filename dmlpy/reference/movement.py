@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -13,6 +13,9 @@ from dmlpy.operators.movement.copy import CastDesc, JoinDesc, ReverseSubsequence
 from dmlpy.operators.movement.slicing import Padding1Desc, PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc, WindowDesc
 from dmlpy.reference.conversion import converted, of_float, of_scalar
 from dmlpy.reference.registry import Array, Inputs, defines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @defines(CastDesc)

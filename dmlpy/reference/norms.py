@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from dmlpy.reference.registry import Array
+if TYPE_CHECKING:
+    from dmlpy.reference.registry import Array
 
 
 def lp_norm(x: Array, p: int, axis: tuple[int, ...]) -> Array:

@@ -5,11 +5,14 @@ A counter of four 32-bit words and a key of two give four random words, without 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.reference.registry import Array
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.reference.registry import Array
 
 _ROUNDS = 10
 _WORD, _WORD_BITS = np.uint64(0xFFFFFFFF), np.uint64(32)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +11,14 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 from dmlpy.operators.pooling.lp import LPPooling1Desc, LPPoolingDesc
 from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
 from dmlpy.operators.pooling.roi import ROIPoolingDesc
-from dmlpy.operators.pooling.windows import PoolingDesc
 from dmlpy.reference.norms import lp_norm
 from dmlpy.reference.registry import Array, Inputs, Results, defines
 from dmlpy.reference.windows import Along, gathered, outer, spread, taken, windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dmlpy.operators.pooling.windows import PoolingDesc
 
 
 def _windows(desc: PoolingDesc) -> tuple[Along, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from dmlpy.operators.reduction import (
 )
 from dmlpy.reference.norms import lp_norm
 from dmlpy.reference.registry import Array, Inputs, Results, defines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 Axes = tuple[int, ...]
 

@@ -6,12 +6,14 @@ The functions for the structs of `dmlpy.operators.elementwise` stand in `dmlpy.r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.description.attachments import Attachments
-from dmlpy.description.descs import OperatorDesc
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Inputs = Mapping[str, Any]

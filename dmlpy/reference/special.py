@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import pi, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.reference.registry import Array
+if TYPE_CHECKING:
+    from dmlpy.reference.registry import Array
 
 Rational = tuple[Sequence[float], Sequence[float]]
 """The coefficients of two polynomials, the highest power first."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.reference.registry import Array
+if TYPE_CHECKING:
+    from dmlpy.reference.registry import Array
 
 _FARTHEST = 2.0**40
 """Coordinates and filters end here, where the scale is 0 or infinite; no tensor is so large."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.operators.windows import SlidingDesc
-from dmlpy.reference.registry import Array
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.operators.windows import SlidingDesc
+    from dmlpy.reference.registry import Array
 
 
 @dataclass(frozen=True)

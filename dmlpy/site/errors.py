@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from dmlpy.site.error_examples import Example, examples
 from dmlpy.site.links import between, error_anchor, error_document, operator_document
 from dmlpy.site.markdown import code, fence, page, prose, table
 from dmlpy.site.mistakes import Mistake
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
 
 SECTIONS: Mapping[str, str] = {
     "descs": "Descs",

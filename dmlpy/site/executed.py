@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.markers import Slot
 from dmlpy.devices import Reserve, device
 from dmlpy.inspection.samples import example, sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.markers import Slot
 
 _MOST_PRINTED = 48
 """Elements of an array that are printed in full."""

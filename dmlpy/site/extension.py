@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from sphinx import addnodes
-from sphinx.application import Sphinx
-from sphinx.builders import Builder
 from sphinx.domains.python import PythonDomain
-from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxRole
 
 from dmlpy.description.structs import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sphinx.application import Sphinx
+    from sphinx.builders import Builder
+    from sphinx.environment import BuildEnvironment
 
 _CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 

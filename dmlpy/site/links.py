@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.description.descs import OperatorDesc
 
 _VERSION_OR_PASS = re.compile(r"_(TRAINING|GRAD|BACKPROP|V\d+)(?=_|\d*$)|\d+$")
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#$~^])")
 _CODE_SPAN = re.compile(r"(`[^`\n]+`)")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
@@ -15,6 +14,9 @@ from dmlpy.inspection.samples import sample, source
 from dmlpy.operators.activation import ActivationLinearDesc, ActivationSoftmax1Desc, ActivationSoftmaxDesc
 from dmlpy.validation.checking import LATEST, check
 from dmlpy.validation.problems import DescError, Problem, lay_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MOST_SHOWN = 8
 """Mistakes on an operator's page."""

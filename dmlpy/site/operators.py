@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.naming import plural
-from dmlpy.description.structs import Struct
-from dmlpy.inspection import catalog
 from dmlpy.inspection.explain import Explanation, explain
 from dmlpy.inspection.layout_picture import layout_svg
 from dmlpy.inspection.samples import example, sample
@@ -16,6 +14,12 @@ from dmlpy.site.executed import run_example, show_value
 from dmlpy.site.links import between, family_document, links_from, operator_document, relatives
 from dmlpy.site.markdown import code, directive, escape, fence, page, prose, table, toctree
 from dmlpy.site.mistakes import Mistake, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dmlpy.description.structs import Struct
+    from dmlpy.inspection import catalog
 
 MICROSOFT = "https://learn.microsoft.com/windows/win32/api/directml/ns-directml-"
 """Where Microsoft documents a struct, without its name in small letters."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import html
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dmlpy
 from dmlpy.site.markdown import code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
 
 PACKAGE = Path(dmlpy.__file__).parent
 ROOT = PACKAGE.parent

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dmlpy
 from dmlpy.description.enums import DmlEnum, FeatureLevel
@@ -18,6 +17,9 @@ from dmlpy.inspection.samples import source
 from dmlpy.site.links import links_from
 from dmlpy.site.markdown import code, directive, escape, fence, page, prose, table
 from dmlpy.site.operators import members_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 API: Mapping[str, tuple[str, str]] = {
     "compiler": ("Compile and run", "What runs a desc or a graph."),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dmlpy.inspection import catalog
 from dmlpy.site.errors import errors_page
@@ -14,6 +13,10 @@ from dmlpy.site.mistakes import mistakes
 from dmlpy.site.operators import family_page, index_page, operator_page
 from dmlpy.site.pages import Page, read_pages
 from dmlpy.site.reference import API, MODULES, reference_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _INDEX = "operators/index"
 

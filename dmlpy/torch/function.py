@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 
@@ -15,6 +14,9 @@ from dmlpy.devices import CompiledOperator, Device, Reserve
 from dmlpy.devices import device as find_device
 from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FLOATS = (torch.float32, torch.float16)
 _DATA_TYPES = {
@@ -146,6 +148,13 @@ def run(
     """`cudnn_rnn` of tensors whose types and devices are right.
 
     Args:
+        network: the network's shape and options.
+        input: [T, B, input size].
+        input_h: [layers D, B, output size], the initial hidden state.
+        input_c: [layers D, B, H], the initial cell state of an LSTM; None for others.
+        params: all weights and biases, flat.
+        sequence_lengths: [B]; None where all sequences have T steps.
+        training: whether gradients will be asked for, and dropout applies.
         batch_first: whether the output, [T, B, D S] all the same, lies in memory as [B, T, D S].
         tail: how many of the last elements of the buffer `params` leaves out: they lie behind it in memory, and have no gradient.
     """

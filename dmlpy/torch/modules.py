@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import nn
@@ -16,6 +15,9 @@ from dmlpy.description.member_forms import brief
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
 from dmlpy.torch.function import FLOATS, Network, run, type_problems
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _States = tuple[torch.Tensor, ...]
 _ORDER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dmlpy.description import support
 from dmlpy.description.descs import OperatorDesc, show_attribute
@@ -19,6 +18,9 @@ from dmlpy.description.structs import Struct
 from dmlpy.description.support import Since, TypeSet, level_for, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.validation.problems import MAX_PROBLEMS, DescError, Problem, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 """The least number that a 32-bit float rounds to infinity; what is printed as FLT_MAX lies between it and the largest float."""

@@ -6,13 +6,15 @@ This is the only place that lays out messages: whoever finds a problem states fa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import HResult
 from dmlpy.description.naming import c_path, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 MAX_PROBLEMS = 1000
 """Problems of one desc, graph or model that are looked for."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.markers import In, TensorField
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, c_path, did_you_mean, is_c_style, listed
 from dmlpy.validation.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.markers import In, TensorField
 
 _MOST_TOLD = 10
 """Keys without a name that are told one by one."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from dmlpy.bench.work import Array, Case, Work
-from dmlpy.devices import Device
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.bench.work import Array, Case, Work
+    from dmlpy.devices import Device
 
 Mode = Literal["eager", "graph"]
 EAGER: tuple[Mode, ...] = ("eager",)

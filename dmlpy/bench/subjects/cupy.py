@@ -6,11 +6,13 @@ Forward only. The input product is one product over all steps; the arrays' libra
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dmlpy.bench.shapes import LayerShape
 from dmlpy.bench.subjects import EAGER, Mode, NotInstalledError, Runner, Subject, UnsupportedError
 from dmlpy.bench.work import Array, RecurrentWork, Work
+
+if TYPE_CHECKING:
+    from dmlpy.bench.shapes import LayerShape
 
 Fuse = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
 from dmlpy.bench.work import Array, BatchNormWork, RecurrentWork, Work, gradients_by_name, parameter_fields, upstream_of_y_alone
-from dmlpy.devices.device import Memory
 from dmlpy.devices.report import total
+
+if TYPE_CHECKING:
+    from dmlpy.devices.device import Memory
 
 Dispatches = Sequence[dml.Dispatch]
 

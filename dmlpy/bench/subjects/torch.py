@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dmlpy.bench.shapes import LayerShape
 from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
 from dmlpy.bench.work import Array, BatchNormWork, RecurrentWork, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dmlpy.bench.shapes import LayerShape
 
 WARM_UPS = 3
 """Passes before a graph is captured."""

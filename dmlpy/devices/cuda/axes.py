@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.axes import Axis
 from dmlpy.devices.cuda.kernels import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.axes import Axis
 
 MOST_AXES = 8
 """Dimensions that a tensor may have."""

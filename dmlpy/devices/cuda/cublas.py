@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import importlib
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.devices.cuda.seam import Matrix
 
 # cublas_api.h and library_types.h
 _OP_N, _OP_T = 0, 1

@@ -56,7 +56,7 @@ def _translated(function: Method) -> Method:
         except Exception as error:
             raise _device_error(function.__name__, error) from error
 
-    return cast(Method, method)
+    return cast("Method", method)
 
 
 def _device_error(what: str, error: Exception) -> DeviceError:

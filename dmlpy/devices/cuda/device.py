@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy import arrays
-from dmlpy.arrays import ArrayView
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.common import TF32_CAPABILITY
 from dmlpy.devices.cuda.recurrent.strategies import check_strategy
-from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.device import Device, Memory, shared, show_bytes
-from dmlpy.devices.plan import Launch, Plan
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dmlpy.arrays import ArrayView
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.seam import Seam
+    from dmlpy.devices.plan import Launch, Plan
 
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of dlpack.h: memory that a kernel can use."""

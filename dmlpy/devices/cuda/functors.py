@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dmlpy.operators import activation as activations
-from dmlpy.operators.activation import ActivationDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.operators.activation import ActivationDesc
 
 ATTRIBUTES: Mapping[type[ActivationDesc], tuple[str, ...]] = {
     activations.ActivationReluDesc: (),

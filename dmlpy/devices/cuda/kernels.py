@@ -6,19 +6,22 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.image_store import ImageStore
-from dmlpy.devices.cuda.seam import Seam
-from dmlpy.devices.plan import Launch
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.seam import Seam
+    from dmlpy.devices.plan import Launch
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

@@ -6,9 +6,10 @@ Nothing here was measured but where a line says so, and nothing asks a GPU. Cycl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from dmlpy.devices.cuda.seam import Limits
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.seam import Limits
 
 Arithmetic = Literal["half", "tf32", "float"]
 """Of a matrix product: FLOAT16 operands, FLOAT32 rounded to TF32, or FLOAT32 itself. Sums are float32."""

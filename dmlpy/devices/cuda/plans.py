@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.attachments import Attachments
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.device import shared
 from dmlpy.devices.numba.plans import plan
 from dmlpy.devices.numpy.device import NumpyDevice
-from dmlpy.devices.plan import Plan
 from dmlpy.validation.problems import CompileError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.plan import Plan
 
 
 class NumbaDevice(NumpyDevice):

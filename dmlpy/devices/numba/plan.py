@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import config
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.numba.team import team
 from dmlpy.devices.numba.vectors import FLOAT_BYTES, host_registers
 from dmlpy.devices.numba.walk import NUMBERS, PARAMETERS, STATES, CompiledWalk, compiled_walk
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
-from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 FUNCTIONS: dict[type[ActivationDesc], str] = {ActivationSigmoidDesc: "sigmoid", ActivationTanhDesc: "tanh", ActivationReluDesc: "relu"}
 """The activations that walks are compiled with."""

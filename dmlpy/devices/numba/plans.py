@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.attachments import Attachments
-from dmlpy.devices.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.devices.plan import Plan
 
 plan: Attachments[Callable[[Any], Plan]] = Attachments("dmlpy.devices.numba")
 """`@plan(RNNDesc)` attaches what makes a plan of a checked desc. It raises CompileError for attributes that have no kernel.

@@ -7,15 +7,17 @@ have, so what a kernel does follows from its text and not from what a compiler m
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding, ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 FLOAT_BYTES = 4
@@ -176,7 +178,7 @@ class Vectors:
         return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
 
     def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
-        """x * y + z, rounded once where the processor can."""
+        """X * y + z, rounded once where the processor can."""
         kind = ir.FunctionType(self._vector, [self._vector] * 3)
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{self.lanes}f32"), [x, y, z])
 

@@ -10,15 +10,17 @@ weights is left in a core's cache from one step is what the next one begins with
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import from_dtype, njit, types
 
-from dmlpy.description.gate_order import Cell
 from dmlpy.devices.numba.team import CACHE_LINE, PROCESSOR, Share
 from dmlpy.devices.numba.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, keep_kernel, lstm_kernel, rnn_kernel
 from dmlpy.devices.numba.vectors import Registers, integer_at, jit, pause, processor, set_integer, vectors_of, yield_thread
+
+if TYPE_CHECKING:
+    from dmlpy.description.gate_order import Cell
 
 _SPINS = 4000
 """How often a thread looks for another one before it lets others have its processor: less than a tenth of a millisecond. Threads that yield

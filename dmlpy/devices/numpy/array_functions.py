@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextvars import Context
 from math import isqrt, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.plan import ArrayPlan, Launch, Pointers
 from dmlpy.reference.registry import definition, why_undefined
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy import arrays
 from dmlpy.arrays import ArrayView, array_at
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, HResult
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.array_functions import whole_plan
 from dmlpy.devices.numpy.plans import plan, plan_of
-from dmlpy.devices.plan import Launch, Plan
 from dmlpy.devices.threads import apart_from_forks
 from dmlpy.reference.registry import definition
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.plan import Launch, Plan
 
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector registers
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.description.attachments import Attachments
-from dmlpy.description.descs import OperatorDesc
-from dmlpy.devices.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import DTypeLike
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.plan import Plan
 
 plan: Attachments[Callable[..., Plan]] = Attachments("dmlpy.devices.numpy")
 """`@plan(RNNDesc)` attaches what makes a plan of a checked desc, and optionally the type of all its arithmetic, float32 or float64."""

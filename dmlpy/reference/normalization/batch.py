@@ -5,8 +5,7 @@ A statistic has size 1 in the dimensions along which it repeats: means, variance
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +18,9 @@ from dmlpy.operators.normalization.batch import (
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc, FusedBatchNormV3Desc
 from dmlpy.reference.fused import fused
 from dmlpy.reference.registry import Array, Inputs, defines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def repeated_axes(statistic: Array) -> tuple[int, ...]:
@@ -34,7 +36,7 @@ def statistics(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 def normalized(x: Array, mean: Array, variance: Array, epsilon: float) -> Array:
-    """x less its mean, in units of its standard deviation."""
+    """X less its mean, in units of its standard deviation."""
     whitened: Array = (x - mean) / np.sqrt(variance + epsilon)
     return whitened
 

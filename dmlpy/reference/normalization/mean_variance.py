@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +13,9 @@ from dmlpy.operators.normalization.mean_variance import (
 )
 from dmlpy.reference.fused import fused
 from dmlpy.reference.registry import Array, Inputs, defines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +15,9 @@ from dmlpy.operators.quantized.linear import (
     QuantizeDesc,
 )
 from dmlpy.reference.registry import Array, Inputs, defines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def quantized(values: Array, scale: Array, zero_point: Array | None, dtype: np.dtype[Any]) -> Array:

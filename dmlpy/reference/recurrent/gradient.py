@@ -5,18 +5,22 @@ Letters and gates as in `layer`. `da` is the gradient of a gate's argument a: of
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.operators.recurrent.layer import RecurrentCell
 from dmlpy.reference.activation import activate
 from dmlpy.reference.activation_derivatives import derivative
 from dmlpy.reference.recurrent.layer import Activations, Parameters, Steps, clipped, runs_backward, unpacked_reserve
 from dmlpy.reference.registry import Array, Inputs, defines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.operators.activation import ActivationDesc
+    from dmlpy.operators.recurrent.layer import RecurrentCell
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ one step are [B, ...]; the gates lie along G in DirectML's order: i of RNN; i, o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from dmlpy.operators.recurrent.gradient import ReserveDesc
 from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 from dmlpy.reference.activation import activate
 from dmlpy.reference.registry import Array, Inputs, defines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Activations = tuple[ActivationDesc, ...]
 
@@ -71,17 +74,17 @@ class Parameters:
         )
 
     def from_x(self, gate: int, x: Array) -> Array:
-        """x W^T + Wb of one gate, [B, H]."""
+        """X W^T + Wb of one gate, [B, H]."""
         product: Array = (x * self.x_dropout[gate]) @ self.w[gate].T + self.wb[gate]
         return product
 
     def from_h(self, gate: int, h: Array) -> Array:
-        """h R^T + Rb of one gate, [B, H]."""
+        """H R^T + Rb of one gate, [B, H]."""
         product: Array = (h * self.h_dropout[gate]) @ self.r[gate].T + self.rb[gate]
         return product
 
     def sums(self, gate: int, x: Array, h: Array) -> Array:
-        """x W^T + h R^T + Wb + Rb of one gate, [B, H]."""
+        """X W^T + h R^T + Wb + Rb of one gate, [B, H]."""
         return self.from_x(gate, x) + self.from_h(gate, h)
 
 

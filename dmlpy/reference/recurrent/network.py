@@ -6,10 +6,9 @@ Arrays are taken with time (or the stacked directions) first here, whatever the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +24,9 @@ from dmlpy.reference.philox import philox4x32
 from dmlpy.reference.recurrent.gradient import gradient
 from dmlpy.reference.recurrent.layer import layer
 from dmlpy.reference.registry import Array, Inputs, defines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _LAYERS: Mapping[Cell, type[RNNTrainingDesc | LSTMTrainingDesc | GRUTrainingDesc]] = {
     "RNN": RNNTrainingDesc,

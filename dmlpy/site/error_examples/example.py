@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.validation.problems import DmlError, Problem, lay_out
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 SECTIONS = ("descs", "arrays", "graphs", "models", "keras")
 """The modules of examples, in the page's order."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.functors import attribute_values, functor
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, struct
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
-from dmlpy.operators.activation import ActivationDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike
+
+    from dmlpy.operators.activation import ActivationDesc
 
 ELEMENT_TYPES = {
     "float32": "float",

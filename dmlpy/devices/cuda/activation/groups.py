@@ -5,8 +5,8 @@ Threads read and write 16 bytes at a time where layouts and addresses allow it, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type, struct
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GroupsDesc = RowActivationDesc | AxesActivationDesc
 

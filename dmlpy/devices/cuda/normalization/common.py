@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +14,11 @@ from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, Struct,
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, Machine
 from dmlpy.devices.cuda.normalization.division import PART_BYTES, SPLITS, Division, of_tensors, teams_type
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
-from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 _BYTE: np.dtype[Any] = np.dtype(np.uint8)
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.axes import Axis, element_count
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.seam import Limits
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.cuda.seam import Limits
 
 Value = np.ndarray[Any, Any]
 """One element of a struct, or of a field of one."""

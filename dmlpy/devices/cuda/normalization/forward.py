@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cuda.functors import attribute_values, functor
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan, parameters_type
-from dmlpy.devices.cuda.normalization.division import Division
 from dmlpy.operators.activation import ActivationIdentityDesc
-from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.normalization.division import Division
+    from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 DATA = ("x", "add", "y")
 STATISTICS = ("mean", "variance", "scale", "bias", "batch_mean", "batch_variance", "running_mean", "running_variance")

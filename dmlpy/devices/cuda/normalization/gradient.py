@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan, parameters_type
-from dmlpy.devices.cuda.normalization.division import Division
-from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.normalization.division import Division
+    from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 DATA = ("x", "dy", "dx")
 STATISTICS = ("mean", "variance", "scale", "d_scale", "d_bias")

@@ -7,12 +7,10 @@ the gradient. Others are copied first by each launch. Only what the described ou
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.common import (
     FLOAT,
@@ -28,8 +26,13 @@ from dmlpy.devices.cuda.recurrent.common import (
 )
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
-from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 
 _SIZES = (("batch_size", np.int64), ("cell_size", np.int64))
 _SIZES_WITH_INPUT = (("batch_size", np.int64), ("input_size", np.int64), ("cell_size", np.int64))

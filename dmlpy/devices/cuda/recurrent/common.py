@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.description.enums import ExecutionFlags, RecurrentDirection
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.model import Work
-from dmlpy.devices.cuda.seam import Limits, Matrix
-from dmlpy.devices.plan import Launch
-from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.seam import Limits, Matrix
+    from dmlpy.devices.plan import Launch
+    from dmlpy.operators.activation import ActivationDesc
+    from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 
 FLOAT = np.dtype(np.float32)
 

@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, in_range, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.common import arithmetic, heeded_flags
-from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, stack_of
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 
 MOVE_GATES = struct(("source", STRIDED), ("target", STRIDED), ("sizes", np.int64, (4,)), ("order", np.int32, (4,)))
 IDENTITY = struct(("target", np.uint64), ("matrices", np.int64), ("units", np.int64))

@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm, launch_states
 from dmlpy.devices.cuda.recurrent.gradient_kernels import STEP, WALK, gradient_kernel, walk_kernel
-from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.gradient_tables import StridedRows
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
-from dmlpy.devices.plan import Launch
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
+    from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses
+    from dmlpy.devices.plan import Launch
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 SLICES = (1, 2, 4)
 """Samples that one block of `walk` can take."""

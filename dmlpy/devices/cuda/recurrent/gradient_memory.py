@@ -6,9 +6,8 @@ of gate gradients for each unit and step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isqrt, prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,9 +26,13 @@ from dmlpy.devices.cuda.recurrent.common import (
 )
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE, STEPS
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, NO_SCALE, Scale, StridedRows, narrowed, scale_of, scaled
-from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 HALF = np.dtype(np.float16)
 

@@ -7,9 +7,8 @@ of gate gradients for each unit and step.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,7 +41,11 @@ from dmlpy.devices.cuda.recurrent.gradient_tables import NO_SCALE, GateRun, Scal
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.plan import Launch, Pointers, in_order
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 
 class RecurrentGradientPlan(GradientMemory):
@@ -282,7 +285,7 @@ class RecurrentGradientPlan(GradientMemory):
         return [*work, *self._unpack(name, places, scale)]
 
     def _states_before(self, slots: StridedRows, direction: int) -> StridedRows:
-        """h before each step of one direction, of all slots: [T * B, S]."""
+        """H before each step of one direction, of all slots: [T * B, S]."""
         sizes = self._sizes
         slot = direction * (sizes.seq_length + 1) + backward_walks(self._desc)[direction]
         return replace(slots, pointer=slots.block(slot * sizes.batch_size, 1, 0, 1).pointer)

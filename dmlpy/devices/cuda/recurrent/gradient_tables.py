@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, KernelLibrary, Struct
 from dmlpy.devices.cuda.recurrent.common import FLOAT
 from dmlpy.devices.cuda.recurrent.gradient_kernels import LARGEST, NARROW, find_largest_kernel, narrow_kernel
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.devices.plan import Launch
+
+if TYPE_CHECKING:
+    from dmlpy.devices.plan import Launch
 
 MOST_PARTS = ELEMENT_THREADS
 """Blocks that look for the largest gradient, at most: `scale_threads` of raw_kernels/recurrent/gradient_results.cu."""

@@ -7,8 +7,7 @@ strategies.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +18,12 @@ from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridS
 from dmlpy.devices.cuda.recurrent.layer import SEQUENCE, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product
 from dmlpy.devices.plan import Launch, Pointers, in_order
-from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 GRID = struct(
     ("sequence", SEQUENCE),

@@ -5,21 +5,24 @@ raw_kernels/recurrent/grid_gradient.cu says what the kernel does; `strategies` c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
-from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid import check_resident, most_polls
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates
 from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridShape
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product
 from dmlpy.devices.plan import Launch
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 HANDED = struct(("arranged", np.uint64), ("operand", np.uint64), ("inverse", np.uint64))
 GRID = struct(

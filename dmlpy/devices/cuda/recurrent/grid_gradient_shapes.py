@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.recurrent.common import FLOAT
 from dmlpy.devices.cuda.recurrent.grid_shapes import ROW_WARPS, Facts, GridShape, in_protocol, in_protocols, stays_in_l2
-from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import (
     PRODUCT_THREADS,
     PRODUCT_WARPS,
@@ -24,9 +22,14 @@ from dmlpy.devices.cuda.recurrent.products import (
     loads_of,
     whole_pieces,
 )
-from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.plan import Layout
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dmlpy.devices.cuda.recurrent.model import Protocol
+    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 FMA_UNITS = (8, 16, 32, 64, 96, 128)
 """Hidden units that a block may own where its products are by multiply and add."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.machine import L2_SHARE, Machine
 from dmlpy.devices.cuda.recurrent.common import FLOAT, storage_type
-from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import (
     LANE_BYTES,
     PRODUCT_THREADS,
@@ -24,9 +22,14 @@ from dmlpy.devices.cuda.recurrent.products import (
     loads_of,
     whole_pieces,
 )
-from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.plan import Layout
-from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dmlpy.devices.cuda.recurrent.model import Protocol
+    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 
 UNITS = (4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 """Hidden units that a block may own where it has others beside it."""

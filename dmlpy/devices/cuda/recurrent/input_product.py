@@ -11,12 +11,8 @@ while a chunk of a quarter of its L2 cache takes 7 us to memory and back, most o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.recurrent.common import (
     FLOAT,
@@ -30,8 +26,15 @@ from dmlpy.devices.cuda.recurrent.common import (
     storage_type,
 )
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.devices.plan import Launch, Pointers
-from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
+    from dmlpy.devices.plan import Launch, Pointers
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 L2_PART = 1 / 4
 """Of the L2 cache, for the product of a chunk: beside it R has to stay."""

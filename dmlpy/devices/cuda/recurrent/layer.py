@@ -7,10 +7,9 @@ raw_kernels/recurrent/layer.cu says what each one does.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -40,7 +39,11 @@ from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import ReserveDesc
-from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 RESERVE = struct(("kept", np.uint64), ("hidden", np.uint64), ("memory", np.uint64))
 SEQUENCE = struct(

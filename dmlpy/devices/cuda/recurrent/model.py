@@ -10,12 +10,14 @@ Letters: G gates, H hidden units, I inputs, B samples, T steps, D directions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, LAUNCH_US, Arithmetic, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Protocol = Literal["alone", "flags", "data"]
 """How the blocks of a group hand each other values: see raw_kernels/common/exchange.cuh."""

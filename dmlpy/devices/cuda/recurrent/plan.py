@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.recurrent import strategies
 from dmlpy.devices.cuda.recurrent.block_cell import GRUBlockCellGradPlan, GRUBlockCellPlan
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
-from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
+    from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
 
 
 @plan(RecurrentDesc)

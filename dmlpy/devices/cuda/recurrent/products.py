@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Self
 
 from dmlpy.devices.cuda.kernels import scalar_type
 from dmlpy.devices.cuda.recurrent.common import FLOAT
-from dmlpy.devices.cuda.recurrent.model import Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dmlpy.devices.cuda.recurrent.model import Protocol
 
 PRODUCT_WARPS = 8
 PRODUCT_THREADS = 32 * PRODUCT_WARPS

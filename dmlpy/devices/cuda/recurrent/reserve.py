@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.operators.recurrent.gradient import ReserveDesc
+if TYPE_CHECKING:
+    from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +10,12 @@ from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.common import FLOAT, gemm, launch_states, scale, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, STEP, LayerMemory, RecurrentPlan, project_kernel, step_kernel
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.devices.plan import Launch, Pointers
-from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.plan import Launch, Pointers
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 
 class StepPlan(RecurrentPlan):

@@ -14,12 +14,10 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.recurrent import gradient, layer
 from dmlpy.devices.cuda.recurrent.common import NotResidentError, rounds_to_tf32, storage_type, work_of
@@ -35,11 +33,16 @@ from dmlpy.devices.cuda.recurrent.model import Estimate, Work, grid_step, least_
 from dmlpy.devices.cuda.recurrent.products import Fma
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, walk_shapes
-from dmlpy.devices.cuda.seam import Limits
-from dmlpy.devices.plan import Layout
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.plan import Layout
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 FEW_STEPS = 2
 """Steps for which R is not worth bringing on chip."""

@@ -5,16 +5,19 @@ R is packed before in the order that it has there, so that a block copies it in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.common import storage_type
-from dmlpy.devices.cuda.seam import Limits
-from dmlpy.devices.plan import Launch
-from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.plan import Launch
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 QUADS = struct(("source", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)), ("count", np.int64))
 

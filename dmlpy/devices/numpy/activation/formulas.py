@@ -249,7 +249,7 @@ def _hard_swish(x: Array, out: Array, work: Array, mask: Array, zero: Array, one
 
 
 def _gated(x: Array, gate: Array, out: Array, mask: Array, zero: Array) -> None:
-    """gate x, and 0 where the gate is closed, also to an infinity."""
+    """Gate x, and 0 where the gate is closed, also to an infinity."""
     np.not_equal(gate, zero, mask)
     np.multiply(x, gate, out)
     _keep(out, out, mask)
@@ -407,7 +407,7 @@ def _gelu(x: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
 
 
 def parameterized_relu(x: Array, slope: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
-    """x where x >= 0, else slope * x, which wraps around in integers. `work` is one row; `out` may be `x` or `slope`."""
+    """X where x >= 0, else slope * x, which wraps around in integers. `work` is one row; `out` may be `x` or `slope`."""
     np.less(x, zero, mask)
     np.multiply(x, slope, work)
     _replace(x, out, mask, work)

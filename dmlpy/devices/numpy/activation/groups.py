@@ -12,10 +12,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.description.tensors import TensorDesc
@@ -30,6 +29,9 @@ from dmlpy.operators.activation import (
     AxesActivationDesc,
     RowActivationDesc,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

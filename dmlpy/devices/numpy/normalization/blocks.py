@@ -8,14 +8,16 @@ order, and with it every bit of the results, depends on the sizes and strides al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from math import ceil, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.axes import Axis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BLOCK = 1 << 18
 """Entries of a block at most: 1 MiB of float32, a common second-level cache."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.devices.axes import merged
@@ -16,7 +15,11 @@ from dmlpy.devices.numpy.normalization import blocks
 from dmlpy.devices.numpy.normalization.blocks import Block, Blocking
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads, share
-from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.devices.numpy.activation.formulas import Activation
-from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE, LARGEST_SHARE, Array, NormalizationLaunch, NormalizationPlan, as_float64
-from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import DTypeLike
+
+    from dmlpy.devices.numpy.normalization.blocks import Block
+    from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 _ATTEMPTS = 3
 """Sums of x as it is, less the group's first entry, less the mean that those sums gave."""
@@ -155,7 +159,7 @@ class _Forward:
         return average
 
     def _set_coefficients(self, groups: Any, mean: Array, variance: Array) -> None:
-        """y = (x - centre) * factor + offset.
+        """Y = (x - centre) * factor + offset.
 
         The nearest number to the mean as centre, with what is left of it in the offset, is right for every x. One call less gives
         x - (mean - bias / factor): rounding that centre costs the result a rounding of the bias and one of the mean's multiple of the

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE, LARGEST_SHARE, Array, NormalizationLaunch, NormalizationPlan, as_float64
-from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import DTypeLike
+
+    from dmlpy.devices.numpy.normalization.blocks import Block
+    from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 
 class GradientPlan(NormalizationPlan):
@@ -118,7 +122,7 @@ class _Gradient:
             self._set_coefficients(groups, mean, variance, inverse, sums)
 
     def _set_coefficients(self, groups: Any, mean: Array, variance: Array, inverse: Array, sums: Array) -> None:
-        """dx = ((x - centre) * slope + offset + dy) * factor, centre and offset as the forward operator has them."""
+        """Dx = ((x - centre) * slope + offset + dy) * factor, centre and offset as the forward operator has them."""
         statistics = self._launch.statistics
         centre = as_float64(statistics["centre"][groups])
         own_mean = centre + sums[2] / self._n if self._geometry.centres_anew else mean

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.devices.numpy.normalization.forward import ForwardPlan
 from dmlpy.devices.numpy.normalization.gradient import GradientPlan
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
 @plan(NormalizationDesc, FusedBatchNormDesc)

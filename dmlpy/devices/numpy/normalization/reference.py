@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.numpy.normalization.common import Array
 from dmlpy.devices.numpy.plans import plan_of
-from dmlpy.operators.normalization.batch import NormalizationDesc
-from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.devices.numpy.normalization.common import Array
+    from dmlpy.operators.normalization.batch import NormalizationDesc
+    from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
 
 
 def reference(desc: NormalizationDesc | FusedBatchNormDesc, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.devices.numpy.recurrent.products import direct_product, product
-from dmlpy.operators.recurrent.layer import RecurrentCell
+
+if TYPE_CHECKING:
+    from dmlpy.devices.numpy.activation.formulas import Activation
+    from dmlpy.operators.recurrent.layer import RecurrentCell
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
-from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
@@ -23,6 +21,11 @@ from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Point
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc, ReserveDesc
 from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, stack_of
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from dmlpy.description.enums import DataType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dmlpy.devices.numpy.recurrent.products import products_are_direct
-from dmlpy.operators.recurrent.layer import RecurrentGeometry
+
+if TYPE_CHECKING:
+    from dmlpy.operators.recurrent.layer import RecurrentGeometry
 
 _SAMPLES = 8
 """The samples of a walk are a multiple of this, as wide as a vector register."""

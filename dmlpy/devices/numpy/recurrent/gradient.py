@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
@@ -35,6 +34,9 @@ from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.devices.numpy.recurrent.steps import Selection
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

@@ -13,15 +13,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dmlpy.devices.numpy.activation.derivatives import Derivative, keeps_value
 from dmlpy.devices.numpy.activation.formulas import Activation, ElementWise
 from dmlpy.devices.numpy.recurrent.cells import packed_gates
-from dmlpy.operators.activation import ActivationDesc
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+if TYPE_CHECKING:
+    from dmlpy.operators.activation import ActivationDesc
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -221,7 +223,7 @@ class CellGradient(ABC):
         return back
 
     def _replace_state(self, scratch: Arrays) -> Step:
-        """dh of the step before, for cells whose h[t-1] enters nothing but the gates; it stays where a sample skips the step."""
+        """Dh of the step before, for cells whose h[t-1] enters nothing but the gates; it stays where a sample skips the step."""
         back, state = self._back(scratch), scratch["state_gradient"]
         product = scratch.get("product")
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.numpy.recurrent.gradient_cells import CellGradient, Rows
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.numpy.recurrent.gradient_cells import CellGradient, Rows
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]

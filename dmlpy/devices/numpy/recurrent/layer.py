@@ -11,11 +11,9 @@ into one for each gate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from dmlpy.arrays import array_at
 from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
@@ -26,6 +24,11 @@ from dmlpy.devices.numpy.recurrent.recurrence import Form, Recurrence
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import DTypeLike
 
 _ALIGNMENT = 64
 _CHUNK_BYTES = 1 << 19

@@ -7,10 +7,12 @@ device, and the backward pass computes it again instead of keeping it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

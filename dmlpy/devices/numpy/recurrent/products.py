@@ -45,7 +45,7 @@ def products_are_direct(entries: int, columns: int) -> bool:
 
 
 def product(matrix: Array, state: Array, out: Array, *, direct: bool) -> Call:
-    """out = matrix state.
+    """Out = matrix state.
 
     Args:
         matrix: [rows, entries], or transposed for a single column.
@@ -59,7 +59,7 @@ def product(matrix: Array, state: Array, out: Array, *, direct: bool) -> Call:
 
 
 def direct_product(matrix: Array, operand: Array, out: Array) -> Call:
-    """out = matrix operand, some rows of all matrices at a time.
+    """Out = matrix operand, some rows of all matrices at a time.
 
     Args:
         matrix: [rows, entries], or with the leading axes of `out`.

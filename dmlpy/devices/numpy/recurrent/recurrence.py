@@ -8,14 +8,12 @@ chunks small enough to be still in cache when the walk reads them; this also bou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, CellArrays, Step, block_names, cell_step, packed_gates
@@ -24,7 +22,12 @@ from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.devices.numpy.recurrent.steps import Record, Selection
 from dmlpy.operators.activation import ActivationSigmoidDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
-from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 _LARGEST_CHUNK_BYTES = 1 << 22
 """What the input product of a chunk takes at most where weights are larger than a cache: each chunk reads all of them."""

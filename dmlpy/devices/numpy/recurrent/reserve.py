@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.operators.recurrent.gradient import ReserveDesc
+if TYPE_CHECKING:
+    from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
+if TYPE_CHECKING:
+    from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
