@@ -297,8 +297,10 @@ class TensorDesc(Struct):
         """How to describe the same elements with as many dimensions as a tensor may have."""
         if not self.sizes:
             return "a scalar is sizes [1]"
+        if len(self.sizes) > _MOST_MERGED or min(self.sizes) < 1:
+            return None  # before strides are made: those of many sizes are huge numbers
         sizes, strides = [*self.sizes], [*self.element_strides]
-        if len(sizes) > _MOST_MERGED or len(strides) != len(sizes) or min(sizes) < 1:
+        if len(strides) != len(sizes):
             return None
         excess = len(sizes) - MAX_DIMENSION_COUNT
         if math.prod(sizes[:excess]) == 1:

@@ -26,6 +26,8 @@ OTHERS = (
     "tests/devices/test_cudnn_errors.py",
     "tests/devices/test_block_cell.py",
     "tests/devices/test_operator.py",
+    "tests/devices/test_dispatch_threads.py",
+    "tests/devices/test_known_layouts.py",
     "tests/devices/test_wrong_bindings.py",
     "tests/devices/test_owned_inputs.py",
     "tests/graphs/test_compiled_graph.py",
