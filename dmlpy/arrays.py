@@ -1,4 +1,4 @@
-"""Arrays of other libraries, seen as memory: address, layout, place."""
+"""Arrays of other libraries as memory: address, layout, device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Buffer:
 
 
 class ArrayView(NamedTuple):
-    """An array as memory. `owner` keeps it alive; strides in bytes; `device` is `cpu` or `cuda`."""
+    """An array as memory. `owner` keeps it alive; strides are in bytes; `device` is `cpu` or `cuda`."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -42,7 +42,7 @@ class ArrayView(NamedTuple):
 
 
 def view(array: Any) -> ArrayView:
-    """An array as memory, without a copy.
+    """Views an array as memory, without a copy.
 
     Arrays in GPU memory are known by `__cuda_array_interface__`; all others go through NumPy (`__array_interface__`, the
     buffer protocol, `__dlpack__`).
@@ -66,13 +66,13 @@ def view(array: Any) -> ArrayView:
 
 
 def layout_of(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
-    """Shape, strides in bytes and element type of an array of any library."""
+    """The shape, strides in bytes and element type of an array of any library."""
     seen = view(array)
     return seen.shape, seen.strides, seen.dtype
 
 
 def array_at(pointer: int, sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Host memory as an array, without a copy and without keeping it alive; strides in elements."""
+    """Views host memory as an array, without a copy and without keeping it alive; strides are in elements."""
     item = np.dtype(dtype)
     shape = tuple(sizes)
     block, steps = _block(shape, item.itemsize, tuple(strides))
@@ -81,7 +81,7 @@ def array_at(pointer: int, sizes: Sequence[int], dtype: DTypeLike, strides: Sequ
 
 @lru_cache(maxsize=1024)
 def _block(sizes: tuple[int, ...], itemsize: int, strides: tuple[int, ...]) -> tuple[type[ctypes.Array[ctypes.c_byte]], tuple[int, ...]]:
-    """A block of bytes that holds such an array, and the strides in bytes; strides in elements. Kept, since each call binds arrays anew."""
+    """A block of bytes that holds such an array, and the strides in bytes. Cached, since each call binds arrays anew."""
     span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     return ctypes.c_byte * (span * itemsize), tuple(stride * itemsize for stride in strides)
 

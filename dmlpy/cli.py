@@ -1,4 +1,4 @@
-"""The `dmlpy` command: run and check files, explain operators, tell what this machine has.
+"""The `dmlpy` command: runs and checks files, explains operators, and shows what this machine can run.
 
 What a command needs is imported when it runs, so that help is quick.
 """
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class ModelsAreRun(TyperGroup):
-    """Tells a file in a command's place what the command would be."""
+    """Suggests the right command when a file is given in a command's place."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         given = args[0]
         if given not in self.commands and (Path(given).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or Path(given).is_file()):
-            ctx.fail(f"{given!r} is no command: did you mean dmlpy run {given}? dmlpy check {given} checks it")
+            ctx.fail(f"{given!r} is not a command: did you mean dmlpy run {given}? dmlpy check {given} checks it")
         return super().resolve_command(ctx, args)
 
 
@@ -70,7 +70,7 @@ class Barriers(StrEnum):
 
 
 class RunCommand(TyperCommand):
-    """Says why an option of DxDispatch is refused, instead of calling it unknown."""
+    """Explains why an option of DxDispatch is refused, instead of calling it unknown."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for argument in args:
@@ -105,7 +105,7 @@ def _options(
 
 @contextmanager
 def _reported(status: int = 1) -> Iterator[None]:
-    """Tells dmlpy's errors on stderr, without a traceback, and ends with an exit status."""
+    """Reports dmlpy's errors on stderr, without a traceback, and ends with an exit status."""
     try:
         yield
     except dmlpy.DmlError as error:
@@ -120,7 +120,7 @@ def _warn(text: str) -> None:
 
 
 def _show(table: Table) -> None:
-    """A table: in colour on a terminal, else as plain text that is as wide as it needs."""
+    """Prints a table: in colour on a terminal, else as plain text of unlimited width."""
     from rich.console import Console
 
     console = Console()
@@ -374,7 +374,7 @@ def info() -> None:
 
 
 def versions() -> dict[str, str]:
-    """Versions of dmlpy, Python and the packages that it uses, installed or not."""
+    """The versions of dmlpy, Python and the packages that it uses, installed or not."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"dmlpy": dmlpy.__version__, "Python": platform.python_version()}

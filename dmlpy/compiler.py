@@ -1,4 +1,4 @@
-"""`compile`: a desc, checked, with its plan on a device."""
+"""`compile`: checks a desc and plans it on a device."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def compile(
     A graph is checked leniently: what DirectML takes, runs.
 
     Args:
-        desc: what to run.
+        desc: the desc or graph to run.
         device: `"cuda"`, `"cuda:1"`, `"numpy"`, a device, or None: the first GPU that answers, else NumPy.
         feature_level: a cap, as for `check`.
         flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect, on a GPU: it may round
@@ -84,11 +84,16 @@ def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: Exe
         raise CompileError(desc.c_name, problems, desc=desc)
     plan = device.plan(desc, flags)
     if plan is None:
-        problem = Problem(
-            "operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", ("it is described and checked only",)
-        )
-        raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
+        raise CompileError(desc.c_name, [_not_built(desc, device)], HResult.E_NOTIMPL, desc)
     return CompiledOperator(desc, device, level, flags, with_owned_inputs(plan, desc, device))
+
+
+def _not_built(desc: OperatorDesc, device: Device) -> Problem:
+    """Why a device does not run a checked desc, and where it runs."""
+    numpy = find_device("numpy")
+    elsewhere = device is not numpy and numpy.plan(desc) is not None
+    remedy = "compile it for the device 'numpy'" if elsewhere else None
+    return Problem("operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", (device.why_not(desc),), remedy)
 
 
 def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledGraph:
@@ -112,7 +117,7 @@ def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: Exe
 
 
 def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | CompiledGraph) -> tuple[Any, ...]:
-    """What is compiled as a pickle holds it: the call of `compile` that makes it.
+    """The compiled object in a pickle: the call of `compile` that makes it.
 
     Raises:
         PickleError: its device is none of those that have a name.

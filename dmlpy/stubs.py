@@ -1,4 +1,4 @@
-"""The public names, listed once: `python -m dmlpy.stubs` writes the `.pyi` files that type checkers read and that names are imported by.
+"""Lists the public names once: `python -m dmlpy.stubs` writes the `.pyi` files that type checkers and lazy imports read.
 
 Operators and enumerations are found in their modules; the rest is `PUBLIC`. After a new operator or a merge conflict in a `.pyi` file (take
 either side), run it again. `--check` writes nothing and fails if a file is not current.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description import enums
 from dmlpy.description.registry import OPERATORS
-from dmlpy.directml import names
+from dmlpy.directml import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,6 +37,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         "check_feature_support",
     ),
     "dmlpy.graphs.builder": ("GraphBuilder",),
+    "dmlpy.nibbles": ("pack_int4", "unpack_int4"),
     "dmlpy.graphs.graph": ("Graph",),
     "dmlpy.graphs.nodes": ("ConstantNode", "InputEdge", "IntermediateEdge", "OperatorNode", "OutputEdge"),
     "dmlpy.graphs.serialized": ("load_serialized", "read_serialized"),
@@ -65,7 +66,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.description.tensors": ("TensorDesc",),
     "dmlpy.description.value_structs": ("ScaleBias", "Size2D"),
 }
-"""The public names that are no operators and no enumerations, by module."""
+"""The public names that are neither operators nor enumerations, by module."""
 
 _ROOT = Path(__file__).parent
 _HEAD = "# Written by `python -m dmlpy.stubs`: do not edit."
@@ -80,7 +81,7 @@ def texts() -> dict[Path, str]:
     return {
         _ROOT / "__init__.pyi": _stub("dmlpy", public, ["__version__: str"]),
         _ROOT / "operators" / "__init__.pyi": _stub("dmlpy.operators", operators),
-        _ROOT / "directml" / "__init__.pyi": names.stub(),
+        _ROOT / "directml" / "__init__.pyi": typed.stub(),
     }
 
 
@@ -88,11 +89,12 @@ def _stub(package: str, modules: Mapping[str, str], more: Iterable[str] = ()) ->
     # A name that is imported as itself is exported: type checkers and lazy_loader take it so.
     found = sorted((module.removeprefix(package), name) for name, module in modules.items())
     imports = [f"from {module} import {name} as {name}" for module, name in found]
-    return "\n".join([_HEAD, *imports, *more]) + "\n"
+    listed = ["__all__ = [", *(f'    "{name}",' for name in sorted(modules)), "]"]
+    return "\n".join([_HEAD, *imports, *more, *listed]) + "\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the files, or with `--check` tells which are not current; the exit status."""
+    """Writes the files, or with `--check` reports which are out of date; returns the exit status."""
     stale = [path for path, text in texts().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if "--check" in arguments:

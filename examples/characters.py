@@ -1,6 +1,6 @@
 """What the two character models share: the text, n-gram statistics, windows, the run's options and progress, and its report.
 
-The text is the standard library's own sources. Losses are in nats per character.
+The text is the standard library's sources. Losses are in nats per character.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def choose(probabilities: Array, temperature: float, rng: np.random.Generator) -
 def ngram_loss(training: Array, held_out: Array, order: int) -> float:
     """The held-out text's loss for the statistics of the training text: each character after the `order` - 1 before it.
 
-    Witten and Bell's interpolation: where a context was followed by T different characters, C in all, its own frequencies have the share
+    Witten and Bell's interpolation: where a context was followed by T different characters, C in all, its frequencies have the share
     C / (C + T), and the next shorter context decides the rest. Without any context all characters are equally likely.
     """
     grams = sliding_window_view(held_out, order)

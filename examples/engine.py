@@ -7,7 +7,7 @@ Two LSTM layers run over ragged sequences. Everything that a dispatch touches li
     input | lengths | sequence of layer 1 | sequence of layer 2 | last states | packed constants | scratch
 
 The engine compiles and packs while it loads; after that a run is two calls that launch and do nothing else. On a GPU they go to a
-stream of the engine's own and are captured once in a CUDA graph. The results are compared with a plain loop in float64.
+stream of the engine and are captured once in a CUDA graph. The results are compared with a plain loop in float64.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Host:
 
 
 class Gpu:
-    """GPU memory and a stream of its own, through CuPy. dmlpy takes pointers from anywhere: the driver's API would do as well."""
+    """GPU memory and a separate stream, through CuPy. dmlpy takes pointers from anywhere: the driver's API would do as well."""
 
     def __init__(self, ordinal: int) -> None:
         import cupy
@@ -163,7 +163,7 @@ class Engine:
         self.input, self.lengths, first, self.output, *rest = (arena.take(size) for size in sizes)
         singles, persistent, scratch = rest[0:2], rest[2:4], rest[4]
 
-        # The initializer's work: weights are packed into the persistent memory, in the layout that the kernels read. Their own memory
+        # The initializer's work: weights are packed into the persistent memory, in the layout that the kernels read. Their memory
         # could be freed as soon as the stream has come past this: prepare() keeps no reference to it.
         for operator, arrays, memory in zip(operators, constants, persistent, strict=True):
             staging: dict[str, Any] = {name: dml.Buffer(machine.allocate(array.nbytes), array.nbytes) for name, array in arrays.items()}

@@ -2,7 +2,7 @@
 
     python examples/keras_characters.py [--device numpy|cuda] [--steps 1000] [--hidden 256] [--seed 0] [--output FOLDER]
 
-It is the task of train.py, which does the same with bare operators: the standard library's own sources run past in windows. The GRU is
+It is the task of train.py, which does the same with bare operators: the standard library's sources run past in windows. The GRU is
 stateful, so each window starts from the state that the window before it ended in. Shapes are fixed where a layer is stateful, so a network
 of the same weights but of other shapes reads the held-out module, and one of a single character writes.
 

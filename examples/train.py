@@ -1,4 +1,4 @@
-"""Trains a GRU to predict the next character of Python code: the standard library's own sources.
+"""Trains a GRU to predict the next character of Python code: the standard library's sources.
 
     python examples/train.py [--device numpy|cuda] [--steps 1000] [--hidden 256] [--seed 0] [--output FOLDER]
 

@@ -120,7 +120,7 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
 
 @pytest.fixture(params=CUDA_DEVICES)
 def cuda_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
-    """The devices with memory of their own, as `any_device`."""
+    """The devices with separate memory, as `any_device`."""
     yield from _device(request.param)
 
 

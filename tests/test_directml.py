@@ -12,6 +12,7 @@ from dmlpy import directml
 from dmlpy.description.enums import DmlEnum, DmlFlags
 from dmlpy.description.registry import OPERATORS
 from dmlpy.directml import header
+from dmlpy.inspection.samples import sample
 
 CONSTANTS = {
     "DML_TENSOR_DIMENSION_COUNT_MAX": 5,
@@ -35,16 +36,16 @@ def test_every_struct_and_enumeration_member_has_its_c_name() -> None:
     expected: dict[str, object] = {kind.c_name: kind for kind in OPERATORS.values() if not kind.beyond_directml}
     for kind in (dml.TensorDesc, dml.ScaleBias, dml.Size2D, dml.FeatureQueryFeatureLevels, dml.FeatureDataFeatureLevels):
         expected[kind.c_name] = kind
-    for kind in (dml.FeatureQueryTensorDataTypeSupport, dml.FeatureDataTensorDataTypeSupport):
-        expected[kind.c_name] = kind
-    for kind in (kind for kind in DmlEnum.__subclasses__() if kind.prefix()):
-        expected["DML_TENSOR_FLAGS" if kind is dml.TensorFlags else kind.prefix().removesuffix("_")] = kind
-        expected |= {member.c_name: member for member in kind}
+    for query in (dml.FeatureQueryTensorDataTypeSupport, dml.FeatureDataTensorDataTypeSupport):
+        expected[query.c_name] = query
+    for enumeration in (enumeration for enumeration in DmlEnum.__subclasses__() if enumeration.prefix()):
+        expected["DML_TENSOR_FLAGS" if enumeration is dml.TensorFlags else enumeration.prefix().removesuffix("_")] = enumeration
+        expected |= {member.c_name: member for member in enumeration}
     for flags in DmlFlags.__subclasses__():
         expected[flags.prefix().removesuffix("_") + "S"] = flags
         expected |= {flags.prefix() + name: member for name, member in flags.__members__.items()}
-    for kind in (dml.Graph, dml.OperatorNode, dml.ConstantNode, dml.InputEdge, dml.OutputEdge, dml.IntermediateEdge):
-        expected[kind.c_name] = kind
+    for part in (dml.Graph, dml.OperatorNode, dml.ConstantNode, dml.InputEdge, dml.OutputEdge, dml.IntermediateEdge):
+        expected[part.c_name] = part
     expected |= {kind.type_name: kind.type_name for kind in OPERATORS.values() if not kind.beyond_directml}
     expected["DML_OPERATOR_SCATTER_ELEMENTS"] = "DML_OPERATOR_SCATTER"
     expected["DML_BINDING_PROPERTIES"] = dml.compile(matrix_product(), "numpy").binding_properties.__class__
@@ -71,7 +72,8 @@ def test_constants_have_the_numbers_of_the_header() -> None:
 
 def test_operator_types_are_what_descs_and_json_hold() -> None:
     desc = matrix_product()
-    assert desc.type_name == directml.DML_OPERATOR_GEMM != directml.DML_OPERATOR_RNN
+    assert desc.type_name == directml.DML_OPERATOR_GEMM
+    assert sample(dml.RNNDesc).type_name == directml.DML_OPERATOR_RNN
     assert dml.OperatorDesc.from_dict(desc.to_dict() | {"Type": directml.DML_OPERATOR_GEMM}) == desc
     assert directml.DML_OPERATOR_DESC(Type=directml.DML_OPERATOR_GEMM, Desc=desc) is desc
     assert directml.DML_OPERATOR_SCATTER_ELEMENTS == directml.DML_OPERATOR_SCATTER

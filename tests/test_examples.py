@@ -224,6 +224,7 @@ def test_adam_is_adam() -> None:
         assert parameters["w"][index] == pytest.approx(value, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_training_short(tmp_path: Path) -> None:
     """A few steps of a small network come below the unigram statistics, and a curve is drawn."""
     command = ("python", str(EXAMPLES / "train.py"), "--device", "numpy", "--steps", "200", "--hidden", "32", "--target", "2.8")

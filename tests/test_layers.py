@@ -13,33 +13,9 @@ from pathlib import Path
 import pytest
 
 import dmlpy
+from tests.support.layers import LAYERS
 
 ROOT = Path(dmlpy.__file__).parent
-LAYERS = [
-    {"arrays", "description.enums", "description.gate_order", "description.json_text", "description.naming", "description.sizes"},
-    {"inspection.json_positions", "inspection.layout_picture", "inspection.render"},
-    {"description.outputs", "description.support", "validation.problems"},
-    {"description.members", "description.member_forms"},
-    {"description.json_objects"},
-    {"description.structs"},
-    {"description.registry", "description.tensors"},
-    {"description.markers", "description.value_structs"},
-    {"description.descs"},
-    {"description.attachments"},
-    {"operators"},
-    {"inspection.samples", "inspection.schemas", "validation.checking", "validation.tensor_arguments"},
-    {"graphs", "inspection.explain", "validation.features"},
-    {"reference"},
-    {"devices"},
-    {"devices.numpy", "devices.cuda"},
-    {"devices.numba"},
-    {"compiler", "directml", "inspection.catalog"},
-    {"dxdispatch", "torch", "keras", "stubs"},
-    {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},
-    {"bench", "site"},
-    {"cli"},
-    {"__main__"},
-]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -95,8 +71,8 @@ def test_only_the_seam_knows_cupy(path: Path) -> None:
         "PIL": {"pictures.py"},
         "matplotlib": {"picture.py"},
     }
-    for package, allowed in heavy.items():
-        assert package not in known or path.name in allowed
+    for package, importers in heavy.items():
+        assert package not in known or path.name in importers
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())

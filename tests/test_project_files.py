@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -13,16 +14,17 @@ from typing import Any
 
 import pytest
 import yaml
+from _pytest.assertion.rewrite import AssertionRewritingHook
 
 import dmlpy
-from tests.support import pages
-from tests.support.folders import ROOT
+from tests.support import exact, pages
+from tests.support.folders import ROOT, TESTS
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 TEST_EXTRA: list[str] = PYPROJECT["project"]["optional-dependencies"]["test"]
 PINNED = dict(re.sub(r"\[.*?\]", "", requirement).split("==") for requirement in TEST_EXTRA if "==" in requirement)
 """Versions by name, without extras."""
-WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
+WORKFLOW: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
 HOOKS: list[dict[str, Any]] = [
     hook for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"] for hook in repo["hooks"]
 ]
@@ -70,7 +72,23 @@ def test_the_workflow_covers_the_systems_and_pythons() -> None:
     pythons = [found[1] for text in classifiers if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", text))]
     assert matrix["python"] == pythons
     assert matrix["os"] == ["ubuntu-latest", "windows-latest", "macos-latest"]
-    assert True in WORKFLOW or "on" in WORKFLOW  # YAML 1.1 reads the key `on` as a truth value
+    assert WORKFLOW[True] == {"push": {"branches": ["main"]}, "pull_request": None}  # YAML 1.1 reads the key `on` as a truth value
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.relative_to(TESTS).as_posix())
+def test_what_tests_share_is_no_test_module(path: Path) -> None:
+    """A module that another one imports is in tests/support, so that nobody collects or changes a test with it."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported |= {f"{node.module}.{alias.name}" for alias in node.names}
+    assert [name for name in sorted(imported) if name.startswith("tests.") and ".test_" in name] == []
+
+
+def test_a_shared_check_tells_its_values() -> None:
+    assert isinstance(exact.__loader__, AssertionRewritingHook)
 
 
 def test_the_changelog_begins_with_this_version() -> None:

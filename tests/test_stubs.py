@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -26,6 +27,14 @@ def test_public_names_are_those_of_their_modules() -> None:
         assert getattr(dml, name) is getattr(import_module(module), name)
     assert {name for _, name in listed} <= {*dml.__all__}
     assert {*operator_names} <= {*dml.__all__}
+
+
+@pytest.mark.parametrize("package", ["dmlpy", "dmlpy.operators", "dmlpy.directml"])
+def test_type_checkers_know_what_is_exported(package: str) -> None:
+    module = import_module(package)
+    stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
+    (listed,) = (node.value for node in stub.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
+    assert ast.literal_eval(listed) == sorted(module.__all__)
 
 
 def test_a_star_import_gives_every_name() -> None:

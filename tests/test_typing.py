@@ -13,6 +13,9 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy import directml, operators
+from dmlpy.description.naming import c_member
+from dmlpy.description.structs import Struct
+from dmlpy.directml.names import TYPES
 from tests.support.folders import ROOT, TESTS
 from tests.support.tools import require
 from tests.typing import contract, directml_names
@@ -77,6 +80,36 @@ def test_mypy_knows_every_public_name(tmp_path: Path) -> None:
     )
 
 
+def constructors_of_structs(folder: Path) -> Path:
+    """A file that asks for each struct's signatures: by its Python name, then by its C name."""
+    structs = {name: kind for name, kind in TYPES.items() if issubclass(kind, Struct)}
+    lines = [f"from {kind.__module__} import {kind.__name__}" for kind in structs.values()] + ["from dmlpy.directml import *"]
+    lines += [f"reveal_type({kind.__name__}); reveal_type({name})" for name, kind in structs.items()]
+    path = folder / "constructors.py"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def signatures(revealed: str) -> list[set[str]]:
+    """The parameters of a constructor, of each of its overloads."""
+    return [set(re.split(r", (?=\w+: )", parameters)) for parameters in re.findall(r"def \((?:\*, )?(.*?)\) -> ", revealed)]
+
+
+def test_constructors_by_c_names_take_both_spellings_of_every_member(tmp_path: Path) -> None:
+    from mypy import api
+
+    path = constructors_of_structs(tmp_path)
+    out, problems, _ = api.run([*STRICT, "--no-error-summary", "--no-pretty", str(path)])
+    assert not problems, problems
+    revealed = re.findall(r'Revealed type is "(.*)"', out)
+    structs = [kind for kind in TYPES.values() if issubclass(kind, Struct)]
+    for kind, by_python_name, by_c_name in zip(structs, revealed[::2], revealed[1::2], strict=True):
+        (parameters,) = signatures(by_python_name)
+        counts = {f"{count}: int | numpy.integer[Any] =" for count in kind.c_counts}
+        in_c = {re.sub(r"^\w+", lambda name: c_member(name[0]), parameter) for parameter in parameters}
+        assert signatures(by_c_name) == ([in_c | counts, parameters] if parameters != {""} else [{""}]), kind.c_name
+
+
 def test_pyright_knows_every_public_name(tmp_path: Path) -> None:
     path = uses_of_all_names(tmp_path)
     assert pyright_errors(path) == {(path.name, len(path.read_text().splitlines()))}
@@ -103,6 +136,8 @@ def test_the_contract_runs() -> None:
 
 
 def test_the_names_of_the_header_run() -> None:
+    assert dml.check(directml_names.layer()) == []
+    assert dml.check(directml_names.resampled()) == []
     assert dml.check(directml_names.gemm()) == []
     assert dml.check(directml_names.graph()) == []
     assert directml_names.properties(directml_names.gemm()).required_descriptor_count == 4

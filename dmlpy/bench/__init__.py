@@ -1,1 +1,1 @@
-"""What recurrent layers and batch normalization cost, beside other libraries: `dmlpy bench`."""
+"""`dmlpy bench`: measures recurrent layers and batch normalization beside other libraries."""

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line asks for; what is empty leaves the choice to the device, or means all.
+    """The command line's request; an empty field leaves the choice to the device, or means all.
 
     Attributes:
         device: a name, or None for a GPU if one answers, else numpy.
         shapes: patterns of keys.
         peers: names; None for no peers.
         pythons: `NAME=PATH` of interpreters.
-        threads: for each library on the processor; 0, the cores that there are.
+        threads: the threads of each library on the processor; 0 means all cores.
         add: whether the runs of a record that is there already are kept.
         seconds: after which no other case is begun; None for no such end.
     """
@@ -49,7 +49,7 @@ class Asked:
 
 
 def listed(asked: Asked) -> list[Table]:
-    """The shapes that would be measured, and the libraries that dmlpy is put beside if they are installed."""
+    """Lists the shapes that would be measured, and the libraries that dmlpy is compared with if they are installed."""
     device = dml.device(asked.device)
     peers = [(peer.name, peer.help) for peer in _peers(asked.peers, device)]
     return [
@@ -59,16 +59,16 @@ def listed(asked: Asked) -> list[Table]:
 
 
 def shown(record: Record) -> tuple[Table, list[str]]:
-    """A record as a table, and the lines below it."""
+    """A record as a table with its notes."""
     return tables.table(record), tables.reasons(record)
 
 
 def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Record:
-    """Measures what is asked for.
+    """Measures what the command line requests.
 
     Args:
         asked: shapes, types, passes and subjects.
-        save: where the record is written, anew after each case.
+        save: the file of the record, rewritten after each case.
         inform: takes a line for people about each step.
 
     Raises:
@@ -95,13 +95,13 @@ def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Recor
 
 
 def is_complete(record: Record) -> bool:
-    """Whether dmlpy itself did all that was begun, if anything was, and did it right."""
+    """Returns whether dmlpy completed and passed all that was begun, if anything was."""
     found = [run.status for run in record.runs if run.subject == OWN.name]
     return bool(found) and set(found) == {"ok"}
 
 
 def write_picture(record: Path, picture: Path) -> None:
-    """Draws a saved record.
+    """Draws the picture of a saved record.
 
     Raises:
         DmlError: matplotlib is missing, or there is nothing to draw.
@@ -122,7 +122,7 @@ def _shapes(asked: Asked, device: dml.Device) -> list[Shape]:
 
 
 def _known(asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Names in any case as they are spelled here."""
+    """Names in any case, in the spelling used here."""
     spelled = {name.lower(): name for name in known}
     return [spelled[_checked(name.lower(), spelled)] for name in asked]
 

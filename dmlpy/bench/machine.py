@@ -1,4 +1,4 @@
-"""What the measurements were made on: computer, device, and two rates of the device by which times can be judged."""
+"""The conditions of measurements: computer, device, and two rates of the device by which times can be judged."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ Product = tuple[int, int, int, str]
 """Rows, terms of each sum, columns and data type of a matrix product."""
 
 COPIED_BYTES = {"cpu": 1 << 27, "cuda": 1 << 30}
-"""More than the caches hold."""
+"""The size of a copy that exceeds the caches."""
 MEASURED_S = 0.05
 MOST_COLUMNS = 1024
 MOST_STACKED, STACKED_FLOPS = 64, 1 << 23
-"""So many small products are one call, on the processor."""
+"""Small products are batched into one call, up to so many and so many operations, on the processor."""
 LARGE = 4096
 _QUERIED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.limit")
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def load() -> list[float]:
-    """The averages of 1, 5 and 15 minutes; empty where the system has none."""
+    """The load averages of 1, 5 and 15 minutes; empty where the system has none."""
     return list(os.getloadavg()) if hasattr(os, "getloadavg") else []
 
 
 def host(threads: int) -> Host:
-    """The computer now."""
+    """The computer's current state."""
     import psutil
 
     clock = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
@@ -89,7 +89,7 @@ def gpu_facts(ordinal: int) -> dict[str, str]:
 
 
 def products_of(case: Case, memory_kind: str) -> list[Product]:
-    """The matrix products whose rates the floor of a case follows from; on a GPU a large one of its type, for the record alone."""
+    """The matrix products whose rates determine a case's floor; on a GPU a large one of its type, for the record alone."""
     if memory_kind == "cuda":
         return [(LARGE, LARGE, LARGE, case.dtype)]
     if not isinstance(case.shape, Recurrent):
@@ -101,14 +101,14 @@ def products_of(case: Case, memory_kind: str) -> list[Product]:
 
 
 def _layer_products(shape: Recurrent, layer: LayerShape) -> tuple[Product, Product]:
-    """A layer's input product over all steps and its recurrent one, computed in FLOAT32 whatever the type."""
+    """A layer's input product over all steps and its recurrent product, computed in FLOAT32 whatever the type."""
     rows = layer.gates * layer.hidden_size
     columns = min(shape.steps * shape.batch, MOST_COLUMNS)
     return (rows, layer.input_size, columns, "FLOAT32"), (rows, layer.state_size, shape.batch, "FLOAT32")
 
 
 def product_key(product: Product) -> str:
-    """The name of a product in a record: rows, terms, columns and type."""
+    """A product's name in a record: rows, terms, columns and type."""
     rows, terms, columns, dtype = product
     return f"{rows}x{terms}x{columns} {dtype}"
 
@@ -119,12 +119,12 @@ def _flops(product: Product) -> int:
 
 
 def _calls(product: Product) -> int:
-    """How many products are one call of NumPy's: what a call costs is no part of a product's rate."""
+    """The number of products batched into one call of NumPy's, so that the rate excludes the call's overhead."""
     return max(1, min(MOST_STACKED, STACKED_FLOPS // _flops(product)))
 
 
 def copies_of(case: Case, memory_kind: str) -> list[int]:
-    """The sizes of copies whose rates the floor of a case follows from: a large one, and one that the processor's caches may hold."""
+    """The sizes of copies whose rates determine a case's floor: a large one, and one that fits the processor's caches."""
     large = COPIED_BYTES[memory_kind]
     return [large] if memory_kind == "cuda" or _copied(case) >= large else [large, _copied(case)]
 
@@ -135,7 +135,7 @@ def _copied(case: Case) -> int:
 
 
 def rates(device_name: str, products: Iterable[Product], copies: Iterable[int]) -> dict[str, Any]:
-    """1e9 bytes a second of copies by size, 1e9 operations a second of products by key, and what a GPU's driver says right after."""
+    """The rates of copies by size (1e9 bytes/s) and of products by key (1e9 operations/s), and a GPU driver's report right after."""
     device = dml.device(device_name)
     found: dict[str, Any] = {"copies": {}, "products": {}, "device": {}}
     for size in copies:
@@ -149,7 +149,7 @@ def rates(device_name: str, products: Iterable[Product], copies: Iterable[int]) 
 
 
 def _seconds(device: dml.Device, work: Callable[[], object]) -> float:
-    """The least of several, each the mean of as many calls as take some time."""
+    """The least of several times, each the mean of enough calls to be measurable."""
     work()
     repeats, stream = 1, device.current_stream()
     found: list[float] = []
@@ -174,7 +174,7 @@ def _copy(device: dml.Device, size: int) -> Callable[[], object]:
 
 
 def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
-    """A matrix product as the device computes it: NumPy's, or cuBLAS with sums in FLOAT32."""
+    """Multiplies matrices as the device does: NumPy's product, or cuBLAS with sums in FLOAT32."""
     rows, terms, columns, data_type = product
     rng, dtype = np.random.default_rng(0), np.dtype(data_type.lower())
     left, right = (rng.standard_normal(sizes, np.float32).astype(dtype) for sizes in ((rows, terms), (columns, terms)))
@@ -203,7 +203,7 @@ def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
 
 
 def floor_us(case: Case, machine: Machine) -> float | None:
-    """The least time of a pass on the processor: of its matrix products at their measured rates, or of its bytes at that of a copy.
+    """The least time of a pass on the processor: its matrix products at their measured rates, or its bytes at a copy's rate.
 
     In training each product has two more, of which one waits for a step too if the product itself does. None without rates.
     """

@@ -1,4 +1,4 @@
-"""Measures cases: starts a process for each library, checks its results, then lets all of them take turns."""
+"""Measures cases: starts a process for each library, checks its results, then lets all of them run in turn."""
 
 from __future__ import annotations
 
@@ -29,27 +29,26 @@ if TYPE_CHECKING:
     import dmlpy as dml
 
 REST_S = 0.2
-"""On the processor: a library's threads spin for a while after their work, OpenBLAS's for about a tenth of a second; so long until the
-next one's turn."""
+"""The pause before the next library's turn on the processor: a library's threads spin after their work, OpenBLAS's for about 0.1 s."""
 TURN_S = {"cpu": 0.02, "cuda": 0.05}
-"""A turn is at least so long, if that takes no more than `MOST_REPEATS` passes."""
+"""The shortest turn, if that takes no more than `MOST_REPEATS` passes."""
 LEAST_REPEATS = {"cpu": 1, "cuda": 20}
 LONGEST_S = 1.0
-"""A turn is shorter than this where a single pass is."""
+"""The longest turn, unless a single pass is longer."""
 MOST_REPEATS = 1000
 WARM_UPS = 3
-"""Passes after the check that only tell how long one takes, each after another one."""
+"""Passes after the check that only estimate how long one takes, each from another one."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the measurement.
+    """The options of the measurement.
 
     Attributes:
-        peers: what dmlpy is put beside.
+        peers: the libraries that dmlpy is compared with.
         own: dmlpy itself.
-        rounds: how often it is each one's turn.
-        threads: for each library on the processor.
+        rounds: the number of turns of each.
+        threads: the threads of each library on the processor.
         limit_s: seconds after which an answer is not waited for any longer.
         slope: whether each recurrent shape is measured with twice the steps too.
         pythons: interpreters of libraries that are installed elsewhere, by name.
@@ -68,7 +67,7 @@ class Options:
 
 @dataclass
 class _Entry:
-    """A library's mode in one case: what is measured in turns."""
+    """A library's mode in one case, measured in turns."""
 
     peer: Peer
     mode: str
@@ -86,14 +85,14 @@ class _Entry:
 
 
 class Benchmark:
-    """A record in the making.
+    """A record under construction.
 
     Attributes:
-        record: what has been found so far.
+        record: the results so far.
 
     Args:
-        device: where to run.
-        options: how to measure.
+        device: the device to run on.
+        options: the options of the measurement.
         inform: takes a line for people about each step.
         before: a record of the same device and versions, whose other runs are kept. Rates that it knows are not measured again.
 
@@ -112,7 +111,7 @@ class Benchmark:
         if before is not None:
             names = [(record.device_name, record.device["name"]) for record in (before, self.record)]
             if names[0] != names[1]:
-                raise DmlError(f"the record that is added to is of '{before.device_name}', this device is '{self.record.device_name}'")
+                raise DmlError(f"the existing record is for '{before.device_name}', this device is '{self.record.device_name}'")
             kept = {
                 "device": before.device | self.record.device,
                 "versions": before.versions,
@@ -130,7 +129,7 @@ class Benchmark:
         self._until: float | None = None
 
     def run(self, cases: Sequence[Case], save: Path | None = None) -> Record:
-        """Measures all cases, as far as there is time. With `save` the record so far is written after each of them."""
+        """Measures all cases while there is time. With `save`, writes the record after each case."""
         seconds = self._options.seconds
         self._until = None if seconds is None else time.monotonic() + seconds
         with tempfile.TemporaryDirectory(prefix="dmlpy-bench-", ignore_cleanup_errors=True) as name:
@@ -157,7 +156,7 @@ class Benchmark:
         return self.record
 
     def _measure_rates(self, case: Case, worker: Worker) -> None:
-        """Those that the floor of a case follows from and that are not known yet. Without them there is no floor, and the rest goes on."""
+        """Measures the rates that a case's floor needs and that are not known yet. If that fails, the case has no floor."""
         known, large = self.record.machine, str(machine.COPIED_BYTES[self._kind])
         products = [product for product in machine.products_of(case, self._kind) if machine.product_key(product) not in known.gemm_gflops]
         copied = known.cached_copy_gb_s if known.copy_gb_s is None else {large: known.copy_gb_s, **known.cached_copy_gb_s}
@@ -177,7 +176,7 @@ class Benchmark:
         self.record.device |= found["device"]
 
     def _with_slopes(self, case: Case, runs: list[Measurement], folder: Path) -> list[Measurement]:
-        """The runs with what a step more takes, from as many runs with twice the steps."""
+        """Adds to the runs the time of one more step, from as many runs with twice the steps."""
         shape = replace(case.shape, steps=2 * case.shape.steps)
         longer = {(run.subject, run.mode): run for run in self._measure(replace(case, shape=shape), folder)}
         for run in runs:
@@ -187,7 +186,7 @@ class Benchmark:
         return runs
 
     def _measure(self, case: Case, folder: Path) -> list[Measurement]:
-        """One run of each library that is asked for the case, in each of its modes."""
+        """Measures one run of each library that the case applies to, in each of its modes."""
         peers = [peer for peer in (self._options.own, *self._options.peers) if peer.stands_beside(self._device) and peer.applies(case)]
         runs = [self._run(case, peer.name, EAGER[0], "absent", self._missing[peer.name]) for peer in peers if peer.name in self._missing]
         peers = [peer for peer in peers if peer.name not in self._missing]
@@ -214,7 +213,7 @@ class Benchmark:
         return sorted(runs, key=lambda run: (places[run.subject], run.mode))
 
     def _worker(self, peer: Peer, folder: Path) -> Worker:
-        """A library's process that is asked to start, or one that has served a case before."""
+        """A library's process: a newly started one, or one that has served a case before."""
         worker = self._idle.pop(peer.name, None)
         if worker is None:
             options = self._options
@@ -225,7 +224,7 @@ class Benchmark:
         return worker
 
     def _measure_with(self, case: Case, peers: Sequence[Peer], workers: Mapping[str, Worker], folder: Path) -> list[Measurement]:
-        """A run of each library's modes, whose processes have been asked to open the case."""
+        """Measures a run of each library's modes, whose processes were told to open the case."""
         runs: list[Measurement] = []
         reference = case.work().reference()
         entries: list[_Entry] = []
@@ -247,7 +246,7 @@ class Benchmark:
         return runs + [self._finished(case, entry, floor) for entry in entries]
 
     def _too_large(self, case: Case, libraries: int) -> str | None:
-        """Why a case cannot be measured: all libraries have it in memory at the same time."""
+        """The reason why a case cannot be measured: all libraries hold it in memory at the same time."""
         modes = 2 if self._kind == "cuda" else 1
         needed = case.needed_bytes(SETS[self._kind]) * libraries * modes
         available = self._device.available_memory()
@@ -259,7 +258,7 @@ class Benchmark:
         )
 
     def _open(self, case: Case, peer: Peer, worker: Worker) -> tuple[list[_Entry], list[Measurement]]:
-        """A library's modes that can be measured, and runs that say why others cannot."""
+        """Opens a library's modes: those that can be measured, and runs with the reason for the others."""
         entries, runs = [], []
         try:
             if peer.name not in self._started:
@@ -281,18 +280,18 @@ class Benchmark:
         return entries, runs
 
     def _note(self, peer: Peer, started: Mapping[str, Any]) -> None:
-        """What a library's process says after its start. A record is of one version of each library."""
+        """Records what a library's process reports at its start. A record holds one version of each library."""
         self._started.add(peer.name)
         if started["reusable"]:
             self._reusable.add(peer.name)
         for name, version in started["versions"].items():
             before = self._versions_before.get(name, version)
             if before != version:
-                raise DmlError(f"{name} is {version} here, and {before} in the record that is added to: begin another one")
+                raise DmlError(f"{name} is {version} here, and {before} in the existing record: start a new one")
             self.record.versions[name] = version
 
     def _told(self, case: Case, entry: _Entry, runs: list[Measurement], act: Callable[[_Entry], str | None]) -> bool:
-        """Whether an act went well. If not, a run that says so is added; `act` returns why its results are wrong, or None."""
+        """Returns whether an act succeeded; if not, adds a run with the reason. `act` returns why its results are wrong, or None."""
         try:
             wrong = act(entry)
         except (AbsentError, FailedError) as error:
@@ -314,7 +313,7 @@ class Benchmark:
         return f"{name} is off by {entry.error:.2g} of its norm; {allowed:g} are allowed for {case.dtype}"
 
     def _warm_up(self, entry: _Entry) -> None:
-        """Finds how many passes make a turn, and what packing takes."""
+        """Finds how many passes make a turn, and how long packing takes."""
         found = [entry.worker.ask("time", mode=entry.mode, repeats=1) for _ in range(WARM_UPS)]
         seconds = max(min(found) / 1e6, 1e-9)
         wanted = max(LEAST_REPEATS[self._kind], min(int(TURN_S[self._kind] / seconds) + 1, MOST_REPEATS))
@@ -328,7 +327,7 @@ class Benchmark:
         entry.times.append(entry.worker.ask("time", mode=entry.mode, repeats=entry.repeats))
 
     def _run(self, case: Case, subject: str, mode: str, status: Any, reason: str, entry: _Entry | None = None) -> Measurement:
-        """A run without figures."""
+        """Makes a run without figures."""
         more: dict[str, Any] = {}
         if entry is not None:
             more = {"plan": entry.plan, "relative_error": entry.error if np.isfinite(entry.error) else None}
@@ -363,7 +362,7 @@ class Benchmark:
 
 
 def line_of(run: Measurement) -> str:
-    """A run as a line of text."""
+    """Formats a run as a line of text."""
     name = f"{run.shape} {run.dtype} {run.pass_}: {run.subject} {run.mode}"
     if run.median_us is None:
         return f"{name}: {run.status}: {run.reason}"
@@ -374,7 +373,7 @@ def line_of(run: Measurement) -> str:
 
 
 def cases_of(shapes: Sequence[Any], dtypes: Sequence[str], passes: Sequence[str]) -> Iterator[Case]:
-    """The cases of shapes, of which only these types and passes; none given means all."""
+    """The cases of shapes, limited to these types and passes; all if none is given."""
     for shape in shapes:
         for dtype in shape.dtypes:
             for which in shape.passes:

@@ -1,4 +1,4 @@
-"""A record as a picture: the time of each step against the model's floor for it, in SVG.
+"""A record as an SVG picture: the time of each step against the model's floor.
 
 Both axes are logarithmic. Diagonal lines show the floor itself and its multiples: how far a marker lies above the lowest line is what is
 left to gain. Nothing in the file depends on when or where it was drawn; it carries the SHA-256 of its record.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from dmlpy.bench.records import Record
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which the colour-blind tell apart; the markers differ too."""
+"""Okabe and Ito's colours, which colour-blind people can distinguish; the markers differ too."""
 MARKERS = "os^Dvp*"
 MULTIPLES = (1, 2, 5, 10)
 MOST_LABELS = 45
 SIZE = (10.0, 8.0)
-"""In inches of 72 points."""
+"""The size in inches of 72 points."""
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
@@ -40,7 +40,7 @@ STYLE: Any = {
 
 @dataclass(frozen=True)
 class Point:
-    """One run: its shape's key, type, pass and column, and µs a step of the floor and as measured."""
+    """One run: its shape's key, type, pass and column, and the microseconds per step of the floor and as measured."""
 
     shape: str
     dtype: str
@@ -51,7 +51,7 @@ class Point:
 
 
 def points(record: Record) -> list[Point]:
-    """The points of all runs of recurrent shapes that have both figures, in the order of the record."""
+    """The points of all recurrent runs that have both figures, in the record's order."""
     found = []
     for run in record.runs:
         shape = SHAPES.get(run.shape)
@@ -62,7 +62,7 @@ def points(record: Record) -> list[Point]:
 
 
 def draw(record: Record, sha256: str) -> str:
-    """The SVG of a record whose file has this hash.
+    """Draws a record, whose file has this hash, as SVG.
 
     Raises:
         ModuleNotFoundError: matplotlib is missing.
@@ -100,7 +100,7 @@ def _fill(figure: Figure, record: Record, found: list[Point]) -> None:
 
 
 def _lines(axes: Axes, found: list[Point]) -> None:
-    """The floor and its multiples, over a range that holds all points."""
+    """Draws the floor and its multiples, over a range that holds all points."""
     left, right = min(point.floor_us for point in found) / 1.6, max(point.floor_us for point in found) * 1.6
     top = max(max(point.measured_us for point in found) * 1.6, MULTIPLES[-1] * right * 1.6)
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(min(left, min(point.measured_us for point in found) / 1.6), top))
@@ -117,7 +117,7 @@ def _lines(axes: Axes, found: list[Point]) -> None:
 
 
 def _markers(axes: Axes, record: Record, found: list[Point]) -> None:
-    """A colour for each subject, a marker for each of its modes; training is hollow."""
+    """Draws the points: a colour for each subject, a marker for each of its modes; training is hollow."""
     names = dict(zip(tables.columns(record), tables.headings(record), strict=True))
     drawn = [column for column in names if any(point.column == column for point in found)]
     subjects = list(dict.fromkeys(subject for subject, _ in drawn))
@@ -141,7 +141,7 @@ def _markers(axes: Axes, record: Record, found: list[Point]) -> None:
 
 
 def _labels(axes: Axes, found: list[Point]) -> None:
-    """The shapes above the axes, each over its floor, moved apart as far as needed. Where they are too many training goes unnamed."""
+    """Writes the shapes above the axes, each over its floor, spaced as needed. If there are too many, training is left unnamed."""
     places = {(point.shape, point.dtype, point.which): point.floor_us for point in found}
     if len(places) > MOST_LABELS:
         places = {name: floor for name, floor in places.items() if name[2] == "forward"}
@@ -165,7 +165,7 @@ def _labels(axes: Axes, found: list[Point]) -> None:
 
 
 def _apart(places: list[float], gap: float) -> list[float]:
-    """Rising places moved as little as possible to have at least this gap between them: neighbours that touch share their displacement."""
+    """Moves rising places as little as possible until they have at least this gap; neighbours that touch share the displacement."""
     groups: list[tuple[float, int]] = []  # the mean of place - index * gap, and how many share it
     for index, place in enumerate(places):
         mean, count = place - index * gap, 1
@@ -178,11 +178,11 @@ def _apart(places: list[float], gap: float) -> list[float]:
 
 
 def record_hash(path: Path) -> str:
-    """The SHA-256 of a record's file, however its lines end."""
+    """The SHA-256 of a record's file, independent of its line endings."""
     return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
 
 
 def hash_in(svg: str) -> str | None:
-    """The hash of the record that a picture was drawn from, None where it carries none."""
+    """The hash of the record that a picture was drawn from; None if it carries none."""
     found = re.search(r"<dc:source>\s*sha256:([0-9a-f]{64})\s*</dc:source>", svg)
     return found[1] if found else None

@@ -1,4 +1,4 @@
-"""What the model of recurrences on a GPU predicts for the benchmark's shapes: `python -m dmlpy.bench.predictions [--check] [--add TITLE]`.
+"""The model's predictions for the benchmark's recurrent shapes on a GPU: `python -m dmlpy.bench.predictions [--check] [--add TITLE]`.
 
 Writes what the model of this dmlpy says into records/predictions.json, in place of the last model's predictions there, or with `--add`
 after them: the others stay, so that a measurement can judge each. With `--check` nothing is written: the exit status tells whether the
@@ -28,12 +28,12 @@ H200 = Limits("H200", 90, 132, 227 * 1024, 141 << 30, 13000, 13000, 1.98e9, 4.8e
 
 
 class Prediction(BaseModel):
-    """The prediction for one shape, pass and data type, without the products that all steps form at once.
+    """The prediction for one shape, pass and data type, without the products over all steps.
 
     Attributes:
-        strategies: of kernels, that the operators take, one operator a layer and then its gradient.
-        step_us: of a step of each, with its share of what comes before the first one.
-        us: of all operators' steps.
+        strategies: the strategies of kernels that the operators use, one operator a layer and then its gradient.
+        step_us: microseconds of a step of each, with its share of the work before the first one.
+        us: microseconds of all operators' steps.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -44,10 +44,10 @@ class Prediction(BaseModel):
 
 
 class Model(BaseModel):
-    """One state of the model.
+    """One version of the model.
 
     Attributes:
-        title: what it knows of.
+        title: the model's title.
         date: when it said this.
         predictions: by `SHAPE PASS TYPE`.
     """
@@ -60,10 +60,10 @@ class Model(BaseModel):
 
 
 class Predictions(BaseModel):
-    """The file.
+    """The file of predictions.
 
     Attributes:
-        device: of which GPU.
+        device: the GPU's name.
         models: the oldest first.
     """
 
@@ -79,7 +79,7 @@ class Predictions(BaseModel):
 
 
 def predict() -> dict[str, Prediction]:
-    """The predictions for each recurrent layer of the suite of models, as `Model.predictions`."""
+    """Predicts each recurrent layer of the suite of models, as `Model.predictions`."""
     return {
         f"{key} {which} {dtype}": _prediction(shape, which, dtype)
         for key, shape in SHAPES.items()
@@ -102,7 +102,7 @@ def _prediction(shape: Recurrent, which: Pass, dtype: DataType) -> Prediction:
 
 
 def markdown(found: Predictions) -> str:
-    """A table of all models, µs a step summed over the operators, and the last one's strategies."""
+    """A table of all models, in microseconds per step summed over the operators, with the last model's strategies."""
     titles = [f"{model.title} ({model.date})" for model in found.models]
     lines = [
         f"| {found.device}: shape, pass, type | {' | '.join(titles)} | strategies |",
@@ -118,7 +118,7 @@ def markdown(found: Predictions) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; what it returns is the exit status."""
+    """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m dmlpy.bench.predictions", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

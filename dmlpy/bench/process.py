@@ -1,4 +1,4 @@
-"""The processes that libraries run in, seen from the one that asks."""
+"""The libraries' processes, as the measuring process sees them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dmlpy.bench.worker import encode
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
-# The package is found by its file: whatever else a library's own Python has in its path, it is this dmlpy that runs.
+# The package is found by its file, so this dmlpy runs whatever the library's interpreter has in its path.
 _BOOT = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("dmlpy", sys.argv[1])
@@ -30,7 +30,7 @@ main()
 
 
 class AbsentError(Exception):
-    """A library does not take part; `everywhere` says whether in nothing at all."""
+    """A library does not take part; `everywhere` says whether in any case."""
 
     def __init__(self, reason: str, *, everywhere: bool) -> None:
         super().__init__(reason)
@@ -42,17 +42,17 @@ class FailedError(Exception):
 
 
 class Worker:
-    """A process of `dmlpy.bench.worker`. Used in a with statement, at whose end the process is no more.
+    """A process of `dmlpy.bench.worker`, for a with statement, whose end terminates the process.
 
     Attributes:
         limit_s: seconds after which an answer is not waited for any longer.
         until: the moment, by the monotonic clock, after which none is; None for no such moment.
 
     Args:
-        name: of the library, for the file of what it prints.
-        folder: where that file goes.
+        name: the library's name, for the file of its output.
+        folder: the folder of that file.
         python: the interpreter.
-        threads: how many the libraries below may use.
+        threads: the number of threads that the libraries below may use.
         limit_s: the limit.
         until: the moment.
     """
@@ -87,13 +87,13 @@ class Worker:
         self._answers.put("")  # it has ended
 
     def send(self, request: str, **arguments: Any) -> None:
-        """Asks; the answer is to be received."""
+        """Sends a request; the answer must then be received."""
         assert self.process.stdin is not None
         with suppress(OSError):  # it has ended, which `receive` tells
             print(encode(request, **arguments), file=self.process.stdin, flush=True)
 
     def receive(self) -> Any:
-        """The answer to the request before.
+        """Receives the answer to the previous request.
 
         Raises:
             AbsentError: the library is missing, or does not do this.
@@ -119,7 +119,7 @@ class Worker:
         return answer["value"]
 
     def ask(self, request: str, **arguments: Any) -> Any:
-        """Asks and receives."""
+        """Sends a request and receives its answer."""
         self.send(request, **arguments)
         return self.receive()
 
@@ -130,7 +130,7 @@ class Worker:
         return f"its process {how}" + (f": {lines[-1]}" if lines else "")
 
     def close(self) -> None:
-        """Ends the process, whatever it is doing."""
+        """Terminates the process, whatever it is doing."""
         assert self.process.stdin is not None
         self.process.kill()
         self.process.wait()

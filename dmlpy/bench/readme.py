@@ -1,4 +1,4 @@
-"""The figures and pictures in README files, from the records: `python -m dmlpy.bench.readme [--check] [FILE ...]`.
+"""Writes figures and pictures of records into README files: `python -m dmlpy.bench.readme [--check] [FILE ...]`.
 
 What stands between `<!-- bench: NAME -->` and `<!-- end -->` is written from records/NAME.json, and records/NAME.svg is drawn anew where it
 is another record's. `<!-- bench: NAME goals -->` is the table of goals, and what the model predicts is named `predictions`. None of it is
@@ -31,7 +31,7 @@ EXPLAINED = (
 
 
 def block(name: str, records: Path) -> str:
-    """The README's block about a record: where it was taken, the tables, the picture. Without a record it says how to make one."""
+    """The README's block about a record: its conditions, the tables, the picture. Without a record it says how to make one."""
     path = records / f"{name}.json"
     if name == predictions.NAME:
         return predictions.markdown(predictions.Predictions.load(path))
@@ -47,7 +47,7 @@ def block(name: str, records: Path) -> str:
 
 
 def goals(name: str, records: Path) -> str:
-    """The table of goals of a record."""
+    """The table of goals for a record."""
     path = records / f"{name}.json"
     if not path.is_file():
         return "Not measured yet.\n"
@@ -61,7 +61,7 @@ def _where(record: Record) -> str:
 
 
 def rewritten(text: str, records: Path) -> str:
-    """The text with its blocks as the records have them.
+    """The text with its blocks updated from the records.
 
     Raises:
         ValueError: A block is not ended, or none is there.
@@ -80,7 +80,7 @@ def rewritten(text: str, records: Path) -> str:
 
 
 def stale_pictures(text: str, records: Path) -> list[Path]:
-    """Records that the text shows whose picture is missing or was drawn from another one."""
+    """The records shown in the text whose picture is missing or was drawn from another record."""
     stale = []
     for found in BLOCK.finditer(text):
         path = records / f"{found['name']}.json"
@@ -92,7 +92,7 @@ def stale_pictures(text: str, records: Path) -> list[Path]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; what it returns is the exit status."""
+    """Runs the command and returns its exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m dmlpy.bench.readme", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _update(path: Path, *, write: bool) -> bool:
-    """Whether a file and its pictures are as the records have them; where they are not they are written, or it is said."""
+    """Returns whether a file and its pictures match the records; if not, writes them, or reports it."""
     text = path.read_text("utf-8")
     wanted, stale = rewritten(text, RECORDS), stale_pictures(text, RECORDS)
     for record in stale:

@@ -1,4 +1,4 @@
-"""What a benchmark found, as a JSON file: where it ran, on which versions, and the figures of each library on each piece of work."""
+"""The results of a benchmark as a JSON file: the machine, the versions, and each library's figures for each piece of work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Status = Literal["ok", "wrong", "absent", "failed"]
-"""Measured; computed wrong results, so without figures; not installed, or does not do this; died, took too long or ran out of memory."""
+"""Measured; computed wrong results, so without figures; not installed, or unsupported; crashed, timed out or ran out of memory."""
 
 
 class _Part(BaseModel):
@@ -21,13 +21,13 @@ class _Part(BaseModel):
 
 
 class Host(_Part):
-    """The computer.
+    """The computer of a measurement.
 
     Attributes:
-        cores: that this process may use.
-        threads: that each library was told to use on the processor.
+        cores: the cores that this process may use.
+        threads: the threads that each library was limited to on the processor.
         load: averages of 1, 5 and 15 minutes before and after the measurements; empty where the system has none.
-        clock_mhz: of the processor, as far as the system tells.
+        clock_mhz: the processor's clock, as far as the system tells.
     """
 
     processor: str
@@ -54,23 +54,23 @@ class Machine(_Part):
 
 
 class Measurement(_Part):
-    """One library on one piece of work. Without the status `ok` there are no figures, and `reason` says why.
+    """One library on one piece of work. Without the status `ok` there are no figures, and `reason` gives the reason.
 
     Attributes:
         shape: the key.
         subject: the library.
         mode: `eager`, or `graph` where everything was captured in a CUDA graph before.
-        median_us: of the rounds, microseconds of a pass; likewise the 10th and 90th percentile and the least.
-        rounds: how often it was its turn.
+        median_us: the median of the rounds, in microseconds of a pass; likewise the 10th and 90th percentile and the least.
+        rounds: the number of turns.
         repeats: passes that a round's figure is the mean of.
         per_step_us: median_us by the number of steps.
-        slope_us: what a step more takes: from a second run with twice the steps, if asked for.
+        slope_us: the time of one more step, from a second run with twice the steps, if asked for.
         packing_us: median of what preparing the parameters takes once, where a library does that beforehand.
         relative_error: the largest of the checked results.
-        peak_bytes: of one pass, beyond inputs and parameters.
-        plan: what the library says that it runs.
+        peak_bytes: the peak of one pass, beyond inputs and parameters.
+        plan: the library's description of what it runs.
         floor_us: the least time of a pass by the device's model.
-        estimate_us: what the model predicts for the kernels that ran, where the library has one; not measured.
+        estimate_us: the model's prediction for the kernels that ran, where the library has one; not measured.
         estimate_step_us: the same of a step, which `slope_us` measures.
     """
 
@@ -99,11 +99,11 @@ class Measurement(_Part):
 
 
 class Record(_Part):
-    """One benchmark.
+    """The record of one benchmark.
 
     Attributes:
         date: when it began, ISO 8601 with the time zone.
-        device: what the device says of itself, with driver and clocks on a GPU.
+        device: the device's description of itself, with driver and clocks on a GPU.
         versions: by library.
     """
 
@@ -117,11 +117,11 @@ class Record(_Part):
 
     @property
     def device_name(self) -> str:
-        """The GPU, or the processor where the processor is the device."""
+        """The GPU's name, or the processor's if it is the device."""
         return self.device["name"] if self.device.get("kind") == "cuda" else self.host.processor
 
     def save(self, path: Path) -> None:
-        """Writes the file; an older one is replaced as a whole."""
+        """Writes the file, replacing an older one atomically."""
         unfinished = path.with_name(f"{path.name}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,4 +144,4 @@ class Record(_Part):
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise DmlError(f"{path} is no record of `dmlpy bench`: {place or 'the file'}: {first['msg']}") from error
+            raise DmlError(f"{path} is not a record of `dmlpy bench`: {place or 'the file'}: {first['msg']}") from error

@@ -1,4 +1,4 @@
-"""What `dmlpy bench` measures: layers of known models, the sizes that are compared on a CPU, and batch normalization.
+"""The work that `dmlpy bench` measures: layers of known models, sizes for comparison on a CPU, and batch normalization.
 
 Letters: T steps, B batch, I input size, H hidden size, G gates (RNN 1, GRU 3, LSTM 4), D directions, P projection, S entries of h
 (P with a projection, else H). Tensors are time-major. A shape's key is made of its sizes: records refer to shapes by key, so a change of
@@ -23,7 +23,7 @@ Cell = Literal["RNN", "GRU", "LSTM"]
 Direction = Literal["FORWARD", "BACKWARD", "BIDIRECTIONAL"]
 DataType = Literal["FLOAT32", "FLOAT16"]
 Pass = Literal["forward", "training"]
-"""Training is the forward pass that keeps what the gradient needs, and the gradients of everything."""
+"""A training pass is the forward pass that keeps the gradient's values, followed by all gradients."""
 Lengths = Literal["full", "ragged", "resets"]
 """All sequences of T steps; spread evenly from T down to T / 2; episodes of which 3% end at each step, at most T long."""
 Layout = Literal["NCHW", "NHWC"]
@@ -33,57 +33,57 @@ GATES: dict[Cell, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ITEM_BYTES: dict[DataType, int] = {"FLOAT32": 4, "FLOAT16": 2}
 BOTH: tuple[DataType, ...] = ("FLOAT32", "FLOAT16")
 DEFAULT_SUITES: dict[str, tuple[Suite, ...]] = {"cpu": ("cpu", "batch_norm"), "cuda": ("models", "batch_norm_gpu")}
-"""What is measured where no shape is asked for, by the kind of the device's memory."""
+"""The suites that are measured if no shape is given, by the kind of the device's memory."""
 LAYOUTS: tuple[Layout, ...] = ("NCHW", "NHWC")
 RESETS = 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape(ABC):
-    """One piece of work, the same for every library."""
+    """One piece of work, identical for every library."""
 
     title: str
-    """The model, or what the shape stands for."""
+    """The model, or the purpose of the shape."""
     source: str = ""
-    """Where the sizes are from. Empty where they are this project's own choice."""
+    """The source of the sizes; empty if this project chose them."""
     number: int | None = None
-    """In the table of 16 models, None outside it."""
+    """The number in the table of 16 models; None outside it."""
     dtypes: tuple[DataType, ...] = ("FLOAT32",)
     passes: tuple[Pass, ...] = ("forward", "training")
     suite: Suite
     steps: int = 1
-    """T, by which a time is divided to be one per step; 1 where there are no steps."""
+    """T, which divides a time to give the time per step; 1 if there are no steps."""
 
     @property
     @abstractmethod
     def key(self) -> str:
-        """Made of the sizes, unique: lstm-256-b16-t100."""
+        """A unique key made of the sizes: lstm-256-b16-t100."""
 
     @abstractmethod
     def flops(self, which: Pass) -> int:
-        """Floating-point operations of the matrix products. Element-wise work is not counted."""
+        """The floating-point operations of the matrix products, without element-wise work."""
 
     @abstractmethod
     def bytes(self, which: Pass, dtype: DataType) -> int:
-        """Bytes that must cross the memory at least once: inputs, parameters and results, but nothing that is kept for the gradient."""
+        """The bytes that must cross the memory at least once: inputs, parameters and results, without values kept for the gradient."""
 
     @abstractmethod
     def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
-        """The operators in the order of their dispatches; in training the gradients follow, last layer first."""
+        """The operators in dispatch order; in training the gradients follow, last layer first."""
 
     def memory_us(self, which: Pass, dtype: DataType, gb_per_s: float) -> float:
-        """The least time that a memory of this rate needs for the bytes, in µs."""
+        """The least time that a memory of this rate needs for the bytes, in microseconds."""
         return self.bytes(which, dtype) / gb_per_s / 1e3
 
 
 @dataclass(frozen=True)
 class LayerShape:
-    """A recurrent layer. Its input has I = `input_size` features: D S of the layer before it.
+    """A recurrent layer. Its input has I = `input_size` features: D S of the preceding layer.
 
     Attributes:
         cell: RNN is the one with tanh.
         projection: P, where an LSTM's h is P products with the cell's output; 0 without.
-        linear_before_reset: where GRU's reset gate acts: on the recurrent product (as cuDNN has it), or on h before it.
+        linear_before_reset: whether GRU's reset gate acts on the recurrent product (as cuDNN has it), or on h before it.
     """
 
     cell: Cell
@@ -103,28 +103,28 @@ class LayerShape:
 
     @property
     def state_size(self) -> int:
-        """S."""
+        """S, the number of entries of h."""
         return self.projection or self.hidden_size
 
     @property
     def output_size(self) -> int:
-        """D S."""
+        """D S, the number of output features."""
         return self.directions * self.state_size
 
     @property
     def parameters(self) -> int:
-        """Elements of weights, recurrence, both biases and projection."""
+        """The number of elements of weights, recurrence, both biases and projection."""
         rows = self.gates * self.hidden_size
         return self.directions * (rows * (self.input_size + self.state_size + 2) + self.projection * self.hidden_size)
 
     @property
     def input_flops(self) -> int:
-        """Floating-point operations of the input product, per sample and step."""
+        """The floating-point operations of the input product, per sample and step."""
         return 2 * self.directions * self.gates * self.hidden_size * self.input_size
 
     @property
     def recurrent_flops(self) -> int:
-        """Floating-point operations of the products that depend on the previous step, per sample and step."""
+        """The floating-point operations of the products that depend on the previous step, per sample and step."""
         return 2 * self.directions * self.hidden_size * (self.gates * self.state_size + self.projection)
 
 
@@ -176,18 +176,18 @@ class Recurrent(Shape):
         return [min(max(length, 1), self.steps) for length in episodes]
 
     def flops(self, which: Pass) -> int:
-        """A training pass has three times the products of a forward pass: those of the gradients of operand and parameters."""
+        """The operations of a pass; training has three times the products of a forward pass, with the gradients of both factors."""
         each = sum(layer.input_flops + layer.recurrent_flops for layer in self.layers)
         return each * sum(self.sequence_lengths()) * (3 if which == "training" else 1)
 
     def bytes(self, which: Pass, dtype: DataType) -> int:
-        """The forward pass reads x and the parameters and writes y; a gradient moves as much, and reads what the forward pass read."""
+        """The bytes of a pass: forward reads x and the parameters and writes y; a gradient moves as many and re-reads the forward's."""
         parameters = sum(layer.parameters for layer in self.layers)
         ends = (self.layers[0].input_size + self.layers[-1].output_size) * sum(self.sequence_lengths())
         return (parameters + ends) * ITEM_BYTES[dtype] * (3 if which == "training" else 1)
 
     def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
-        """One operator a layer. A bidirectional layer's output lies in memory as the next one's input, [T, B, D S]."""
+        """One operator per layer. A bidirectional layer's output lies in memory as the next one's input, [T, B, D S]."""
         forward = [self._layer_desc(layer, which, dtype) for layer in self.layers]
         if which == "forward":
             return list(forward)
@@ -237,7 +237,7 @@ class Recurrent(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm(Shape):
-    """Batch normalization in training: y and the batch's statistics; then the gradients of x, scale and offset.
+    """Batch normalization in training: y and the batch's statistics, then the gradients of x, scale and offset.
 
     Scale, offset and statistics are FLOAT32 for FLOAT16 data too, as PyTorch has them.
     """
@@ -259,11 +259,11 @@ class BatchNorm(Shape):
         return 0
 
     def bytes(self, which: Pass, dtype: DataType) -> int:
-        """Forward: x, y. Its gradient: x, dy, dx. What does not fit on chip is read a second time: that is not counted."""
+        """The bytes of a pass: forward x, y; gradient x, dy, dx. Re-reads of data that do not fit on chip are not counted."""
         return math.prod(self.sizes) * ITEM_BYTES[dtype] * (5 if which == "training" else 2)
 
     def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
-        """TensorFlow's form. It names the axes NCHW in either layout: the strides say how they lie."""
+        """TensorFlow's operators. They name the axes NCHW in either layout; the strides define the layout."""
         x = dml.TensorDesc(data_type=dtype, sizes=self.sizes, strides=self.strides)
         statistic = dml.TensorDesc(data_type="FLOAT32", sizes=self.sizes[1:2])
         forward = dml.FusedBatchNormV3Desc(x=x, scale=statistic, offset=statistic, y=x, data_format="NCHW", epsilon=1e-5)
@@ -274,7 +274,7 @@ class BatchNorm(Shape):
 
 
 def _stack(cell: Cell, input_size: int, *hidden: int, direction: Direction = "FORWARD") -> tuple[LayerShape, ...]:
-    """Layers of one direction, one on the other."""
+    """A stack of layers of one direction."""
     layers: list[LayerShape] = []
     for size in hidden:
         layers.append(LayerShape(cell, layers[-1].output_size if layers else input_size, size, direction))
@@ -300,7 +300,7 @@ def _cpu_suite() -> Iterable[Shape]:
 
 
 def _models() -> Iterable[Shape]:
-    """The layers of known models. The title says where T or B was chosen by this project."""
+    """The layers of known models. The title says where this project chose T or B."""
 
     def model(number: int, title: str, source: str, layers: tuple[LayerShape, ...], batch: int, steps: int, **more: Any) -> Recurrent:
         return Recurrent(number=number, title=title, source=source, layers=layers, batch=batch, steps=steps, suite="models", **more)
@@ -339,7 +339,7 @@ def _models() -> Iterable[Shape]:
     yield model(11, "Tacotron 2, decoder cell", source, _stack("LSTM", 1536, 1024), 48, 1, **both, **inference)
     yield model(12, "AWD-LSTM", "salesforce/awd-lstm-lm, main.py", _stack("LSTM", 400, 1150, 1150, 400), 80, 70, **both)
     source = "SeanNaren/deepspeech.pytorch, train_config.py"
-    # The model sums the directions and normalizes between layers, so each layer is a work of its own; four of five are alike.
+    # The model sums the directions and normalizes between layers, so each layer is a separate work; four of five are alike.
     yield model(
         13,
         "DeepSpeech-style, one of 5 layers (T chosen)",
@@ -387,7 +387,7 @@ SHAPES: dict[str, Shape] = {shape.key: shape for shape in (*_cpu_suite(), *_mode
 
 
 def select(patterns: Sequence[str], memory_kind: str) -> list[Shape]:
-    """Shapes whose keys match one of the patterns (as of file names), in the order of `SHAPES`; without patterns the device's suites.
+    """The shapes whose keys match a file-name pattern, in the order of `SHAPES`; without patterns the device's suites.
 
     Raises:
         ValueError: A pattern matches no key.

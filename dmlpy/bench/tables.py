@@ -27,7 +27,7 @@ NAMES = {
     "torch-native": "PyTorch without cuDNN",
     "cupy": "plain CuPy",
 }
-"""How subjects are called in headings; others are called as they call themselves."""
+"""The subjects' names in headings; others appear under their given name."""
 
 Work = tuple[str, str, str]
 """Shape, pass and type."""
@@ -37,13 +37,13 @@ Column = tuple[str, str]
 
 @dataclass(frozen=True)
 class Row:
-    """The runs of one work by column. A column that the record says nothing of is missing."""
+    """The runs of one work by column; columns without a run in the record are missing."""
 
     work: Work
     runs: dict[Column, Measurement]
 
     def own(self, mode: str) -> Measurement | None:
-        """Dmlpy's run that a peer's run in this mode is compared with: in the same mode, or in the only one there is."""
+        """The dmlpy run that a peer's run in this mode is compared with: in the same mode, or in the only one there is."""
         found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.status == "ok"]
         same = [run for run in found if run.mode == mode]
         return same[0] if same else found[0] if len(found) == 1 else None
@@ -78,7 +78,7 @@ def rows(record: Record) -> list[Row]:
 
 
 def columns(record: Record) -> list[Column]:
-    """Dmlpy's first. A subject that is absent from every run, in the same way, is in `reasons` only."""
+    """The columns, dmlpy's first. A subject absent from every run for the same reason appears in `reasons` only."""
     found = dict.fromkeys((run.subject, run.mode) for run in record.runs)
     shown = [column for column in found if column[0] == OWN or not _absent(record, column[0])]
     return sorted(shown, key=lambda column: column[0] != OWN)
@@ -90,20 +90,20 @@ def _absent(record: Record, subject: str) -> bool:
 
 
 def subject_name(record: Record, subject: str) -> str:
-    """The library's name with the version that was measured, if the record has it."""
+    """The library's name with the measured version, if the record has it."""
     name, version = NAMES.get(subject, subject), record.versions.get(subject)
     return f"{name} {version}" if version else name
 
 
 def headings(record: Record) -> list[str]:
-    """Headings of the columns. The mode is named where there are several."""
+    """The headings of the columns, with the mode where there are several."""
     shown = columns(record)
     several = len({mode for _, mode in shown}) > 1
     return [subject_name(record, subject) + (f", {mode}" if several else "") for subject, mode in shown]
 
 
 def time_text(us: float, unit_of: float | None = None) -> str:
-    """Three digits and a unit; with `unit_of` the number alone, in the unit that this time has."""
+    """Formats three digits and a unit; with `unit_of` the number alone, in that time's unit."""
     scale, unit = next((scale, unit) for scale, unit in ((1e6, "s"), (1e3, "ms"), (1.0, "µs")) if (unit_of or us) >= scale or scale == 1)
     value = us / scale
     digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
@@ -111,7 +111,7 @@ def time_text(us: float, unit_of: float | None = None) -> str:
 
 
 def cell(row: Row, column: Column, notes: dict[str, int]) -> str:
-    """The text of a run's cell. The reason why a run has no figures is added to `notes`, which numbers the reasons."""
+    """The text of a run's cell. The reason for missing figures is added to `notes`, which numbers the reasons."""
     run = row.runs.get(column)
     if run is None:
         return ""
@@ -126,7 +126,7 @@ def cell(row: Row, column: Column, notes: dict[str, int]) -> str:
 
 
 def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
-    """Headings, rows and the lines below. The type has a column of its own where the record has more than one."""
+    """The headings, rows and notes. The type has a separate column if the record has more than one."""
     found, shown, notes = rows(record), columns(record), dict[str, int]()
     typed = len({row.work[2] for row in found}) > 1
     judged = {
@@ -160,7 +160,7 @@ def table(record: Record) -> Table:
 
 
 def reasons(record: Record) -> list[str]:
-    """Why cells have no figures and columns are missing: the lines below the table."""
+    """The notes below the table: why cells have no figures and columns are missing."""
     return _cells(record)[2]
 
 
@@ -172,7 +172,7 @@ def markdown(record: Record) -> str:
 
 
 def memory_markdown(record: Record) -> str:
-    """The peak memory of training passes, of the subjects that tell; empty where none does."""
+    """The peak memory of training passes, for subjects that report it; empty if none does."""
     found = [row for row in rows(record) if row.work[1] == "training"]
     peaks = {column: [_peak(row, column) for row in found] for column in columns(record)}
     peaks = {column: told for column, told in peaks.items() if any(told)}
@@ -207,12 +207,12 @@ def goals_markdown(record: Record) -> str:
 
 
 def goal_of(shape: Recurrent) -> float:
-    """The NumPy device's time over ONNX Runtime's that is aimed at: in small batches the calls cost more than the work in them."""
+    """The goal for the NumPy device's time over ONNX Runtime's: in small batches calls cost more than the work in them."""
     return 2.0 if shape.batch >= 16 else 6.0
 
 
 def listing(shapes: Sequence[Shape]) -> Table:
-    """Shapes with what they stand for. Operations and bytes are those of a forward pass, the bytes in the first type."""
+    """Lists shapes with their purposes. Operations and bytes are those of a forward pass, the bytes in the first type."""
     rows = []
     for shape in shapes:
         flops = shape.flops("forward")

@@ -1,6 +1,6 @@
-"""The arrays of a piece of work, the same in every process, and the float64 results that decide whether a library did it.
+"""The arrays of a piece of work, the same in every process, and the float64 results that check a library's.
 
-A batch's samples do not depend on each other, nor do batch normalization's channels: so every one has random numbers of its own, and the
+A batch's samples do not depend on each other, nor do batch normalization's channels: so every one has separate random numbers, and the
 reference is computed for a few of them. Gradients of parameters are sums over the batch: where they are checked, the upstream gradient is
 zero for all other samples.
 
@@ -19,8 +19,7 @@ import numpy as np
 
 from dmlpy.bench.shapes import BatchNorm, DataType, LayerShape, Pass, Recurrent, Shape
 from dmlpy.description.gate_order import GateOrder, reorder
-from dmlpy.devices.numpy.recurrent.gradient import gradient_reference
-from dmlpy.devices.numpy.recurrent.layer import reference
+from dmlpy.reference.evaluation import reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 CHECKED = 3
-"""So many samples or channels are compared with the reference."""
+"""The number of samples or channels that are compared with the reference."""
 TOLERANCES: dict[DataType, float] = {"FLOAT32": 1e-4, "FLOAT16": 2e-2}
 """The largest norm of the error of any result, relative to that of the result. TF32 and BFLOAT16 products do not pass as FLOAT32."""
 
@@ -54,7 +53,7 @@ class Case:
         return self.which == "training"
 
     def work(self) -> Work:
-        """Its arrays.
+        """The arrays of the case.
 
         Raises:
             TypeError: no such kind of shape.
@@ -95,7 +94,7 @@ class Work(ABC):
 
     @abstractmethod
     def upstream(self, *, checked: bool = False) -> Array:
-        """The gradient of y; `checked`: zero for what is not checked, as far as it adds to the results."""
+        """The gradient of y; `checked` zeroes the parts that are not checked where they would add to the results."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Array]:
@@ -103,7 +102,7 @@ class Work(ABC):
 
     @abstractmethod
     def reference(self) -> dict[str, Array]:
-        """The results in float64 of the chosen samples or channels, for set 0 and the checked upstream gradient."""
+        """The float64 results of the chosen samples or channels, for set 0 and the checked upstream gradient."""
 
     def select(self, results: Mapping[str, Array]) -> dict[str, Array]:
         """Selects the parts of a library's results that the reference has."""
@@ -115,7 +114,7 @@ class Work(ABC):
 
 
 def relative_error(found: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[float, str]:
-    """The largest norm of an error relative to the result's own, and which result that is.
+    """The largest norm of an error relative to the result's norm, and which result that is.
 
     Results that are missing, of other sizes or not finite are infinitely far off.
     """
@@ -147,14 +146,14 @@ class RecurrentWork(Work):
         return self._of_samples(_UPSTREAM, 0, self.shape.layers[-1].output_size, samples)
 
     def _of_samples(self, role: int, number: int, width: int, samples: Iterable[int]) -> Array:
-        """[T, B, width], zero for other samples."""
+        """Embeds samples in [B, T, width], with zeros for the other samples."""
         array = np.zeros((self.shape.steps, self.shape.batch, width), self.dtype)
         for sample in samples:
             array[:, sample] = self._normal(role, number, sample, (self.shape.steps, width))
         return array
 
     def parameters(self) -> dict[str, Array]:
-        """Uniform up to the root of 1 / H, as PyTorch starts: states neither die nor saturate."""
+        """Draws uniformly within the root of 1 / H, as PyTorch starts: states neither vanish nor saturate."""
         arrays: dict[str, Array] = {}
         for number, layer in enumerate(self.shape.layers):
             rng = np.random.default_rng([_SEED, _PARAMETERS, number])
@@ -172,7 +171,7 @@ class RecurrentWork(Work):
         return arrays
 
     def lengths(self) -> Array:
-        """Steps of each sample that count, [B], the longest first."""
+        """The number of steps of each sample that count, [B], the longest first."""
         return np.array(self.shape.sequence_lengths(), np.int64)
 
     def reference(self) -> dict[str, Array]:
@@ -190,7 +189,7 @@ class RecurrentWork(Work):
             inputs |= {name: array.astype(np.float64) for name, array in parameter_fields(layer, parameters, number).items()}
             if shape.ragged:
                 inputs["sequence_lengths_tensor"] = self.lengths()[self.chosen].astype(np.uint32).reshape(1, 1, 1, -1)
-            outputs = reference(descs[number], inputs)
+            outputs = reference(descs[number], inputs).as_dict()
             given.append(inputs)
             kept.append(outputs)
             flowing = outputs["output_sequence_tensor"].transpose(0, 2, 1, 3).reshape(shape.steps, len(self.chosen), layer.output_size)
@@ -205,14 +204,14 @@ class RecurrentWork(Work):
                 upstream = flowing.reshape(shape.steps, len(self.chosen), layer.directions, layer.state_size).transpose(0, 2, 1, 3)
                 arrays = given[number] | {"reserve_tensor": kept[number]["reserve_tensor"], "output_sequence_gradient_tensor": upstream}
                 fields = {field.name for field in desc.inputs()}
-                gradients = gradient_reference(desc, {name: array for name, array in arrays.items() if name in fields})
+                gradients = reference(desc, {name: array for name, array in arrays.items() if name in fields}).as_dict()
                 found |= gradients_by_name(layer, gradients, number)
                 flowing = gradients["input_gradient_tensor"][0]
             found["dx"] = flowing
         return found
 
     def initial_fields(self, layer: LayerShape, batch: int) -> dict[str, Array]:
-        """States of zero by field of an operator."""
+        """Zero states by field of an operator."""
         fields = {"hidden_init_tensor": np.zeros((1, layer.directions, batch, layer.state_size), self.dtype)}
         if layer.cell == "LSTM":
             fields["cell_mem_init_tensor"] = np.zeros((1, layer.directions, batch, layer.hidden_size), self.dtype)
@@ -220,14 +219,14 @@ class RecurrentWork(Work):
 
 
 def upstream_of_y_alone(gradient: Any, forward: Any) -> Any:
-    """A layer's gradient for an upstream gradient of y, in memory as y is, and none of the last states."""
+    """A layer's upstream gradients for one of y only, in y's memory layout, without those of the last states."""
     names = ("output_single_gradient_tensor", "output_cell_single_gradient_tensor")
     members: dict[str, Any] = {name: None for name in names if name in gradient.tensors()}
     return gradient.replace(output_sequence_gradient_tensor=forward.output_sequence_tensor, **members)
 
 
 def parameter_fields(layer: LayerShape, parameters: Mapping[str, Array], number: int) -> dict[str, Array]:
-    """A layer's parameters by field of an operator: [1, D, ...], in the order of gates that DirectML and ONNX have."""
+    """A layer's parameters by field of an operator: [1, D, ...], in DirectML's and ONNX's gate order."""
     fields = {}
     for name, field in _FIELDS.items():
         array = parameters.get(f"{name}{number}")
@@ -239,7 +238,7 @@ def parameter_fields(layer: LayerShape, parameters: Mapping[str, Array], number:
 
 
 def gradients_by_name(layer: LayerShape, fields: Mapping[str, Array], number: int) -> dict[str, Array]:
-    """The gradients of a layer's parameters and initial states by their names here, of an operator's fields."""
+    """Renames the gradients of a layer's parameters and initial states from an operator's fields to the names used here."""
     found = {}
     for name, field in _FIELDS.items():
         array = fields.get(f"{field}_gradient_tensor")
@@ -271,7 +270,7 @@ class BatchNormWork(Work):
         return self._of_channels(_UPSTREAM, 0)
 
     def _of_channels(self, role: int, number: int) -> Array:
-        """[N, C, H, W] in the layout's memory."""
+        """Stores [N, C, H, W] in the layout's memory order."""
         images, channels, height, width = self.shape.sizes
         array = self.from_memory(np.empty(self.shape.sizes, self.dtype))
         for channel in range(channels):
@@ -279,7 +278,7 @@ class BatchNormWork(Work):
         return array
 
     def from_memory(self, memory: Array) -> Array:
-        """Packed memory of the layout as [N, C, H, W]."""
+        """Reads packed memory of the layout as [N, C, H, W]."""
         images, channels, height, width = self.shape.sizes
         if self.shape.layout == "NCHW":
             return memory.reshape(self.shape.sizes)

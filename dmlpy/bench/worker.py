@@ -1,6 +1,6 @@
-"""The process of one library: it does what the lines of standard input ask, and answers each with a line of JSON.
+"""The process of one library: it executes the requests on standard input and answers each with a line of JSON.
 
-A request is a call of `Session`, pickled. Libraries may print: what they write goes to standard error, answers have a way of their own.
+A request is a call of `Session`, pickled. Libraries may print: what they write goes to standard error, answers use a separate channel.
 The process ends when its standard input does, so none outlives the one that started it. What Ctrl-C means is for that one to say.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 PACKINGS = 5
 MODELLED = ("floor_us", "estimate_us", "estimate_step_us")
-"""What a library's own model says of a pass, by its name in runners and runs."""
+"""A library's model estimate of a pass, by its name in runners and runs."""
 
 
 def encode(name: str, **arguments: Any) -> str:
-    """A request as a line."""
+    """Encodes a request as a line."""
     return base64.b64encode(pickle.dumps((name, arguments), protocol=4)).decode("ascii")
 
 
@@ -49,13 +49,13 @@ class Session:
         return self._subject
 
     def start(self, target: str, device: str, threads: int) -> dict[str, Any]:
-        """Imports a subject, `module:class`, and tells its versions, and whether it may be asked to open another case after the first."""
+        """Imports a subject, `module:class`, and returns its versions, and whether it may open another case after the first."""
         module, _, name = target.partition(":")
         self._subject = getattr(import_module(module), name)(device, threads)
         return {"versions": self.subject.versions(), "reusable": self.subject.reusable}
 
     def open(self, case: Case) -> dict[str, Any]:
-        """Builds a case in every mode, and runs each once: plan and peak memory by mode, or why there is no such mode."""
+        """Builds a case in every mode and runs each once: plan and peak memory by mode, or the reason why a mode is missing."""
         self._runners.clear()
         gc.collect()
         self.subject.release()
@@ -89,7 +89,7 @@ class Session:
             runner.load_upstream(self._work.upstream())
 
     def time(self, mode: Mode, repeats: int) -> float:
-        """Microseconds of one of so many passes, inputs taking turns, after one that is not timed."""
+        """The microseconds of one of this many passes, inputs used in turn, after one untimed pass."""
         runner, sets, count = self._runners[mode], self.subject.sets, 0
 
         def issue() -> None:
@@ -101,7 +101,7 @@ class Session:
         return self.subject.microseconds(issue, repeats)
 
     def pack(self, mode: Mode) -> list[float]:
-        """Microseconds of each of some preparations of the parameters."""
+        """The microseconds of each of several preparations of the parameters."""
         runner = self._runners[mode]
         runner.pack()
         return [self.subject.microseconds(runner.pack, 1) for _ in range(PACKINGS)]
@@ -114,13 +114,13 @@ class Session:
 
 
 def told(error: BaseException) -> str:
-    """An error's kind and the first line of its text."""
+    """Formats an error's kind and the first line of its text."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def serve(requests: IO[str], answers: IO[str]) -> None:
-    """Answers every request: its value, or why there is none."""
+    """Answers every request with its value, or the reason why there is none."""
     session = Session()
     for line in requests:
         name, arguments = pickle.loads(base64.b64decode(line))
@@ -135,7 +135,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
 
 
 def main() -> None:
-    """The process."""
+    """Runs the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

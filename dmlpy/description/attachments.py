@@ -1,4 +1,4 @@
-"""`Attachments`: what a package has for classes of descs. It attaches itself by a decorator, and the most derived class wins."""
+"""`Attachments`: functions and classes that packages attach to classes of descs by a decorator; the most derived class wins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AttachedT = TypeVar("AttachedT")
 
 
 class Attachments(Generic[T]):
-    """Functions or classes by the class of desc that they are for.
+    """Functions or classes, keyed by the class of desc that they are for.
 
     An instance is used as a decorator: `@plan(RNNDesc)`. `find` goes along a class's `__mro__`, so the most derived class wins, and the
     order in which things are attached does not matter.
@@ -32,7 +32,7 @@ class Attachments(Generic[T]):
         self._imported: set[str] = set()
 
     def __call__(self, *kinds: type[OperatorDesc], derived: bool = True) -> Callable[[AttachedT], AttachedT]:
-        """A decorator that attaches a function or a class, of type T.
+        """Returns a decorator that attaches a function or a class, of type T.
 
         Args:
             kinds: classes of descs that it is for.
@@ -52,7 +52,7 @@ class Attachments(Generic[T]):
         return attach
 
     def find(self, kind: type[OperatorDesc]) -> T | None:
-        """Finds the object that is attached to a class, or else to the nearest class in its `__mro__`; None if there is none."""
+        """Finds the object attached to a class, or to the nearest class in its `__mro__`; None if there is none."""
         for base in kind.__mro__:
             self._import_for(base)
         for base in kind.__mro__:
@@ -69,5 +69,5 @@ class Attachments(Generic[T]):
         name = f"{self._package}.{family}"
         if find_spec(name) is not None:
             import_with_modules(name)
-        # Only now: a thread that comes while another one imports waits for its modules.
+        # Done last, so that a thread that comes during another one's imports waits for its modules.
         self._imported.add(family)

@@ -36,7 +36,7 @@ class OperatorDesc(Struct):
     """One operator with its tensors and attributes; it can be checked, compiled, compared, hashed, and sent through JSON."""
 
     type_name: ClassVar[str] = ""
-    """The operator's type in directml.h: `DML_OPERATOR_RNN`; of dmlpy's own operators `DMLPY_OPERATOR_RNN_GRAD`."""
+    """The operator's type in directml.h: `DML_OPERATOR_RNN`; of an operator that only dmlpy has, `DMLPY_OPERATOR_RNN_GRAD`."""
 
     beyond_directml: ClassVar[bool] = False
     """Whether DirectML lacks the operator, so that directml.h does not declare it and no feature level limits it."""
@@ -45,10 +45,10 @@ class OperatorDesc(Struct):
     """The support table, lowest level first."""
 
     since: ClassVar[str] = ""
-    """The feature level that brought the operator, where it is not that of the table's first row."""
+    """The feature level that introduced the operator, if it is not that of the table's first row."""
 
     scalars: ClassVar[Mapping[str, str]] = {}
-    """Members that are a DML_SCALAR_UNION, each with the attribute or tensor field whose element type it is read as."""
+    """Members that are a DML_SCALAR_UNION, each with the attribute or tensor field that determines its element type."""
 
     in_place: ClassVar[bool] = False
     """Whether an output may use the same memory as an input of the same layout."""
@@ -57,7 +57,7 @@ class OperatorDesc(Struct):
     """Whether inputs may be flagged OWNED_BY_DML."""
 
     formula: ClassVar[str] = ""
-    """What is computed, for documentation."""
+    """The formula that the operator computes, for documentation."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, dml: str | None = None, own: str | None = None, **kwargs: Any) -> None:
@@ -105,7 +105,7 @@ class OperatorDesc(Struct):
 
     @classmethod
     def types_in(cls, row: Since, field: TensorField) -> TypeSet:
-        """A tensor's element types in a row of the support table. Where a row is for some values of an attribute, they may choose them."""
+        """The element types that a row of the support table allows a tensor. Rows that hold for some attribute values may override them."""
         if not row.when:
             return row.types_for(field.marker.types)
         desc = cls.model_construct(**{name: values[0] for name, values in row.when.items()})
@@ -113,9 +113,9 @@ class OperatorDesc(Struct):
 
     @classmethod
     def _attribute_form(cls, name: str) -> str:
-        """The values that an attribute may have, where its annotation does not tell them."""
+        """The values that an attribute may have, if its annotation does not show them."""
         if name in cls.scalars:
-            return f"a number of the type that {cls.scalars[name]} tells"
+            return f"a number of the type of {cls.scalars[name]}"
         given = [item for item in get_args(cls.model_fields[name].annotation) if isinstance(item, type)]
         return "an activation" if any(issubclass(item, FusableDesc) for item in given) else ""
 
@@ -126,7 +126,7 @@ class OperatorDesc(Struct):
 
     @classmethod
     def family(cls) -> str:
-        """The file or folder of `dmlpy.operators` that describes it, `recurrent`; elsewhere the module."""
+        """The file or folder of `dmlpy.operators` that defines it, such as `recurrent`; elsewhere the module's name."""
         return family_of(cls) or cls.__module__
 
     @classmethod
@@ -146,7 +146,7 @@ class OperatorDesc(Struct):
     @classmethod
     @cache
     def attribute_fields(cls) -> tuple[AttributeField, ...]:
-        """The members that are no tensors, in the struct's order, with what they may hold."""
+        """The members that are not tensors, in the struct's order, with the values that they may hold."""
         fields = []
         for name in cls.attribute_names():
             marks = cls.model_fields[name].metadata
@@ -165,26 +165,26 @@ class OperatorDesc(Struct):
     @classmethod
     @cache
     def attribute_names(cls) -> tuple[str, ...]:
-        """The members that are no tensors, in the struct's order."""
+        """The names of the members that are not tensors, in the struct's order."""
         tensors = {field.name for field in cls.tensor_fields()}
         return tuple(name for name in cls.model_fields if name not in tensors)
 
     @classmethod
     @cache
     def size_methods(cls) -> Mapping[str, str]:
-        """Symbols that attributes determine, each with the attribute that does."""
+        """The symbols that attributes determine, each with its attribute."""
         return {name: method.dml_because for name, method in cls._marked_methods("dml_because")}
 
     @classmethod
     @cache
     def derived_sizes(cls) -> Mapping[str, str]:
-        """Symbols that other symbols determine, each with its formula."""
+        """The symbols that other symbols determine, each with its formula."""
         return {name: method.dml_derived for name, method in cls._marked_methods("dml_derived")}
 
     @classmethod
     @cache
     def rules(cls) -> Mapping[str, str]:
-        """Names and texts of the operator's own rules."""
+        """The names and texts of the rules that the operator adds to the common ones."""
         return {name: method.dml_rule for name, method in cls._marked_methods("dml_rule")}
 
     @classmethod
@@ -201,12 +201,12 @@ class OperatorDesc(Struct):
     @classmethod
     @cache
     def _possible_dims(cls, name: str) -> tuple[int, int]:
-        """Least and most dimensions of a tensor field at any level."""
+        """The fewest and the most dimensions of a tensor field at any level."""
         spans = [row.dims_for(name) for row in cls.support]
         return min(least for least, _ in spans), max(most for _, most in spans)
 
     def rows(self) -> tuple[Since, ...]:
-        """The rows of the support table that are for a desc with these attributes."""
+        """The rows of the support table that apply to a desc with these attributes."""
         return tuple(row for row in self.support if row.applies_to(self))
 
     @classmethod
@@ -243,7 +243,7 @@ class OperatorDesc(Struct):
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         values, problems = super()._by_python_name(members)
         for name, companion in cls.scalars.items():
-            # The 16 bits of a half are told as an integer: C has no type for the number.
+            # A half is shown as its 16 bits: C has no type for the number.
             given = values.get(name)
             bits = given.get("UInt16") if type(given) is dict and len(given) == 1 else None
             if isinstance(bits, int) and 0 <= bits < 2**16 and cls._element_type(values.get(companion)) is DataType.FLOAT16:
@@ -259,7 +259,7 @@ class OperatorDesc(Struct):
             return None
 
     def slots(self) -> tuple[Slot, ...]:
-        """Every place for a tensor, described or not, in the order of the struct: what binding counts."""
+        """Every place for a tensor, described or not, in the struct's order, as binding counts them."""
         found: list[Slot] = []
         for field in self.tensor_fields():
             value = getattr(self, field.name)
@@ -278,11 +278,11 @@ class OperatorDesc(Struct):
         return tuple(slot for slot in self.slots() if slot.field.marker.output)
 
     def tensors(self) -> dict[str, TensorDesc]:
-        """The tensors that the desc describes by place (`input_tensor`, `input_tensors[0]`), in the struct's order."""
+        """The described tensors, keyed by place (`input_tensor`, `input_tensors[0]`), in the struct's order."""
         return {slot.place: slot.tensor for slot in self.slots() if slot.tensor is not None}
 
     def reserve_configuration(self) -> dict[str, Any]:
-        """What a reserve of this desc belongs to: a gradient takes only one whose configuration equals its own."""
+        """The configuration of this desc's reserve: a gradient accepts only a reserve of the same configuration."""
         return {}
 
     def constant_inputs(self) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ class OperatorDesc(Struct):
         return tuple(field.name for field in self.inputs() if field.marker.constant and field.name in described)
 
     def sizes(self) -> Sizes:
-        """The symbols of the size patterns, settled by attributes and by vote of the tensors."""
+        """The symbols of the size patterns, bound by attributes and by majority of the tensors."""
         known = Sizes()
         for symbol, because in self.size_methods().items():
             value = getattr(self, because)
@@ -301,14 +301,14 @@ class OperatorDesc(Struct):
                 continue
             sizes, pattern = slot.tensor.sizes, self.terms(slot.field)
             least, most = self._possible_dims(slot.field.name)
-            # A tensor of a rank that no level takes is wrong itself: it has no say in what the others should be.
+            # A tensor of a rank that no level takes is wrong itself, so it does not vote on the others' sizes.
             terms = self.aligned(slot, len(sizes)) if least <= len(sizes) <= most else None
             if terms is not None and (run := run_of(pattern, len(sizes))):
                 known.vote(*run, f"{slot.place}.sizes")
             for axis, term in enumerate(terms or ()):
                 known.vote(term, sizes[axis], f"{slot.place}.sizes[{axis}]")
             if terms is None:
-                # Leading ones forgotten or added are the usual slip: the last dimensions still tell what is meant.
+                # Missing or extra leading ones are the usual mistake: the last dimensions still show what is meant.
                 for term, length in zip(reversed(pattern), reversed(sizes), strict=False):
                     if term.run:
                         break
@@ -319,31 +319,31 @@ class OperatorDesc(Struct):
         return known
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
-        """The size pattern of a tensor in this desc: the field's own, unless an attribute or another tensor changes it."""
+        """The size pattern of a tensor in this desc: the field's pattern, unless an attribute or another tensor changes it."""
         return field.marker.terms
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
-        """A term for each dimension of a tensor of so many; None if the pattern has another count."""
+        """The pattern's term for each of a tensor's dimensions; None if the pattern has another dimension count."""
         return align(self.terms(slot.field), dimension_count)
 
     def type_variable(self, field: TensorField) -> TypeSet | str:
-        """The set of types, or the type variable, of a tensor in this desc: the field's own, unless an attribute changes it."""
+        """The set of types, or the type variable, of a tensor in this desc: the field's, unless an attribute changes it."""
         return field.marker.types
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        """The remedy where a tensor's sizes do not match its pattern, if an attribute makes up the pattern."""
+        """The remedy for a tensor whose sizes do not match its pattern, if an attribute determines the pattern."""
         return None
 
     def inferred_sizes(self, field: TensorField) -> tuple[int, ...] | None:
-        """The sizes of an output that the inputs determine; None if they do not."""
+        """The sizes of an output as the inputs determine them, or None if they do not."""
         return self.sizes().infer(self.terms(field))
 
     def fuller_remedy(self, field: TensorField, least: int) -> str | None:
-        """How to describe a tensor of fewer dimensions than the `least` that a level takes, if not by ones in front."""
+        """A remedy for a tensor with fewer dimensions than the `least` of a level, if leading ones are not the remedy."""
         return None
 
     def with_outputs(self, *names: str) -> Self:
-        """A copy that describes these outputs, packed, with the sizes and type that the inputs determine.
+        """Returns a copy that describes these outputs, packed, with the sizes and type that the inputs determine.
 
         Args:
             names: output fields in either spelling; none means all that the desc may have.
@@ -360,18 +360,18 @@ class OperatorDesc(Struct):
             name = self.member_named(spelling)
             if name not in outputs:
                 expected = f"one of {', '.join(outputs)}"
-                problems.append(Problem("field.unknown", spelling, "no output", expected, remedy=did_you_mean(spelling, outputs)))
+                problems.append(Problem("field.unknown", spelling, "not an output", expected, remedy=did_you_mean(spelling, outputs)))
                 continue
             if outputs[name].listed:
-                expected = "a TensorDesc for each: no input tells how many there are, and how large"
+                expected = "a TensorDesc for each: no input determines their number and sizes"
                 problems.append(Problem("size.unknown", name, "not determined", expected))
                 continue
             sizes = self.inferred_sizes(outputs[name])
             if sizes is None:
-                # A list of reasons that is empty would let the output be left out silently.
-                remedy = "dml.check(desc) tells what stands in the way"
-                missing = Problem("size.unknown", name, "not determined", "an input tensor that tells its sizes", remedy=remedy)
-                # A tensor that cannot be tells nothing: what is wrong with it is the cause.
+                # Without a reason the output would be left out silently.
+                remedy = "dml.check(desc) reports the cause"
+                missing = Problem("size.unknown", name, "not determined", "an input tensor that determines its sizes", remedy=remedy)
+                # An invalid tensor determines nothing: its problems are the cause.
                 wrong = self._wrong_inputs() or list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
                 problems += [problem for problem in wrong if problem not in problems]
                 continue
@@ -381,7 +381,7 @@ class OperatorDesc(Struct):
         return self.replace(**wanted)
 
     def _wrong_inputs(self) -> list[Problem]:
-        """What is wrong with the inputs one by one."""
+        """The problems of each input by itself."""
         described = ((slot.place, slot.tensor) for slot in self.input_slots() if slot.tensor is not None)
         return [problem.under(place) for place, tensor in described for problem in tensor.problems(output=False)]
 
@@ -390,14 +390,14 @@ class OperatorDesc(Struct):
         return tuple(field.name for field in self.outputs())
 
     def _undetermined(self, output: TensorField) -> Iterator[Problem]:
-        """Why an output's sizes are unknown: a symbol that a tensor of a wrong rank hides, or one that attributes do not determine."""
+        """The reasons why an output's sizes are unknown: a tensor of the wrong rank hides a symbol, or attributes do not determine it."""
         known = self.sizes()
         for term in self.terms(output):
             symbol = f"len({term.symbol})" if term.run else term.symbol
             if symbol is None or symbol in known:
                 continue
             if (formula := self.derived_sizes().get(term.symbol or "")) is not None:
-                remedy = "dml.check(desc) tells what stands in the way"
+                remedy = "dml.check(desc) reports the cause"
                 yield Problem("size.unknown", output.name, "not determined", f"{term} = {formula}", remedy=remedy)
                 return  # the others follow from the same inputs and attributes
             for field in () if term.run else self.inputs():
@@ -416,10 +416,10 @@ class OperatorDesc(Struct):
         told = [attribute for attribute in self.attribute_fields() if attribute.limits.type_of == field.name]
         if told and not inputs:
             return getattr(self, told[0].name)
-        # Where no input is described, another output told the sizes: it tells the type too.
+        # If no input is described, another output determined the sizes and so determines the type.
         held = [slot.tensor.data_type for slot in inputs or same if slot.tensor is not None]
         allowed = row_at(self.rows() or self.support, max(FeatureLevel)).types[variable]
-        # Where none of them may be, the output is as wrong as they are: another type would seem to be what they should have.
+        # If none of their types is allowed, the output takes the same wrong type: another would look like a suggestion.
         votes = [data_type for data_type in held if data_type in allowed] or held or [min(allowed)]
         return max(votes, key=votes.count)
 
@@ -441,16 +441,16 @@ class OperatorDesc(Struct):
         return {"Type": self.type_name, **members} if flat else {"Type": self.type_name, "Desc": members}
 
     def to_nested_dict(self) -> dict[str, Any]:
-        """As `to_dict`, flat: the form that DxDispatch models use inside other structs."""
+        """The desc as flat JSON data, the form that DxDispatch models use inside other structs."""
         return self.to_dict(flat=True)
 
     def to_json(self, *, flat: bool = False, indent: int | None = 2) -> str:
-        """`to_dict` as text. Infinities and NaN are written as `"inf"`, `"-inf"`, `"nan"`."""
+        """The desc as JSON text. Infinities and NaN are written as `"inf"`, `"-inf"`, `"nan"`."""
         return json.dumps(self.to_dict(flat=flat), indent=indent, allow_nan=False)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The desc of JSON data, nested or flat; `Type` may be left out where the class is an operator's own.
+        """Builds a desc from JSON data, nested or flat; `Type` may be left out where the class is an operator's.
 
         Raises:
             DescError: an unknown operator, another operator than the class's, or members that cannot be read.
@@ -466,7 +466,7 @@ class OperatorDesc(Struct):
             raise DescError(cls.c_name, [Problem("field.form", "type", kind.type_name, cls.type_name or f"a kind of {cls.__name__}")])
         nested = next((value for key, value in data.items() if str(key).lower() == "desc"), None)
         if kind.member_named("Type") is not None and isinstance(nested, Mapping) and "Type" in nested:
-            members["Type"] = nested["Type"]  # beside the operator's own type, a member like any other: RANDOM_GENERATOR has it
+            members["Type"] = nested["Type"]  # where the operator's type is given too, Type is an ordinary member, as in RANDOM_GENERATOR
         return kind._from_members(members)
 
     @classmethod
@@ -487,7 +487,7 @@ class OperatorDesc(Struct):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """The desc of JSON text.
+        """Builds a desc from JSON text.
 
         Raises:
             DescError: as `from_dict`, or the text is no JSON.
@@ -495,7 +495,7 @@ class OperatorDesc(Struct):
         return cls.from_dict(read_json(text, cls.c_name or "operator"))
 
     def table(self, problems: Iterable[Problem] = ()) -> Table:
-        """The members with their layouts; those that the problems concern are marked."""
+        """The members with their layouts; members that the problems concern are marked."""
         from dmlpy.inspection.render import MAX_ROWS, Table
 
         broken = {problem.field for problem in problems}
@@ -532,7 +532,7 @@ _MOST_ENTRIES_SHOWN = 64
 
 
 def tensor_cells(tensor: TensorDesc) -> tuple[str, str, str, str, str]:
-    """A tensor's type, sizes, strides, bytes and layout for a table."""
+    """A tensor's type, sizes, strides, bytes and layout as cells of a table."""
     if not tensor.is_measurable:
         return str(tensor.data_type), listed(tensor.sizes), "" if tensor.strides is None else listed(tensor.strides), "", tensor.layout()
     strides = " ".join(map(str, tensor.element_strides if tensor.strides is None else tensor.strides))
@@ -540,7 +540,7 @@ def tensor_cells(tensor: TensorDesc) -> tuple[str, str, str, str, str]:
 
 
 def show_attribute(value: Any) -> str:
-    """An attribute for a table or a message."""
+    """Formats an attribute for a table or a message."""
     if value is None:
         return "none"
     if isinstance(value, tuple):
@@ -554,7 +554,7 @@ def show_attribute(value: Any) -> str:
 
 
 class FusableDesc(OperatorDesc):
-    """An operator that other structs may hold as a function. Inside one its tensors are null; on its own it needs them."""
+    """An operator that other structs may hold as a function. There its tensors are null; used alone it needs them."""
 
 
 if TYPE_CHECKING:

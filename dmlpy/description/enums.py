@@ -1,4 +1,4 @@
-"""The enumerations of directml.h: members, numbers and every accepted spelling.
+"""The enumerations of directml.h: members, numbers and all accepted spellings.
 
 A member is named like in directml.h without the prefix (`DML_TENSOR_DATA_TYPE_FLOAT32` is `DataType.FLOAT32`) and has
 the header's number. Wherever a member is expected, its name is accepted too: short or with the prefix, in any case.
@@ -18,13 +18,13 @@ import numpy as np
 
 
 class SpellingError(ValueError):
-    """No member of an enumeration, or flag, is spelled so.
+    """Raised for a spelling that no member of an enumeration, or flag, has.
 
     Attributes:
-        prefix: what the header puts before the names that the text lists.
+        prefix: the header's prefix of the names that the text lists.
     """
 
-    def __init__(self, kind: type[_OfHeader], more: str = "") -> None:
+    def __init__(self, kind: type[DmlEnum | DmlFlags], more: str = "") -> None:
         super().__init__(f"expected one of {', '.join(kind.spellings())}{more}")
         self.prefix = kind.prefix()
 
@@ -42,14 +42,9 @@ class _OfHeader:
 
     @classmethod
     def type_name(cls) -> str:
-        """The enumeration's name in directml.h: its members' prefix, but for that of flags, which are named in the singular."""
+        """The enumeration's name in directml.h: its members' prefix, except that flags are named in the plural."""
         name = cls.prefix().removesuffix("_")
         return name + "S" if name.endswith("_FLAG") else name
-
-    @classmethod
-    def spellings(cls) -> list[str]:
-        """The short names that users may write, in the header's order."""
-        raise NotImplementedError
 
 
 class DmlEnum(_OfHeader, enum.IntEnum):
@@ -67,7 +62,7 @@ class DmlEnum(_OfHeader, enum.IntEnum):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """The member that a member, a name (short or long, any case) or the header's number stands for.
+        """Parses a member, a name (short or long, in any case) or the header's number.
 
         Raises:
             SpellingError: the text says which names exist.
@@ -108,7 +103,7 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """What flags, a name (short or long, any case), several joined by `|`, a number, or a sequence of all these stand for.
+        """Parses flags, a name (short or long, in any case), several names joined by `|`, a number, or a sequence of these.
 
         Raises:
             SpellingError: the text says which names exist.
@@ -158,7 +153,7 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Parses as every enumeration does; NumPy's types (`numpy.float32`, `numpy.dtype("f4")`) are accepted too.
+        """Parses as every enumeration does, and also accepts NumPy's types (`numpy.float32`, `numpy.dtype("f4")`).
 
         Raises:
             ValueError: the text says which names exist.
@@ -176,7 +171,7 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
 
     @cached_property
     def introduced(self) -> FeatureLevel | None:
-        """The feature level that brought the type; None of UNKNOWN, which no level has."""
+        """The feature level that introduced the type; None for UNKNOWN, which no level has."""
         if self is DataType.UNKNOWN:
             return None
         if self.bits == 4:
@@ -194,16 +189,30 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
             raise TypeError(f"NumPy has no type for {self}")
         return np.dtype(self.name.lower())
 
+    @cached_property
+    def unpacked(self) -> np.dtype[Any]:
+        """The NumPy type of single elements: `numpy`, and for a 4-bit type a byte each, int8 or uint8.
+
+        Raises:
+            TypeError: NumPy has none (UNKNOWN).
+        """
+        return np.dtype(self.name.lower().replace("4", "8")) if self.bits == 4 else self.numpy
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest number of an integer type."""
+        return (0, 2**self.bits - 1) if self.name.startswith("UINT") else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
+
     @classmethod
     def of(cls, dtype: Any) -> DataType:
-        """The type of a NumPy dtype's elements.
+        """The type of the elements of a NumPy dtype.
 
         Raises:
             TypeError: DirectML has no such type (bool, complex, bfloat16, big-endian, ...).
         """
         dtype = np.dtype(dtype)
         name = dtype.name.upper()
-        # Other libraries' types bear these names too: ml_dtypes keeps an int4 in a byte of its own.
+        # Other libraries use these names too: ml_dtypes keeps each int4 in a whole byte.
         if name in cls.__members__ and dtype.isnative and cls[name].bits == 8 * dtype.itemsize:
             return cls[name]
         raise TypeError(f"DirectML has no tensor type for NumPy's {dtype!s}")
@@ -224,7 +233,7 @@ class TensorFlags(DmlEnum, prefix="DML_TENSOR_FLAG_"):
 
 
 class ExecutionFlags(DmlFlags, prefix="DML_EXECUTION_FLAG_"):
-    """DML_EXECUTION_FLAGS: what an operator may do and must not do when it runs.
+    """DML_EXECUTION_FLAGS: the liberties and restrictions of an operator at execution.
 
     ALLOW_HALF_PRECISION_COMPUTATION lets a GPU round the factors of FLOAT32 matrix products to TF32 (10 bits of mantissa); sums stay
     FLOAT32, and without the flag no product is rounded. DISABLE_META_COMMANDS and DESCRIPTORS_VOLATILE have no effect: there are no
@@ -238,7 +247,7 @@ class ExecutionFlags(DmlFlags, prefix="DML_EXECUTION_FLAG_"):
 
 
 class ReduceFunction(DmlEnum, prefix="DML_REDUCE_FUNCTION_"):
-    """DML_REDUCE_FUNCTION: what a group of elements is reduced to."""
+    """DML_REDUCE_FUNCTION: the function that reduces a group of elements to one value."""
 
     ARGMAX = 0
     ARGMIN = 1
@@ -255,14 +264,14 @@ class ReduceFunction(DmlEnum, prefix="DML_REDUCE_FUNCTION_"):
 
 
 class MatrixTransform(DmlEnum, prefix="DML_MATRIX_TRANSFORM_"):
-    """DML_MATRIX_TRANSFORM: whether a matrix is transposed before it is multiplied."""
+    """DML_MATRIX_TRANSFORM: whether a matrix is transposed before the multiplication."""
 
     NONE = 0
     TRANSPOSE = 1
 
 
 class ConvolutionMode(DmlEnum, prefix="DML_CONVOLUTION_MODE_"):
-    """DML_CONVOLUTION_MODE: CONVOLUTION flips the filter; CROSS_CORRELATION, what neural networks call convolution, does not."""
+    """DML_CONVOLUTION_MODE: CONVOLUTION flips the filter; CROSS_CORRELATION, which neural networks call convolution, does not."""
 
     CONVOLUTION = 0
     CROSS_CORRELATION = 1
@@ -276,7 +285,7 @@ class ConvolutionDirection(DmlEnum, prefix="DML_CONVOLUTION_DIRECTION_"):
 
 
 class PaddingMode(DmlEnum, prefix="DML_PADDING_MODE_"):
-    """DML_PADDING_MODE: what the padding holds; WRAP exists from feature level 6_4 on."""
+    """DML_PADDING_MODE: the values that padding holds; WRAP exists from feature level 6_4 on."""
 
     CONSTANT = 0
     EDGE = 1
@@ -286,7 +295,7 @@ class PaddingMode(DmlEnum, prefix="DML_PADDING_MODE_"):
 
 
 class InterpolationMode(DmlEnum, prefix="DML_INTERPOLATION_MODE_"):
-    """DML_INTERPOLATION_MODE: how values between samples are found."""
+    """DML_INTERPOLATION_MODE: the method of interpolating between samples."""
 
     NEAREST_NEIGHBOR = 0
     LINEAR = 1
@@ -306,7 +315,7 @@ class RecurrentDirection(DmlEnum, prefix="DML_RECURRENT_NETWORK_DIRECTION_"):
 
 
 class RoundingMode(DmlEnum, prefix="DML_ROUNDING_MODE_"):
-    """DML_ROUNDING_MODE: TOWARD_INFINITY rounds to the nearest and halves away from zero, despite its name."""
+    """DML_ROUNDING_MODE: TOWARD_INFINITY rounds to nearest with halves away from zero, despite its name."""
 
     HALVES_TO_NEAREST_EVEN = 0
     TOWARD_ZERO = 1
@@ -314,7 +323,7 @@ class RoundingMode(DmlEnum, prefix="DML_ROUNDING_MODE_"):
 
 
 class IsInfinityMode(DmlEnum, prefix="DML_IS_INFINITY_MODE_"):
-    """DML_IS_INFINITY_MODE: which infinities are asked for."""
+    """DML_IS_INFINITY_MODE: the infinities that are detected."""
 
     EITHER = 0
     POSITIVE = 1
@@ -322,14 +331,14 @@ class IsInfinityMode(DmlEnum, prefix="DML_IS_INFINITY_MODE_"):
 
 
 class AxisDirection(DmlEnum, prefix="DML_AXIS_DIRECTION_"):
-    """DML_AXIS_DIRECTION: the order in which an axis is walked; of equal values the first one met counts."""
+    """DML_AXIS_DIRECTION: the order in which an axis is walked; of equal values the first one in that order wins."""
 
     INCREASING = 0
     DECREASING = 1
 
 
 class DepthSpaceOrder(DmlEnum, prefix="DML_DEPTH_SPACE_ORDER_"):
-    """DML_DEPTH_SPACE_ORDER: how blocks are laid out in the channels."""
+    """DML_DEPTH_SPACE_ORDER: the layout of blocks in the channels."""
 
     DEPTH_COLUMN_ROW = 0
     COLUMN_ROW_DEPTH = 1
@@ -342,7 +351,7 @@ class RandomGeneratorType(DmlEnum, prefix="DML_RANDOM_GENERATOR_TYPE_"):
 
 
 class MultiheadAttentionMaskType(DmlEnum, prefix="DML_MULTIHEAD_ATTENTION_MASK_TYPE_"):
-    """DML_MULTIHEAD_ATTENTION_MASK_TYPE: what the mask tensor holds."""
+    """DML_MULTIHEAD_ATTENTION_MASK_TYPE: the content of the mask tensor."""
 
     NONE = 0
     KEY_SEQUENCE_LENGTH = 1
@@ -352,7 +361,7 @@ class MultiheadAttentionMaskType(DmlEnum, prefix="DML_MULTIHEAD_ATTENTION_MASK_T
 
 
 class QuantizationType(DmlEnum, prefix="DML_QUANTIZATION_TYPE_"):
-    """DML_QUANTIZATION_TYPE: which tensors tell how values are quantized."""
+    """DML_QUANTIZATION_TYPE: the tensors that parametrize the quantization."""
 
     NONE = 0
     SCALE = 1
@@ -360,14 +369,14 @@ class QuantizationType(DmlEnum, prefix="DML_QUANTIZATION_TYPE_"):
 
 
 class Feature(DmlEnum, prefix="DML_FEATURE_"):
-    """DML_FEATURE: what `check_feature_support` can be asked."""
+    """DML_FEATURE: the features that `check_feature_support` can query."""
 
     TENSOR_DATA_TYPE_SUPPORT = 0
     FEATURE_LEVELS = 1
 
 
 class GraphNodeType(DmlEnum, prefix="DML_GRAPH_NODE_TYPE_"):
-    """DML_GRAPH_NODE_TYPE: what a node of a graph is; CONSTANT exists from feature level 6_2 on."""
+    """DML_GRAPH_NODE_TYPE: the kind of a graph's node; CONSTANT exists from feature level 6_2 on."""
 
     INVALID = 0
     OPERATOR = 1
@@ -375,7 +384,7 @@ class GraphNodeType(DmlEnum, prefix="DML_GRAPH_NODE_TYPE_"):
 
 
 class GraphEdgeType(DmlEnum, prefix="DML_GRAPH_EDGE_TYPE_"):
-    """DML_GRAPH_EDGE_TYPE: what an edge of a graph joins: a graph input and a node, a node and a graph output, two nodes."""
+    """DML_GRAPH_EDGE_TYPE: the ends of a graph's edge: a graph input and a node, a node and a graph output, or two nodes."""
 
     INVALID = 0
     INPUT = 1
@@ -404,7 +413,7 @@ class RnnMode(CudnnEnum):
 
 
 class RnnInputMode(CudnnEnum):
-    """What the first layer does with its input: a matrix product, nothing, or nothing where the sizes allow it."""
+    """The first layer's treatment of its input: a matrix product, none, or none where the sizes allow it."""
 
     LINEAR_INPUT = 0
     SKIP_INPUT = 1
@@ -412,7 +421,7 @@ class RnnInputMode(CudnnEnum):
 
 
 class RnnDirection(CudnnEnum):
-    """Whether each layer has a second walk from the end."""
+    """Whether each layer has a second walk, from the end."""
 
     UNIDIRECTIONAL = 0
     BIDIRECTIONAL = 1
@@ -433,7 +442,7 @@ class DataFormat(DmlEnum):
 
 
 class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
-    """DML_FEATURE_LEVEL: what a version of DirectML offers; each level contains all lower ones. `str()` gives `5_0`."""
+    """DML_FEATURE_LEVEL: the features of a version of DirectML; each level includes all lower ones. `str()` gives `5_0`."""
 
     FL_1_0 = 0x1000
     FL_2_0 = 0x2000
@@ -453,7 +462,7 @@ class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Parses `"5.0"` and the member names too."""
+        """Parses as every enumeration does, and also accepts `"5.0"`."""
         if isinstance(value, str):
             value = str.strip(value).upper().replace(".", "_").removeprefix("FL_")
         return super().parse(value)
@@ -465,7 +474,7 @@ class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
 
     @property
     def windows_version(self) -> str:
-        """The first version of Windows whose own DirectML has exactly this level; empty if only the redistributable package has it."""
+        """The first version of Windows that ships a DirectML of exactly this level; empty if only the redistributable package has it."""
         return _WINDOWS_VERSIONS.get(self.name, "")
 
     def __str__(self) -> str:
@@ -490,7 +499,7 @@ _WINDOWS_VERSIONS = {
 
 
 class HResult(enum.IntEnum):
-    """The COM results that DirectML answers with, for code that speaks its language."""
+    """The COM result codes of DirectML, for code that interoperates with it."""
 
     E_INVALIDARG = 0x80070057
     E_OUTOFMEMORY = 0x8007000E

@@ -14,7 +14,7 @@ Cell = Literal["RNN", "GRU", "LSTM"]
 
 
 class GateOrder(enum.Enum):
-    """The library whose order the concatenated gates have; `gates(cell)` gives that order."""
+    """The library whose order concatenated gates have; `gates(cell)` gives that order."""
 
     DIRECTML = "DirectML"
     """Also ONNX: GRU z, r, h; LSTM i, o, f, c."""
@@ -44,7 +44,7 @@ _ORDERS: dict[str, dict[GateOrder, str]] = {
 
 
 def reorder(array: Any, cell: Cell, source: GateOrder, target: GateOrder, *, axis: int, parts: int = 1) -> Any:
-    """A copy of an array with its gate blocks moved from one library's order to another's.
+    """Returns a copy of an array with its gate blocks moved from one library's order to another's.
 
     Args:
         array: a NumPy or CuPy array.
@@ -52,7 +52,7 @@ def reorder(array: Any, cell: Cell, source: GateOrder, target: GateOrder, *, axi
         source: the order in the array.
         target: the order in the result.
         axis: the axis along which the gates are concatenated, of size parts * gates * block.
-        parts: how many whole sets of gates follow each other along the axis: 2 for a bias that holds Wb, then Rb.
+        parts: the number of whole sets of gates along the axis: 2 for a bias that holds Wb, then Rb.
 
     Raises:
         ValueError: no such cell or axis, or the axis does not hold whole blocks.

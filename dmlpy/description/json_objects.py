@@ -1,4 +1,4 @@
-"""JSON objects as mappings: text that may have comments, mappings of a caller's own kind, and nested descs."""
+"""JSON objects as mappings: text that may have comments, mappings of callers' classes, and nested descs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dmlpy.description.member_forms import brief
 from dmlpy.validation.problems import DescError, Problem
 
 MAX_MEMBERS = 10_000
-"""Of an object that is read as a struct; the structs have some thirty."""
+"""The most members of an object that is read as a struct; the structs have some thirty."""
 
 
 def read_json(text: str | bytes, subject: str) -> Any:
-    """The data of JSON text, which may have comments and trailing commas, as files may.
+    """Parses JSON text, which may have comments and trailing commas, as files do.
 
     Raises:
         DescError: the text is no JSON; `subject` says what it should have been.
@@ -33,7 +33,7 @@ def read_json(text: str | bytes, subject: str) -> Any:
 
 
 def plain(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
-    """A mapping of a caller's own kind as a dict.
+    """Converts a mapping of any class to a dict.
 
     Raises:
         DescError: its methods raise something, or a key is no text; `subject` says what it should have been.
@@ -50,7 +50,7 @@ def plain(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
 
 
 def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a JSON struct with what `{"Type": ..., "Desc": {...}}` nests moved up; `Type` and `Desc` in any case.
+    """Flattens a JSON struct nested as `{"Type": ..., "Desc": {...}}`; `Type` and `Desc` may be in any case.
 
     Raises:
         DescError: a key is no text, or the mapping cannot be read.
@@ -62,6 +62,6 @@ def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
     nested = members.get("Desc")
     if isinstance(nested, Mapping):
         del members["Desc"]
-        # With a type beside Desc, one inside is a member of the struct's own, as RANDOM_GENERATOR has.
+        # If there is a type beside Desc, one inside Desc is a member of the struct, as in RANDOM_GENERATOR.
         members |= {key: value for key, value in plain(nested, "struct").items() if key != "Type" or "Type" not in members}
     return members

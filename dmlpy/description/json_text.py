@@ -1,12 +1,12 @@
-"""Comments and trailing commas in JSON, which people write and Python's json refuses."""
+"""Removes comments and trailing commas from JSON, which people write and Python's `json` refuses."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-# Strings come first in all, so that nothing inside one is taken for a comment, a comma or a bracket. What is never closed runs to the end:
-# a text of many openings is read once, not once for each.
+# Every pattern matches strings first, so that nothing inside one is taken for a comment, a comma or a bracket. An unclosed one
+# extends to the end, so that a text with many openings is read once, not once for each.
 STRING = r'"(?:[^"\\]++|\\.)*+"?'
 """A JSON string, as a regular expression."""
 _COMMENT = re.compile(rf"{STRING}|//[^\n]*|/\*.*?(?P<end>\*/|\Z)", re.DOTALL)
@@ -14,9 +14,9 @@ _TRAILING_COMMA = re.compile(rf"{STRING}|,(?=[ \t\r\n]*+[\]}}])", re.DOTALL)
 
 
 def without_comments(text: str) -> str:
-    """The text with blanks in place of comments and trailing commas, so that all else stays where it is."""
+    """Replaces comments and trailing commas with blanks, so that all positions stay the same."""
     if "//" in text or "/*" in text:
-        # A comment that is never closed is left to be a mistake.
+        # An unclosed comment is left in place, so that the parser reports it.
         text = _blanked(text, (match for match in _COMMENT.finditer(text) if match[0][0] != '"' and match["end"] != ""))
     if re.search(r",[ \t\r\n]*+[\]}]", text):
         text = _blanked(text, (match for match in _TRAILING_COMMA.finditer(text) if match[0][0] != '"'))

@@ -1,4 +1,4 @@
-"""The marks on a struct's members and methods: what a tensor, an attribute, a size or a rule is."""
+"""The marks on a struct's members and methods, for tensors, attributes, sizes and rules."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class In:
 
     Args:
         pattern: its sizes (see `dmlpy.description.sizes`).
-        types: a set of types of its own, or the name of the type variable that it shares with others.
+        types: a set of types, or the name of a type variable that it shares with other tensors.
         constant: whether it usually stays the same from dispatch to dispatch, so that `prepare` packs it once.
         at_most: the symbol that no value in it may exceed.
         null_when_fused: whether it is null while the operator is part of another struct (activations).
         required: whether the C struct must have it though a desc may be built without it, so that `with_outputs` can describe it.
-        if_half: what to do where a size is half of what it should be.
+        if_half: the remedy if a size is half of the expected one.
         reserve: whether a forward operator leaves it for its gradient, so that it belongs to one configuration.
     """
 
@@ -58,12 +58,12 @@ class Out(In):
 
 
 class Limits:
-    """Marks an attribute with what it may hold; of an array, each entry.
+    """Marks an attribute with the values that it may hold; for an array, of each entry.
 
     Args:
         least: the smallest value.
         most: the largest value.
-        length: how many entries an array has: a number, or a symbol of the sizes (`len(sizes)`).
+        length: the number of entries of an array: a number, or a symbol of the sizes (`len(sizes)`).
         axis_of: the run whose dimensions the values index: `axis_of="sizes"` is 0 to len(sizes) - 1.
         nonzero: whether 0 is refused.
         one_of: the only values allowed, of an enumeration or a number.
@@ -129,7 +129,7 @@ class TensorField:
 
 @dataclass(frozen=True)
 class AttributeField:
-    """A member of an operator's struct that is no tensor."""
+    """A member of an operator's struct that is not a tensor."""
 
     name: str
     limits: Limits
@@ -139,12 +139,12 @@ class AttributeField:
 
 @dataclass(frozen=True)
 class Slot:
-    """One place for a tensor, as binding counts them: each element of an array of tensors is one.
+    """One place for a tensor, as binding counts them: each element of an array of tensors has one.
 
     Attributes:
         place: `input_tensor`, or `input_tensors[0]` of an array.
         field: the member.
-        tensor: what the desc describes there; None if nothing.
+        tensor: the tensor that the desc describes there; None if it is null.
         index: the place in an array; None of a single tensor.
     """
 
@@ -169,7 +169,7 @@ RuleMethod = Callable[[Any, Sizes, FeatureLevel], Iterable[Breach]]
 
 
 def size(because: str) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
-    """Marks a method as the value of the symbol of its name, given by an attribute; `because` names the attribute."""
+    """Marks a method that computes the symbol of its name from an attribute, which `because` names."""
 
     def mark(method: Callable[[Any], int]) -> Callable[[Any], int]:
         method.dml_because = because  # type: ignore[attr-defined]
@@ -182,10 +182,10 @@ DerivedMethod = Callable[[Any, Sizes], Derived | Sequence[Derived]]
 
 
 def derived(text: str) -> Callable[[DerivedMethod], DerivedMethod]:
-    """Marks a method as the value of the symbol of its name, computed from attributes and other symbols; `text` is the formula.
+    """Marks a method that computes the symbol of its name from attributes and other symbols; `text` is the formula.
 
-    A sequence as the result is a run of dimensions: `*out` of the pattern `"batch channels *out"`. A value may come as `Told`, with a
-    reason of its own, like the formula with numbers filled in. A symbol that is unbound, or an `UnboundSymbolError` of the method's own
+    A sequence as the result is a run of dimensions: `*out` of the pattern `"batch channels *out"`. A value may be a `Told` with a
+    separate reason, such as the formula with numbers filled in. An unbound symbol, or an `UnboundSymbolError` that the method raises
     where attributes make no sense, leaves the derived one unbound too. Methods run in the order of definition.
     """
 
@@ -197,7 +197,7 @@ def derived(text: str) -> Callable[[DerivedMethod], DerivedMethod]:
 
 
 def rule(text: str) -> Callable[[RuleMethod], RuleMethod]:
-    """Marks a method as a rule: it yields a `Breach` for each way in which the desc breaks it.
+    """Marks a method as a rule, which yields a `Breach` for each violation in the desc.
 
     The method's name is the problem's code; `text` states the rule for documentation.
     """

@@ -1,4 +1,4 @@
-"""The forms that members of structs take: what a constructor accepts for each, what is kept, and how a wrong value is shown."""
+"""The forms of struct members: the values that a constructor accepts, the value that is kept, and how a wrong value is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlpy.description.enums import DataType, DmlEnum
 
 
 def brief(value: Any) -> str:
-    """A value as text for a message: one line, at most 80 characters, whatever the value is."""
+    """Formats any value for a message: one line, at most 80 characters."""
     try:
         if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
             return f"an array of {value.dtype} {list(value.shape)}"
@@ -26,7 +26,7 @@ def brief(value: Any) -> str:
 
 
 def _shortened_repr(value: Any) -> str:
-    """The first characters of a value's repr, at least 80 of them; what lies behind them is not looked at."""
+    """The first characters of a value's repr, at least 80 of them, without evaluating the rest."""
     text = ""
     for piece in _pieces(value):
         text += piece
@@ -68,21 +68,21 @@ def as_uint(value: Any) -> int:
         number = operator.index(value)
     except TypeError:
         raise ValueError("an integer") from None
-    # Which integers the C member holds is for `check` to say. This bound only keeps out what Python refuses to print.
+    # `check` decides which integers the C member can hold. This bound only excludes numbers that Python refuses to print.
     if number.bit_length() > 128:
         raise ValueError("an integer of at most 128 bits")
     return number
 
 
 Reader = Callable[[Any], Any]
-"""Gives the form that a member keeps of a value that a caller gave."""
+"""Converts a caller's value to the form that the member keeps."""
 
 MAX_ENTRIES = 2**20
-"""Entries that an array may have: an iterator may never end."""
+"""The most entries of an array: an iterator may never end."""
 
 
 def entries(value: Iterable[Any], read: Reader = lambda item: item) -> tuple[Any, ...]:
-    """The entries of an array, each read.
+    """Converts each entry of an array.
 
     Raises:
         ValueError: there are more than an array may have.
@@ -118,7 +118,7 @@ SCALAR_MEMBERS = ("Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64"
 
 
 def half_of_bits(bits: int) -> float:
-    """The half-precision number of 16 bits."""
+    """Decodes a half-precision number from its 16 bits."""
     return float(np.array(bits, np.uint16).view(np.float16))
 
 
@@ -142,7 +142,7 @@ def _as_float(value: Any) -> float:
         value = float(value)
     except OverflowError:
         raise ValueError("a number that a float holds") from None
-    # One NaN: structs that hold any are equal, so what is compiled for one serves all.
+    # One NaN object: structs that hold NaN are equal and share a compiled operator.
     return math.nan if math.isnan(value) else value
 
 
@@ -153,7 +153,7 @@ def _as_bool(value: Any) -> bool:
 
 
 def read_by(read: Reader, *, optional: bool = False) -> BeforeValidator:
-    """What a member's value is read with. Whatever the methods of a caller's object raise, the object cannot be read.
+    """Reads a member's value with a reader. Any exception from a caller's object means that it cannot be read.
 
     Args:
         read: gives the member's form; raises ValueError or DescError.
@@ -174,7 +174,7 @@ def read_by(read: Reader, *, optional: bool = False) -> BeforeValidator:
 
 
 def unreadable(error: Exception) -> ValueError:
-    """The error of a member whose value raises when it is read."""
+    """The error for a member whose value raises when it is read."""
     return ValueError(f"a value that can be read: reading it raises {type(error).__name__}")
 
 
@@ -186,7 +186,7 @@ SIGNED = Signed()
 
 
 class After:
-    """Marks a member that stands behind an inherited one in the C struct.
+    """Marks a member that follows an inherited one in the C struct.
 
     Without the mark the first member that a class adds stands behind all inherited ones, and each of the others behind the one above it.
     A member that is declared again keeps its place.
@@ -204,10 +204,10 @@ WriteT = TypeVar("WriteT", contravariant=True)
 EnumT = TypeVar("EnumT", bound=DmlEnum)
 
 if TYPE_CHECKING:
-    # Type checkers take a member's constructor argument from `__set__` and its value from `__get__`: this is how a
-    # list is welcome where a tuple is kept, and a name where an enumeration is.
+    # Type checkers infer a member's constructor argument from `__set__` and its value from `__get__`, so that a
+    # list is accepted where a tuple is kept, and a name where an enumeration is.
     class Member(Generic[ReadT, WriteT]):
-        """A member that gives `ReadT` and takes `WriteT`."""
+        """A member that returns `ReadT` and accepts `WriteT`."""
 
         @overload
         def __get__(self, owner: None, kind: Any) -> ReadT: ...
@@ -253,5 +253,5 @@ else:
 
 
 def default(value: Any) -> Any:
-    """The value that a member has in Python when it is left out."""
+    """The value of a member that is left out in Python."""
     return Field(default=value)

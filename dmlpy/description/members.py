@@ -1,4 +1,4 @@
-"""What is known of a struct's members, in one form for `help`, `dmlpy explain`, the schemas and the site.
+"""The documentation of a struct's members, in one form for `help`, `dmlpy explain`, the schemas and the site.
 
 A member's meaning is the text beneath its field in the class that declares it; a class that inherits the field inherits the text. Sizes,
 types, limits and defaults are read from the field's markers, so no text repeats them.
@@ -22,15 +22,15 @@ from dmlpy.description.naming import c_member
 from dmlpy.description.support import TypeSet, show
 
 WIDTH = 110
-"""Columns of the text that `help` shows."""
+"""The width in columns of the text that `help` shows."""
 
 
 @dataclass(frozen=True)
 class TypesSince:
-    """The element types of a tensor from a feature level on, until a later entry of equal `when`.
+    """The element types of a tensor from a feature level on, until a later entry with the same `when`.
 
     Attributes:
-        level: the feature level; None of dmlpy's own operators, which no level limits.
+        level: the feature level; None for operators that only dmlpy has, which no level limits.
         when: the attribute values for which the types hold, by attribute; empty if they hold for all.
         dims: least and most dimensions.
         types: the element types.
@@ -49,7 +49,7 @@ class TypesSince:
 
 @dataclass(frozen=True)
 class MemberInfo:
-    """A member of a struct, or a count that the C struct has beside its members.
+    """A member of a struct, or a count that the C struct holds beside its members.
 
     Attributes:
         name: its name in Python; empty for a count, which exists in C and JSON only.
@@ -59,8 +59,8 @@ class MemberInfo:
         form: a tensor's sizes, or the values that an attribute may have.
         limits: which of these values are allowed, in words; may be empty.
         default: the value that Python fills in where the C struct has no default; empty if there is none.
-        text: what the member means.
-        note: what follows from the markers beside sizes and types; may be empty.
+        text: the meaning of the member.
+        note: the markers' further conditions, beside sizes and types; may be empty.
         annotation: the type that the constructor accepts, as Python writes it.
         support: a tensor's element types by feature level; empty for other members.
     """
@@ -79,17 +79,17 @@ class MemberInfo:
 
     @property
     def meaning(self) -> str:
-        """The text with the default and the note behind it, in sentences."""
+        """The member's text followed by the default and the note, as sentences."""
         default = f"{self.default} in Python if left out." if self.default else ""
         return " ".join(filter(None, (self.text, default, self.note)))
 
     @property
     def values(self) -> str:
-        """The form and the limits."""
+        """The form and the limits of the values."""
         return "; ".join(filter(None, (self.form, self.limits)))
 
     def types_at(self, level: FeatureLevel) -> TypeSet:
-        """The element types at a feature level, whatever the attributes are; below the first level those of the first one."""
+        """The element types at a feature level, over all attribute values; a level below the first one counts as the first."""
         found: set[DataType] = set()
         for rows in self._by_condition().values():
             held = [row for row in rows if row.level is None or row.level <= level] or rows[:1]
@@ -127,7 +127,7 @@ def _changes(rows: Iterable[TypesSince]) -> Iterator[str]:
 
 
 def texts(kind: type[Any]) -> dict[str, str]:
-    """The text of each field, declared or inherited; of a class without source code, no text."""
+    """The text of each field, declared or inherited; empty for a class without source code."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         found |= declared_texts(base)
@@ -135,13 +135,13 @@ def texts(kind: type[Any]) -> dict[str, str]:
 
 
 def declared_texts(kind: type[Any]) -> Mapping[str, str]:
-    """The text beneath each field that the class itself declares."""
+    """The texts beneath the fields that the class itself declares."""
     return _texts_of(kind.__module__).get(kind.__qualname__, {})
 
 
 @cache
 def _texts_of(module: str) -> Mapping[str, Mapping[str, str]]:
-    """The texts of all classes of a module, by qualified name. Read from the source once somebody asks: imports do not wait for it."""
+    """The texts of all classes of a module, by qualified name. The source is read on first use, so imports do not wait for it."""
     if module == "builtins" or module.startswith(("pydantic.", "typing", "abc")):
         return {}
     try:
@@ -171,12 +171,12 @@ def _field_texts(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 
 def count(name: str, counted: str) -> MemberInfo:
-    """The count that stands in front of a member in C and JSON."""
+    """The count that precedes a member in C and JSON."""
     return MemberInfo("", name, "count", True, f"length of {c_member(counted)}", "in C; not needed in JSON")
 
 
 def accepted(annotation: Any) -> str:
-    """A field's annotation as the type that the constructor accepts."""
+    """The type that the constructor accepts for a field, from its annotation."""
     if annotation is NoneType or annotation is None:
         return "None"
     if get_origin(annotation) is tuple:
@@ -189,12 +189,12 @@ def accepted(annotation: Any) -> str:
 
 
 def _is_mark(item: Any) -> bool:
-    """Whether an argument of an annotation is one of its marks, and no type."""
+    """Returns whether an argument of an annotation is a mark and not a type."""
     return not isinstance(item, type | UnionType | NoneType) and get_origin(item) is None
 
 
 def form_of(annotation: Any, *, signed: bool = False) -> str:
-    """The values that an attribute may have, by its annotation."""
+    """The values that an attribute may have, from its annotation."""
     if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
         return " | ".join(annotation.spellings())
     plain = {bool: "true | false", float: "a number", int: "an integer" if signed else "an integer from 0", str: "a text", bytes: "bytes"}
@@ -216,7 +216,7 @@ def page(description: str, formula: str, members: Iterable[MemberInfo], sizes: M
     """A struct's documentation as `help` shows it.
 
     Args:
-        description: what the struct is for.
+        description: the purpose of the struct.
         formula: the same as equations; may be empty.
         members: its members; counts are left out.
         sizes: the symbols that follow from others, each with its formula.

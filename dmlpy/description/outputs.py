@@ -1,4 +1,4 @@
-"""`Outputs`: what one call of an operator gives."""
+"""`Outputs`: the outputs of one call of an operator."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Outputs:
 
 
 _SHOWN = 4
-"""Values of an array that are shown."""
+"""The number of values that are shown of an array."""
 
 
 def _table(outputs: Mapping[str, Any]) -> Table:
-    """A row for each array: its name, type and sizes, and the first values of those in host memory."""
+    """A table with one row per array: name, type, sizes, and the first values if it is in host memory."""
     from dmlpy.inspection.render import Table
 
     rows: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""`OPERATORS`: every operator's class by its type name. A family's module is imported when one of its operators is asked for."""
+"""`OPERATORS`: every operator's class by its type name. A family's module is imported when one of its operators is looked up."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dmlpy.validation.problems import DescError, Problem
 
 C_PREFIX = "DML_OPERATOR_"
 OWN_PREFIX = "DMLPY_OPERATOR_"
-"""What the type names of operators begin with that DirectML does not have."""
+"""The prefix of the type names of operators that DirectML lacks."""
 
 
 class Registry(Mapping[str, type[Any]]):
-    """Operators' classes by type name (`DML_OPERATOR_RNN`). Looking one up imports its family only; walking over all imports all.
+    """Operators' classes by type name (`DML_OPERATOR_RNN`). Looking one up imports only its family; iterating imports all.
 
     Threads may share it.
     """
@@ -29,17 +29,17 @@ class Registry(Mapping[str, type[Any]]):
         self._is_complete = False
 
     def announce(self, package: str, class_names: Iterable[str]) -> None:
-        """Tells that the modules of a package have operators, and its attributes classes of these names, imported when they are used."""
+        """Announces that a package's modules define operators, and that its attributes are classes of these names, imported on use."""
         self._announced |= {_squashed(name.removesuffix("Desc")): (package, name) for name in class_names}
         self._packages.append(package)
         self._is_complete = False
 
     def add(self, type_name: str, kind: type[Any]) -> None:
-        """Enters a class; `OperatorDesc` does it for each that has a name of its own."""
+        """Adds a class; `OperatorDesc` does so for each class with an operator name."""
         self._kinds[type_name] = kind
 
     def _load(self) -> None:
-        # Each thread that comes here imports every module, or waits for the thread that does: none goes on with a part of the operators.
+        # Each thread here imports all modules or waits for the thread that does, so none goes on with some of the operators missing.
         if not self._is_complete:
             for package in self._packages:
                 import_with_modules(package)
@@ -61,7 +61,7 @@ class Registry(Mapping[str, type[Any]]):
 
 
 def import_with_modules(name: str) -> None:
-    """Imports a module, and if it is a package all modules below it."""
+    """Imports a module, and all modules below it if it is a package."""
     module = importlib.import_module(name)
     for below in walk_packages(getattr(module, "__path__", ()), f"{name}."):
         importlib.import_module(below.name)
@@ -72,7 +72,7 @@ def _squashed(name: str) -> str:
 
 
 ALIASES = {"SCATTER_ELEMENTS": "SCATTER"}
-"""Names that directml.h gives to an operator besides the one that its struct has."""
+"""Alternative operator names in directml.h, beside the one that the struct has."""
 
 OPERATORS = Registry()
 
@@ -83,13 +83,13 @@ def short_name(type_name: str) -> str:
 
 
 def family_of(kind: type) -> str | None:
-    """The file or folder of `dmlpy.operators` that has a class: `recurrent`. None if it is defined elsewhere."""
+    """The file or folder of `dmlpy.operators` that defines a class, such as `recurrent`; None if it is defined elsewhere."""
     package, _, rest = kind.__module__.partition(".operators.")
     return rest.partition(".")[0] if package == "dmlpy" and rest else None
 
 
 def operator_class(type_name: Any) -> type[Any]:
-    """The class of an operator's type name, long or short (`DML_OPERATOR_RNN`, `RNN`).
+    """The class for an operator's type name, long or short (`DML_OPERATOR_RNN`, `RNN`).
 
     Raises:
         DescError: there is no such operator; the nearest name is told.

@@ -41,7 +41,7 @@ def parse(pattern: str) -> tuple[Term, ...]:
     for text in pattern.split():
         match = _TERM.match(text)
         if match is None:
-            raise ValueError(f"{text!r} in the size pattern {pattern!r} is no integer, symbol, k*symbol or *symbol")
+            raise ValueError(f"{text!r} in the size pattern {pattern!r} is not an integer, symbol, k*symbol or *symbol")
         if match["number"]:
             terms.append(Term(int(match["number"])))
         else:
@@ -52,13 +52,13 @@ def parse(pattern: str) -> tuple[Term, ...]:
 
 
 def run_of(terms: Sequence[Term], dimension_count: int) -> tuple[Term, int] | None:
-    """The symbol for the length of a pattern's run, and its length in a tensor of so many dimensions; None without a run."""
+    """The symbol for the length of a pattern's run, and its length in a tensor of this many dimensions; None if there is no run."""
     run = next((term for term in terms if term.run), None)
     return None if run is None else (Term(1, f"len({run.symbol})"), dimension_count - len(terms) + 1)
 
 
 def align(terms: Sequence[Term], dimension_count: int) -> tuple[Term, ...] | None:
-    """The terms with a run spread over the dimensions that it covers (`sizes[0]`, `sizes[1]`, ...); None if the counts do not fit."""
+    """Expands a pattern's run over the dimensions that it covers (`sizes[0]`, `sizes[1]`, ...); None if the counts do not fit."""
     return _aligned(tuple(terms), dimension_count)
 
 
@@ -83,12 +83,12 @@ class _Vote:
 
 
 class UnboundSymbolError(KeyError):
-    """No tensor and no attribute tells the value of a symbol. `@derived` methods raise it where attributes are no use either."""
+    """Raised if no tensor and no attribute binds a symbol. `@derived` methods raise it where attributes make no sense."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """A derived value with a reason of its own: `Told(13, "(28 + 0 + 0 - 3) // 2 + 1")`."""
+    """A derived value with a separate reason: `Told(13, "(28 + 0 + 0 - 3) // 2 + 1")`."""
 
     value: int
     reason: str
@@ -98,7 +98,7 @@ Derived = int | Told
 
 
 class Sizes(Mapping[str, int]):
-    """The symbols of a desc bound to numbers, each with the reason that it has that value."""
+    """The symbols of a desc bound to numbers, each with the reason for its value."""
 
     def __init__(self) -> None:
         self._settled: dict[str, tuple[int, str]] = {}
@@ -114,7 +114,7 @@ class Sizes(Mapping[str, int]):
     def derive(self, symbol: str, compute: Callable[[Sizes], Derived | Sequence[Derived]], formula: str) -> None:
         """Binds a symbol, or a run of dimensions, by others.
 
-        The reason names the symbols that were asked for, and a place that alone holds one; a value that comes as `Told` has its own.
+        The reason names the symbols that were read, with the place if only one holds the value; a `Told` value brings its reason.
 
         Raises:
             UnboundSymbolError: one of the others is unbound.
@@ -137,7 +137,7 @@ class Sizes(Mapping[str, int]):
         self.settle(symbol, *((value.value, value.reason) if isinstance(value, Told) else (value, reason)))
 
     def vote(self, term: Term, size: int, place: str) -> None:
-        """One dimension of one tensor speaks for its symbol, unless no tensor may have the size or no value of the symbol explains it."""
+        """Counts one dimension of a tensor as a vote for its symbol, unless the size is illegal or no value of the symbol explains it."""
         least = 0 if term.symbol is not None and term.symbol.startswith("len(") else 1  # a run may cover no dimension
         if term.symbol is None or not least <= size <= MAX_SIZE or size % term.factor:
             return
@@ -147,7 +147,7 @@ class Sizes(Mapping[str, int]):
         self._winners.pop(term.symbol, None)
 
     def hint(self, term: Term, size: int) -> None:
-        """Takes a hint from a tensor of a wrong dimension count, which counts only where nothing else binds the symbol."""
+        """Takes a hint from a tensor with a wrong dimension count, used only if nothing else binds the symbol."""
         if term.symbol is not None and 1 <= size <= MAX_SIZE and size % term.factor == 0:
             self._hints.setdefault(term.symbol, size // term.factor)
 
@@ -155,7 +155,7 @@ class Sizes(Mapping[str, int]):
         if symbol not in self._votes:
             return None
         if symbol not in self._winners:
-            # max() keeps the first of equals: a tie goes to the value of the earliest field.
+            # max() keeps the first of equals, so a tie goes to the value of the earliest field.
             self._winners[symbol] = max(self._votes[symbol].values(), key=lambda vote: len(vote.places))
         return self._winners[symbol]
 
@@ -201,7 +201,7 @@ class Sizes(Mapping[str, int]):
         return f"{symbol} = {winner.value}: held by {', '.join(places)}{more}"
 
     def evaluate(self, term: Term) -> int | None:
-        """The number that a term stands for; None while its symbol is unbound."""
+        """The value of a term; None while its symbol is unbound."""
         if term.symbol is None:
             return term.factor
         return term.factor * self[term.symbol] if term.symbol in self else None
@@ -210,7 +210,7 @@ class Sizes(Mapping[str, int]):
         return symbol in self._settled or symbol in self._votes or symbol in self._hints
 
     def infer(self, terms: Sequence[Term]) -> tuple[int, ...] | None:
-        """The sizes that a pattern stands for; None while any symbol is unbound."""
+        """The sizes of a pattern; None while any symbol is unbound."""
         run = run_of(terms, 0)
         width = 0 if run is None else self.evaluate(run[0])
         if width is None:
@@ -221,10 +221,10 @@ class Sizes(Mapping[str, int]):
 
 
 def show(terms: Iterable[Term]) -> str:
-    """A pattern for a message: `[1, num_directions, 4*hidden_size, input_size]`."""
+    """Formats a pattern for a message: `[1, num_directions, 4*hidden_size, input_size]`."""
     return f"[{', '.join(str(term) for term in terms)}]"
 
 
 def is_permutation(sizes: Sequence[int], expected: Sequence[int]) -> bool:
-    """Whether the same sizes were given in another order (and more than ones were moved)."""
+    """Returns whether the same sizes were given in another order (and more than ones were moved)."""
     return tuple(sizes) != tuple(expected) and sorted(sizes) == sorted(expected) and math.prod(expected) > 1

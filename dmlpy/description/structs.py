@@ -39,12 +39,12 @@ from dmlpy.description.naming import c_member, did_you_mean, is_c_style
 from dmlpy.validation.problems import MAX_TOLD, DescError, Problem, unnamed
 
 if TYPE_CHECKING:
-    # Type checkers take the constructor's arguments from the fields of classes with exactly this metaclass.
+    # Type checkers infer the constructor's arguments from the fields of classes with exactly this metaclass.
     from pydantic._internal._model_construction import ModelMetaclass as StructType
 else:
 
     class StructType(type(BaseModel)):
-        """The type of the struct classes: `inspect.signature` of one shows its members."""
+        """The metaclass of the structs: `inspect.signature` of a struct shows its members."""
 
         @property
         def __signature__(self) -> inspect.Signature:
@@ -58,14 +58,14 @@ else:
 
         @__signature__.setter
         def __signature__(self, value: Any) -> None:
-            """Pydantic sets one of its own when it builds a class, which shows the markers in place of types."""
+            """Ignores the signature that pydantic sets when it builds a class, which shows the markers in place of types."""
 
 
 _BUILDING = threading.RLock()
 
 
 class _Documentation:
-    """`__doc__` of a struct's class: its docstring and its members, put together once somebody asks."""
+    """The `__doc__` of a struct's class: its docstring and its members, assembled on first use."""
 
     def __init__(self, docstring: str) -> None:
         self.docstring = docstring
@@ -83,10 +83,10 @@ class Struct(BaseModel, metaclass=StructType):
     """The struct's name in directml.h."""
 
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {}
-    """Members of the C struct that only tell a length, with the member or members whose length it is. They exist in JSON, not in Python."""
+    """Members of the C struct that hold only a length, with the member or members counted. They exist in JSON, not in Python."""
 
     unused: ClassVar[Mapping[str, str]] = {}
-    """Names that users may well think of as members, each with why it is none."""
+    """Names that users may take for members, each with the reason why it is not one."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -128,11 +128,11 @@ class Struct(BaseModel, metaclass=StructType):
                 values[name] = self._read_member(name, value)
             except DescError as error:
                 problems += [problem.under(name) for problem in error.problems]
-            except Exception as error:  # a caller's object: its methods may raise anything
+            except Exception as error:  # a caller's object, whose methods may raise anything
                 why = (f"reading it raises {type(error).__name__}",)
                 problems.append(Problem("field.form", name, brief(value), "a value that can be read", why))
         self._complete()
-        # What cannot be read is left out: pydantic would list all that is wrong with each of what may be millions of entries.
+        # Unreadable members are left out: pydantic would list every error of what may be millions of entries.
         reported = {problem.field for problem in problems}
         try:
             super().__init__(**{name: value for name, value in values.items() if name not in reported})
@@ -141,7 +141,7 @@ class Struct(BaseModel, metaclass=StructType):
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
 
-    if not TYPE_CHECKING:  # for type checkers every name could be assigned to then
+    if not TYPE_CHECKING:  # with it type checkers would allow assignment to any name
 
         def __setattr__(self, name: str, value: Any) -> None:
             raise self._frozen(name, "assigned to", brief(value))
@@ -150,7 +150,7 @@ class Struct(BaseModel, metaclass=StructType):
             raise self._frozen(name, "deleted", "...")
 
     def _frozen(self, name: str, done: str, value: str) -> DescError:
-        """The error of a change in place."""
+        """The error for assigning to a member."""
         remedy = f"make a changed copy: desc = desc.replace({name}={value})"
         if self.member_named(name) is None:
             names = [c_member(member) if name[:1].isupper() else member for member in type(self).model_fields]
@@ -159,7 +159,7 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def _complete(cls) -> None:
-        """Builds pydantic's validator at the class's first use: pydantic itself does not keep other threads from using half of it."""
+        """Builds pydantic's validator on the class's first use: pydantic does not keep other threads from using a half-built one."""
         if not cls.__pydantic_complete__:
             with _BUILDING:
                 cls.model_rebuild()
@@ -169,13 +169,13 @@ class Struct(BaseModel, metaclass=StructType):
         """The members as JSON data in the C spelling."""
 
     def to_nested_dict(self) -> dict[str, Any]:
-        """The struct as a dict where it is a member of another struct."""
+        """The struct as a dict in the form for a member of another struct."""
         return self.to_dict()
 
     @classmethod
     @abstractmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The struct of JSON data in either spelling."""
+        """Builds a struct from JSON data in either spelling."""
 
     @model_serializer(mode="plain")
     def _serialize(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class Struct(BaseModel, metaclass=StructType):
     @model_validator(mode="wrap")
     @classmethod
     def _validate(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        # Data as JSON holds it: pydantic's own ways in (model_validate, fields of other models) accept what `to_dict` gives.
+        # JSON data: pydantic's entry points (model_validate, fields of other models) accept what `to_dict` returns.
         try:
             if isinstance(data, Mapping) and not cls.model_fields.keys() >= data.keys():
                 return cls.from_dict(data)
@@ -196,7 +196,7 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
-        """As pydantic's, but raises `DescError`."""
+        """Validates as pydantic does, but raises `DescError`."""
         cls._complete()
         try:
             return super().model_validate(obj, **options)
@@ -205,7 +205,7 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
-        """As pydantic's, but raises `DescError`."""
+        """Validates as pydantic does, but raises `DescError`."""
         cls._complete()
         try:
             return super().model_validate_json(json_data, **options)
@@ -220,13 +220,13 @@ class Struct(BaseModel, metaclass=StructType):
     @classmethod
     @cache
     def _spellings(cls) -> dict[str, str]:
-        """The members by both of their names. Of two of one spelling, Python's counts, then the first."""
+        """The members by both their names. If two share a spelling, the Python name wins, then the first member."""
         return {c_member(name): name for name in reversed(cls.model_fields)} | {name: name for name in cls.model_fields}
 
     @classmethod
     @cache
     def counted_members(cls) -> dict[str, str]:
-        """Members whose length the C struct tells, each with the C member that tells it."""
+        """The members whose length the C struct holds, each with the C member that holds it."""
         return {
             name: spelling for spelling, counted in cls.c_counts.items() for name in ((counted,) if isinstance(counted, str) else counted)
         }
@@ -234,7 +234,7 @@ class Struct(BaseModel, metaclass=StructType):
     @classmethod
     @cache
     def counts_before(cls) -> dict[str, str]:
-        """The counts by the member that they stand in front of in C and JSON: the first whose length they tell."""
+        """The counts, by the member that they precede in C and JSON: the first one that they count."""
         first: dict[str, str] = {}
         for name in cls.model_fields:
             spelling = cls.counted_members().get(name)
@@ -244,25 +244,25 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def unused_remedy(cls, spelling: str) -> str | None:
-        """The remedy for a name of `unused`, in either spelling; None for any other."""
+        """The remedy for a name in `unused`, in either spelling; None for any other name."""
         return next((f"leave it out: {why}" for name, why in cls.unused.items() if spelling in (name, c_member(name))), None)
 
     @classmethod
     def description(cls) -> str:
-        """The purpose of the struct: the class's docstring without the C name that it may begin with."""
+        """The purpose of the struct: the class's docstring without the C name at its start."""
         docstring = vars(cls)["__doc__"]
         text = inspect.cleandoc(docstring.docstring) if isinstance(docstring, _Documentation) else ""
         return text.removeprefix(f"{cls.c_name}: ")
 
     @classmethod
     def documentation(cls) -> str:
-        """The text that `help` shows: what the struct is for, and its members."""
+        """The text that `help` shows: the struct's purpose and its members."""
         return of_members.page(cls.description(), "", cls.members(), {})
 
     @classmethod
     @cache
     def members(cls) -> tuple[MemberInfo, ...]:
-        """What is known of each member, in the C struct's order, and of the counts that stand before some of them."""
+        """The documentation of each member, in the C struct's order, and of the counts that precede some of them."""
         texts, counts = of_members.texts(cls), cls.counts_before()
         found = []
         for name in cls.model_fields:
@@ -273,7 +273,7 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def _member(cls, name: str, text: str) -> MemberInfo:
-        """What is known of one member: here, of an attribute."""
+        """The documentation of one member, here of an attribute."""
         info = cls.model_fields[name]
         signed = any(isinstance(mark, Signed) for mark in info.metadata)
         told = not info.is_required() and info.default not in (None, ())
@@ -321,7 +321,7 @@ class Struct(BaseModel, metaclass=StructType):
             given = members.get(spelling)
             array: Any = values.get(counted)
             if array is not None and (isinstance(array, str | bytes) or not isinstance(array, Sequence | np.ndarray)):
-                continue  # an iterator, whose length nobody knows, or not an array at all: its own problem says so
+                continue  # an iterator of unknown length, or not an array, which is reported as another problem
             length = 0 if array is None else np.size(array) if isinstance(array, np.ndarray) else len(array)
             wrong = given is not None and counted in values and not _is_count(given, length)
             if wrong and not any(problem.path == spelling for problem in problems):
@@ -330,11 +330,11 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def _read_member(cls, name: str, value: Any) -> Any:
-        """A chance for a kind of struct to accept other forms of a member's value; raises DescError with places relative to it."""
+        """Lets a kind of struct accept other forms of a member's value; raises DescError with places relative to the member."""
         return value
 
     def replace(self, **members: Any) -> Self:
-        """A copy with some members changed; both spellings are accepted."""
+        """Returns a copy with some members changed; both spellings are accepted."""
         values, problems = self._by_python_name(members)
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
@@ -345,22 +345,22 @@ class Struct(BaseModel, metaclass=StructType):
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickled by the constructor: pickles hold members only, and they are read as those of any caller.
+        # Unpickled by the constructor: pickles hold members only, which are validated as any caller's.
         return _constructed, (type(self), self._members())
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's, but what is new is read by the constructor, which may raise `DescError`."""
+        """Copies as pydantic does, but the constructor validates the updates and may raise `DescError`."""
         return self.replace(**update) if update else super().model_copy(deep=deep)
 
     @classmethod
     @cache
     def _compared(cls) -> tuple[tuple[str, ...], frozenset[str]]:
-        """The members' names, and those of the members that may hold floats."""
+        """The names of all members, and of those that may hold floats."""
         fields = cls.model_fields
         return tuple(fields), frozenset(name for name, info in fields.items() if "float" in str(info.annotation))
 
     def _identity(self) -> tuple[Any, ...]:
-        """The members as they are compared: -0.0 is another number than 0.0, and NaN the same as itself."""
+        """The members as compared: -0.0 differs from 0.0, and NaN equals itself."""
         (names, floating), members = self._compared(), self.__dict__
         if not floating:
             return tuple(map(members.__getitem__, names))
@@ -374,7 +374,7 @@ class Struct(BaseModel, metaclass=StructType):
         return type(self) is type(other) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        # Kept: what is compiled is looked up by it.
+        # Cached: compiled operators are looked up by it.
         try:
             return self.__dict__["_hash"]  # type: ignore[no-any-return]
         except KeyError:
@@ -383,14 +383,14 @@ class Struct(BaseModel, metaclass=StructType):
 
 
 def _told_apart(value: Any) -> Any:
-    """A member's value with texts in place of those floats that `==` takes for others, or for none."""
+    """A member's value with strings in place of the floats that `==` confuses or does not equate."""
     if isinstance(value, float):
         return "nan" if value != value else "-0.0" if value == 0 and math.copysign(1, value) < 0 else value
     return tuple(map(_told_apart, value)) if isinstance(value, tuple) else value
 
 
 def _is_count(given: Any, length: int) -> bool:
-    """Whether a member that tells a length tells this one."""
+    """Returns whether a given count equals the length."""
     try:
         return as_uint(given) == length
     except Exception:  # no integer, or an object whose methods raise anything
@@ -402,7 +402,7 @@ def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:
 
 
 _PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
-"""What is expected, for kinds of pydantic's errors that would be told in its words."""
+"""The expectation to show for kinds of pydantic errors that would otherwise appear in pydantic's words."""
 
 
 def _form_problems(error: ValidationError) -> list[Problem]:
@@ -428,12 +428,12 @@ def _form_problems(error: ValidationError) -> list[Problem]:
 
 
 def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
-    """The nearest of the names that `one of A, B, C` lists; None where no names are listed or none is close.
+    """The nearest of the names that `one of A, B, C` lists; None if no names are listed or none is close.
 
     Args:
-        given: what was found; only a text can be mistyped.
-        expected: what was expected.
-        prefix: what may stand before each of the names, as in directml.h.
+        given: the value found; only a string can be mistyped.
+        expected: the expectation.
+        prefix: an optional prefix of each name, as in directml.h.
     """
     if not expected.startswith("one of ") or not isinstance(given, str):
         return None
@@ -443,7 +443,7 @@ def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
 
 
 def c_value(value: Any) -> Any:
-    """A member's value as JSON: names of enumerations, lists, `"inf"`, nested structs."""
+    """A member's value as JSON data: names of enumerations, lists, `"inf"`, nested structs."""
     if isinstance(value, Struct):
         return value.to_nested_dict()
     if isinstance(value, DmlEnum):

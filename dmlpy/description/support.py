@@ -1,4 +1,4 @@
-"""Which element types and dimension counts an operator takes, from which feature level on."""
+"""The element types and dimension counts that an operator accepts, by feature level."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TypeSet = frozenset[DataType]
 
 
 def types(*names: str) -> TypeSet:
-    """A set of element types, by their short names."""
+    """Builds a set of element types from their short names."""
     return frozenset(DataType[name] for name in names)
 
 
@@ -45,29 +45,29 @@ NIBBLES = types("UINT4", "INT4")
 
 
 def show(types: TypeSet) -> str:
-    """The types in the header's order: `FLOAT32 or FLOAT16`."""
+    """Formats the types in the header's order: `FLOAT32 or FLOAT16`."""
     return " or ".join(str(member) for member in sorted(types))
 
 
 def show_span(dims: tuple[int, int]) -> str:
-    """Least and most dimensions: `4`, `2 to 4`."""
+    """Formats the fewest and the most dimensions: `4`, `2 to 4`."""
     least, most = dims
     return str(least) if least == most else f"{least} to {most}"
 
 
 def show_dims(dims: tuple[int, int]) -> str:
-    """The dimension counts with the noun: `1 dimension`, `2 to 4 dimensions`."""
+    """Formats the dimension counts with the noun: `1 dimension`, `2 to 4 dimensions`."""
     return f"{show_span(dims)} dimension{'' if dims == (1, 1) else 's'}"
 
 
 @dataclass(frozen=True, init=False)
 class Since:
-    """One row of a support table: it holds from `level` on, until a row of a higher level replaces it.
+    """One row of a support table: it applies from `level` on, until a row of a higher level replaces it.
 
     Attributes:
         level: the feature level that brought the row.
         dims: least and most dimensions of every tensor that `dims_of` does not name.
-        types: element types by type variable (`T`), of the tensors whose marker names no types of its own.
+        types: element types by type variable (`T`), of the tensors whose marker names no types.
         dims_of: least and most dimensions of single tensors, by field.
         when: the values of an attribute for which the row holds, by attribute; empty if it holds for all. Rows of equal `when` replace
             each other.
@@ -95,15 +95,15 @@ class Since:
         object.__setattr__(self, "when", dict(when or {}))
 
     def dims_for(self, name: str) -> tuple[int, int]:
-        """Least and most dimensions of a tensor field."""
+        """The fewest and the most dimensions of a tensor field."""
         return self.dims_of.get(name, self.dims)
 
     def types_for(self, types: TypeSet | str) -> TypeSet:
-        """The element types that a marker's `types`, a set or a type variable, stand for."""
+        """The element types of a marker's `types`, which are a set or the name of a type variable."""
         return self.types[types] if isinstance(types, str) else types
 
     def applies_to(self, desc: Any) -> bool:
-        """Whether the row is for a desc with these attributes."""
+        """Returns whether the row applies to a desc with these attributes."""
         return all(getattr(desc, name) in values for name, values in self.when.items())
 
 
@@ -112,7 +112,7 @@ def _span(dims: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def row_at(support: Iterable[Since], level: FeatureLevel) -> Since:
-    """The row that holds at a level; at levels below the lowest, the first row."""
+    """The row that applies at a level; below the lowest level, the first row."""
     ordered = sorted(support, key=lambda row: row.level)
     return next((row for row in reversed(ordered) if row.level <= level), ordered[0])
 

@@ -1,4 +1,4 @@
-"""`TensorDesc`: what a tensor looks like in memory. It owns no memory."""
+"""`TensorDesc`: the layout of a tensor in memory. It owns no memory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MAX_UINT32 = 2**32 - 1
 MINIMUM_BUFFER_ALIGNMENT = 16
 _EXACT_OVERLAP_LIMIT = 4096
 _MOST_MERGED = 64
-"""Dimensions of a tensor of too many for which a message tells how to describe it."""
+"""The most dimensions of an oversized tensor for which a message suggests an equivalent shape."""
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of a tensor without gaps whose last dimension is contiguous."""
+    """The strides, in elements, of a packed tensor: without gaps, with the last dimension contiguous."""
     strides = [1] * len(sizes)
     for axis in range(len(sizes) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * sizes[axis + 1]
@@ -63,7 +63,7 @@ class TensorDesc(Struct):
 
     @classmethod
     def of(cls, array: Any, *, dimension_count: int | None = None) -> TensorDesc:
-        """The desc of an existing array: NumPy, CuPy, or anything with `__cuda_array_interface__` or `__dlpack__`.
+        """The desc of an existing array: NumPy's, CuPy's, or any object with `__cuda_array_interface__` or `__dlpack__`.
 
         Args:
             array: its type, sizes and strides are taken as they are; packed arrays get no explicit strides.
@@ -100,13 +100,13 @@ class TensorDesc(Struct):
         sizes = (1,) * missing + tuple(shape)
         counted = tuple(stride // dtype.itemsize for stride in strides)
         padded = packed_strides(sizes)[:missing] + counted
-        # Strides of dimensions of size 1 do not matter: libraries fill them in at will, and a packed array should say so.
+        # Strides of dimensions of size 1 do not matter and libraries fill in any value: a packed array's desc should be packed.
         same = all(size == 1 or given == packed for size, given, packed in zip(sizes, padded, packed_strides(sizes), strict=True))
         return cls(data_type=data_type, sizes=sizes, strides=None if same else padded)
 
     @cached_property
     def element_strides(self) -> tuple[int, ...]:
-        """The strides in elements, also where the desc leaves them out."""
+        """The strides in elements, computed if the desc leaves them out."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
@@ -115,22 +115,33 @@ class TensorDesc(Struct):
 
     @property
     def element_count(self) -> int:
-        """Elements that the sizes describe; a broadcast one counts each time."""
+        """The number of elements by the sizes; a broadcast element counts each time."""
         return math.prod(self.sizes)
 
     @cached_property
     def span(self) -> int:
-        """Elements from the first to the last that the tensor reaches, both included."""
+        """The number of elements from the first to the last that the tensor reaches, inclusive."""
         return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=False))
 
     @cached_property
     def reached_bytes(self) -> int:
-        """Bytes from the tensor's address to the end of the last element that it reaches."""
+        """The bytes from the tensor's address to the end of the last element that it reaches."""
         return -(-self.span * self.data_type.bits // 8)
 
     @cached_property
+    def memory(self) -> TensorDesc:
+        """The desc of the array that holds the tensor: its own, and for 4-bit elements that of its bytes, which two of them share each."""
+        if self.data_type.bits != 4:
+            return self
+        return TensorDesc(
+            data_type=DataType.UINT8,
+            sizes=(self.reached_bytes,),
+            guaranteed_base_offset_alignment=self.guaranteed_base_offset_alignment,
+        )
+
+    @cached_property
     def required_alignment(self) -> int:
-        """Bytes that the tensor's address has to be a multiple of: the promised ones, else the element's size."""
+        """The alignment in bytes of the tensor's address: the guaranteed one, else the element's size."""
         return max(self.guaranteed_base_offset_alignment, self.data_type.bits // 8, 1)
 
     @property
@@ -140,17 +151,17 @@ class TensorDesc(Struct):
 
     @property
     def size_in_bytes(self) -> int:
-        """TotalTensorSizeInBytes as given, else the smallest legal one."""
+        """The given TotalTensorSizeInBytes, else the smallest legal one."""
         return self.total_tensor_size_in_bytes or self.minimum_size_in_bytes
 
     @property
     def is_measurable(self) -> bool:
-        """Whether there are as many sizes as a tensor may have, and strides for them all: the properties below mean nothing if not."""
+        """Whether the number of sizes is legal and there are as many strides; the properties below mean nothing otherwise."""
         return 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT and (self.strides is None or len(self.strides) == len(self.sizes))
 
     @cached_property
     def is_packed(self) -> bool:
-        """Whether the elements lie one after the other, the last dimension fastest."""
+        """Whether the elements are contiguous, the last dimension fastest."""
         if self.strides is None:
             return True
         rows = zip(self.sizes, self.strides, packed_strides(self.sizes), strict=False)
@@ -158,20 +169,20 @@ class TensorDesc(Struct):
 
     @property
     def contiguous_axes(self) -> tuple[int, ...]:
-        """Axes along which neighbours are one element apart (of those with more than one entry)."""
+        """The axes along which neighbours are one element apart, of those with more than one entry."""
         return tuple(
             axis for axis, (size, stride) in enumerate(zip(self.sizes, self.element_strides, strict=False)) if size > 1 and stride == 1
         )
 
     @property
     def broadcast_axes(self) -> tuple[int, ...]:
-        """Axes along which one entry stands for all."""
+        """The axes along which one entry is repeated."""
         return tuple(
             axis for axis, (size, stride) in enumerate(zip(self.sizes, self.element_strides, strict=False)) if size > 1 and stride == 0
         )
 
     def overlaps_itself(self) -> bool:
-        """Whether two entries may share memory. Exact for small tensors; large ones that interleave unusually count as overlapping."""
+        """Returns whether two entries may share memory: exact for small tensors, pessimistic for large ones that interleave unusually."""
         dims = sorted((stride, size) for size, stride in zip(self.sizes, self.element_strides, strict=True) if size > 1)
         reach = 0
         for stride, size in dims:
@@ -196,7 +207,7 @@ class TensorDesc(Struct):
         return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
-        """The members in the C spelling, in the form that DxDispatch models use; members that say nothing are left out."""
+        """The members in the C spelling, in the form that DxDispatch models use, without members that have their default."""
         data: dict[str, Any] = {"DataType": self.data_type.c_name, "DimensionCount": len(self.sizes), "Sizes": list(self.sizes)}
         if self.strides is not None:
             data["Strides"] = list(self.strides)
@@ -210,7 +221,7 @@ class TensorDesc(Struct):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TensorDesc:
-        """The desc of a JSON object: flat, or nested as `{"Type": "BUFFER", "Desc": {...}}`.
+        """Builds a desc from a JSON object: flat, or nested as `{"Type": "BUFFER", "Desc": {...}}`.
 
         Raises:
             DescError: unknown, missing or unparsable members.
@@ -230,7 +241,7 @@ class TensorDesc(Struct):
         return cls(**members)
 
     def problems(self, *, output: bool, strict: bool = False) -> list[Problem]:
-        """The broken rules that concern this tensor alone, with places relative to it.
+        """The rules that this tensor breaks by itself, with places relative to it.
 
         Args:
             output: whether the tensor is written: outputs may not overlap themselves.
@@ -246,7 +257,7 @@ class TensorDesc(Struct):
         if not 1 <= len(self.sizes) <= MAX_DIMENSION_COUNT:
             expected, remedy = f"1 to {MAX_DIMENSION_COUNT} dimensions", self._dimensions_remedy()
             report("dims.range", "sizes", plural(len(self.sizes), "dimension"), expected, remedy=remedy)
-            return found  # there may be millions: what each of them is does not matter
+            return found  # there may be millions, so they are not checked one by one
         for axis, size in enumerate(self.sizes):
             if not 1 <= size <= MAX_UINT32:
                 remedy = "DirectML has no empty tensors: leave the operator out where a size is 0" if size == 0 else None
@@ -272,7 +283,7 @@ class TensorDesc(Struct):
             rule = (
                 f"{self.minimum_size_in_bytes} = ({self.span - 1} + 1) * {self.data_type.bits} bits in bytes, rounded up to a multiple of 4"
             )
-            remedy = "leave it out: it is computed then"
+            remedy = "leave it out: dmlpy computes it"
             why = (f"{self.span - 1} is the sum of (sizes - 1) * strides",)
             report(
                 "total_size.small", "total_tensor_size_in_bytes", self.total_tensor_size_in_bytes, f"at least {rule}", *why, remedy=remedy
@@ -294,11 +305,11 @@ class TensorDesc(Struct):
         return found
 
     def _dimensions_remedy(self) -> str | None:
-        """How to describe the same elements with as many dimensions as a tensor may have."""
+        """A remedy that describes the same elements with a legal number of dimensions."""
         if not self.sizes:
             return "a scalar is sizes [1]"
         if len(self.sizes) > _MOST_MERGED or min(self.sizes) < 1:
-            return None  # before strides are made: those of many sizes are huge numbers
+            return None  # before strides are computed: those of many sizes are huge numbers
         sizes, strides = [*self.sizes], [*self.element_strides]
         if len(strides) != len(sizes):
             return None
@@ -327,7 +338,7 @@ class TensorDesc(Struct):
                     "stride.broadcast", f"strides[{axis}]", 0, expected, "an output cannot be broadcast: entries would overwrite each other"
                 )
         elif self.overlaps_itself():
-            expected = "strides that give every entry memory of its own"
+            expected = "strides that give every entry separate memory"
             remedy = f"packed strides would be {packed_strides(self.sizes)}"
             report("stride.overlap", "strides", self.strides, expected, "entries of an output would overwrite each other", remedy=remedy)
 
@@ -337,7 +348,7 @@ class TensorDesc(Struct):
         return tuple(stride * itemsize for stride in self.element_strides)
 
     def summary(self) -> str:
-        """One line: type, sizes, layout, bytes."""
+        """Describes the tensor in one line: type, sizes, layout, bytes."""
         if not self.is_measurable:
             strides = "" if self.strides is None else f" strides {listed(self.strides)}"
             return f"{self.data_type} {listed(self.sizes)}{strides} (invalid)"
@@ -356,11 +367,11 @@ class TensorDesc(Struct):
 
 
 def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
-    """Whether all that a reader of a tensor's memory reads is the tensor's elements. Unusual ways to read them count as reading more.
+    """Returns whether a reader of the tensor's memory reads only its elements. Unusual reads count as reading more.
 
     Args:
-        desc: how the tensor is written; it does not overlap itself.
-        reader: how its memory is read.
+        desc: the tensor as it is written; it does not overlap itself.
+        reader: the tensor as its memory is read.
     """
     if reader.reached_bytes > desc.reached_bytes:
         return False
@@ -368,7 +379,7 @@ def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
         return True
     if desc.data_type.bits != reader.data_type.bits:
         return False
-    # What the reader can still go along each axis. An offset within all of them is that of an element.
+    # How far the reader can still go along each axis. An offset within all limits is that of an element.
     left = {stride: size - 1 for size, stride in _merged_axes(desc)}
     for size, stride in zip(reader.sizes, reader.element_strides, strict=True):
         if size == 1 or stride == 0:
@@ -381,7 +392,7 @@ def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
 
 
 def _merged_axes(desc: TensorDesc) -> list[tuple[int, int]]:
-    """Sizes and strides of the axes with several entries; those that continue each other are one."""
+    """The sizes and strides of the axes with several entries, with axes that continue each other merged."""
     found: list[tuple[int, int]] = []
     for size, stride in zip(desc.sizes, desc.element_strides, strict=True):
         if size == 1:
@@ -394,5 +405,5 @@ def _merged_axes(desc: TensorDesc) -> list[tuple[int, int]]:
 
 
 def same_layout(desc: TensorDesc, strides: Sequence[int]) -> bool:
-    """Whether strides in elements mean the desc's own layout; those of dimensions of size 1 do not matter."""
+    """Returns whether strides in elements equal the desc's layout; those of dimensions of size 1 do not matter."""
     return all(size == 1 or own == given for size, own, given in zip(desc.sizes, desc.element_strides, strides, strict=True))

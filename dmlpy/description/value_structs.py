@@ -20,7 +20,7 @@ class ValueStruct(Struct):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The struct of a JSON object.
+        """Builds a struct from a JSON object.
 
         Raises:
             DescError: unknown, missing or unparsable members.
@@ -36,7 +36,7 @@ class ValueStruct(Struct):
 
 
 class ScaleBias(ValueStruct):
-    """DML_SCALE_BIAS: x is replaced by x * scale + bias before the operator's own function."""
+    """DML_SCALE_BIAS: x is replaced by x * scale + bias before the operator's function."""
 
     c_name: ClassVar[str] = "DML_SCALE_BIAS"
 
@@ -45,6 +45,11 @@ class ScaleBias(ValueStruct):
 
     bias: Float
     """The number added to the scaled x."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether both are whole numbers of 64 bits, so that integers are scaled without rounding."""
+        return all(value.is_integer() and abs(value) < 2**63 for value in (self.scale, self.bias))
 
 
 class Size2D(ValueStruct):

@@ -1,4 +1,4 @@
-"""Devices, and what compiling for one gives."""
+"""Devices, and the operators compiled for them."""
 
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices.device import DEVICE_KINDS, Device, Memory, device, list_devices

@@ -1,4 +1,4 @@
-"""The axes that tensors of the same sizes share, in the order of memory and merged where all tensors allow it.
+"""The axes that tensors of the same sizes share, in memory order and merged wherever all tensors allow it.
 
 Plans that walk over elements ask here, so that every layout of the same memory (NCHW or NHWC, packed or a slice) is one and the same walk.
 """
@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+
+_MOST_ENTRIES = 2**32 - 1
+"""Of one axis, as of one dimension: what kernels count along it fits in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]], reduced: Coll
 
     Args:
         sizes: entries along each dimension.
-        strides: for each tensor, elements from one entry to the next along each dimension.
+        strides: for each tensor, the elements from one entry to the next along each dimension.
         reduced: the dimensions that a group runs over.
     """
     axes = [Axis(size, tuple(own[at] for own in strides), at in reduced) for at, size in enumerate(sizes) if size > 1]
@@ -45,7 +48,8 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]], reduced: Coll
     for axis in axes:
         outer = found[-1] if found else None
         through = [axis.size * stride for stride in axis.strides]
-        if outer is not None and outer.reduced == axis.reduced and list(outer.strides) == through:
+        fits = outer is not None and outer.size * axis.size <= _MOST_ENTRIES
+        if outer is not None and fits and outer.reduced == axis.reduced and list(outer.strides) == through:
             found[-1] = Axis(outer.size * axis.size, axis.strides, axis.reduced)
         else:
             found.append(axis)
@@ -53,7 +57,7 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]], reduced: Coll
 
 
 def element_count(axes: Iterable[Axis]) -> int:
-    """Entries of all axes together."""
+    """The number of elements that the axes span together."""
     return prod(axis.size for axis in axes)
 
 
@@ -63,7 +67,7 @@ def repeated(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
 
 
 def vector_width(axes: Sequence[Axis], widest: int) -> int:
-    """The number of neighbours along the innermost axis that one access may take, by sizes and strides: a power of two up to `widest`.
+    """The widest vector access along the innermost axis that sizes and strides allow, in elements: a power of two up to `widest`.
 
     Each tensor's elements have to lie side by side along that axis or repeat; addresses, which have to be multiples of the access's size
     where they lie side by side, are the caller's to check.
@@ -79,7 +83,7 @@ def vector_width(axes: Sequence[Axis], widest: int) -> int:
 
 
 def numbers_in_group(sizes: Sequence[int], reduced: Collection[int]) -> tuple[int, ...]:
-    """The strides of a tensor that holds each entry's number in its group: row-major over the reduced dimensions, in the order given."""
+    """The strides of a tensor that holds each element's index within its group: row-major over the reduced dimensions as given."""
     strides = [0] * len(sizes)
     count = 1
     for at in sorted(set(reduced), reverse=True):

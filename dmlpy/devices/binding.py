@@ -1,4 +1,4 @@
-"""Arrays and buffers against the desc that an operator was compiled for: all that can be wrong is found before anything is written."""
+"""Checks arrays and buffers against the desc that an operator was compiled for, before anything is written."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from dmlpy.arrays import ArrayView, Buffer, array_at
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
+from dmlpy.nibbles import int4_type, packed_tensor, unpacked_tensor
+from dmlpy.validation.array_problems import int4_problems, shape_remedy
 from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
     from dmlpy.devices.device import Device
 
 ADDRESSES = 2**64
-"""Above all addresses."""
+"""An upper bound on all addresses."""
 
 Layout = tuple[str, np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]
-"""Where an array lies, its type, sizes and strides in bytes, and whether it would have to be written and cannot be."""
+"""An array's address, type, sizes, strides in bytes, and whether it is an output that cannot be written."""
 
 
 class Bound:
@@ -35,9 +37,9 @@ class Bound:
 
     Attributes:
         name: its place.
-        desc: what it was compiled for.
+        desc: the tensor's compiled desc.
         output: whether it is written.
-        owner: what keeps the memory alive.
+        owner: the object that keeps the memory alive.
         array: a view of host memory in the desc's layout where the caller gave a NumPy array, else None.
     """
 
@@ -51,12 +53,12 @@ class Bound:
 
     @classmethod
     def of_array(cls, name: str, desc: TensorDesc, output: bool, array: np.ndarray[Any, Any]) -> Bound:
-        """A NumPy array of the desc's layout. The view keeps it, should the caller change the array's own shape."""
+        """Binds a NumPy array of the desc's layout. The view is kept, so later changes of the array's shape do no harm."""
         return cls(name, desc, output, None, array, array[...])
 
     @property
     def pointer(self) -> int:
-        """Address of the first byte. NumPy takes a while to tell it, and not all work asks for it."""
+        """The address of the first byte. NumPy is slow to give it and not every plan needs it, so it is computed when first used."""
         if self._pointer is None:
             assert self.array is not None
             self._pointer = int(self.array.__array_interface__["data"][0])
@@ -68,10 +70,11 @@ class Bound:
         return self.pointer + self.desc.reached_bytes
 
     def values(self) -> np.ndarray[Any, Any]:
-        """The tensor in host memory as an array, without a copy."""
+        """The tensor in host memory as an array, not copied: of 4-bit elements its bytes."""
         if self.array is not None:
             return self.array
-        return array_at(self.pointer, self.desc.sizes, self.desc.data_type.numpy, self.desc.element_strides)
+        held = self.desc.memory
+        return array_at(self.pointer, held.sizes, held.data_type.numpy, held.element_strides)
 
 
 MAX_KNOWN = 64
@@ -79,7 +82,7 @@ MAX_KNOWN = 64
 
 
 class KnownLayouts:
-    """The layouts of arrays that were found to be right for a tensor, so that each is looked at once. Threads may share it.
+    """The array layouts already found valid for a tensor, so that each layout is checked once. Threads may share it.
 
     What depends on an array's address, its values or what else is bound is no part of a layout.
     """
@@ -94,7 +97,7 @@ class KnownLayouts:
         return len(self._known)
 
     def add(self, layout: Layout) -> None:
-        """Remembers a layout; where there is no room any more, it is looked at again each time."""
+        """Remembers a valid layout. When the cache is full, further layouts are checked on every call."""
         if len(self._known) < MAX_KNOWN:
             self._known.add(layout)
 
@@ -102,7 +105,7 @@ class KnownLayouts:
 def place(
     device: Device, name: str, desc: TensorDesc, value: Any, *, output: bool, known: KnownLayouts | None = None
 ) -> tuple[Bound | None, list[Problem]]:
-    """The memory of one value, or what is wrong with it. An array of a known layout is only asked for its address."""
+    """The memory of one value, or the problems with it. For an array of a known layout only the address is read."""
     if type(value) is np.ndarray and known is not None and device.memory_kind == "cpu":
         flags = value.flags
         layout = "cpu", value.dtype, value.shape, value.strides, output and not flags.writeable
@@ -128,7 +131,7 @@ def place(
 
 
 def placed(device: Device, name: str, desc: TensorDesc, array: Any) -> Bound:
-    """The memory of an output that the device has made for the desc."""
+    """The memory of an output that the device has allocated for the desc."""
     if type(array) is np.ndarray:
         return Bound.of_array(name, desc, True, array)
     seen = device.view(array)
@@ -145,7 +148,7 @@ def _place_buffer(name: str, desc: TensorDesc, buffer: Buffer, *, output: bool) 
 
 
 def _buffer_range(name: str, buffer: Buffer) -> tuple[int, int, list[Problem]]:
-    """A buffer's address and length as Python's integers."""
+    """A buffer's address and length as Python integers."""
     try:
         pointer, size = operator.index(buffer.pointer), operator.index(buffer.size_in_bytes)
     except Exception:  # no integers, or objects whose methods raise anything
@@ -184,19 +187,27 @@ def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView
             found, remedy = "an array in GPU memory", "copy it to the host (array.get()), or compile with device='cuda'"
         problems.append(Problem("array.device", name, found, f"memory of {device.name}", remedy=remedy))
     problems += value_form_problems(name, desc, seen, output=output)
-    itemsize = seen.dtype.itemsize
-    if seen.dtype != desc.data_type.numpy or seen.shape != desc.sizes:
+    itemsize, held = seen.dtype.itemsize, desc.memory
+    if seen.dtype != held.data_type.numpy or seen.shape != held.sizes:
         return problems
     if any(stride % itemsize for stride in seen.strides):
-        problems.append(_stride_problem(name, desc, f"{list(seen.strides)} bytes", output=output))
-    elif not same_layout(desc, strides := tuple(stride // itemsize for stride in seen.strides)):
-        problems.append(_stride_problem(name, desc, str(list(strides)), output=output))
+        problems.append(_stride_problem(name, held, f"{list(seen.strides)} bytes", output=output))
+    elif not same_layout(held, strides := tuple(stride // itemsize for stride in seen.strides)):
+        problems.append(_stride_problem(name, held, str(list(strides)), output=output))
     return problems
 
 
-def value_form_problems(name: str, desc: TensorDesc, seen: ArrayView | np.ndarray[Any, Any], *, output: bool) -> list[Problem]:
-    """The problems of an array's type and sizes, whatever its layout."""
+def value_form_problems(
+    name: str, desc: TensorDesc, seen: ArrayView | np.ndarray[Any, Any], *, output: bool, copied: bool = False
+) -> list[Problem]:
+    """The problems with an array's type and sizes, whatever its layout; `copied` says that only its values count."""
+    read_only = seen.read_only if isinstance(seen, ArrayView) else not seen.flags.writeable
     problems = []
+    if output and read_only:
+        problems.append(Problem("array.read_only", name, "a read-only array", "an array that can be written"))
+    if desc.data_type.bits == 4:
+        return int4_problems(name, desc, seen.dtype, seen.shape, _compiled(desc), output=output, copied=copied) + problems
+    form = []
     expected = desc.data_type.numpy
     if seen.dtype != expected:
         try:
@@ -204,15 +215,12 @@ def value_form_problems(name: str, desc: TensorDesc, seen: ArrayView | np.ndarra
         except TypeError:
             given = str(seen.dtype)
         remedy = f"cast it: array.astype(numpy.{expected})" if not output and seen.dtype.kind in "biuf" else None
-        problems.append(Problem("array.type", name, given, str(desc.data_type), (_compiled(desc),), remedy))
+        form.append(Problem("array.type", name, given, str(desc.data_type), (_compiled(desc),), remedy))
     if seen.shape != desc.sizes:
-        problems.append(
-            Problem("array.shape", name, str(list(seen.shape)), str(list(desc.sizes)), (_compiled(desc),), _shape_remedy(desc, seen.shape))
+        form.append(
+            Problem("array.shape", name, str(list(seen.shape)), str(list(desc.sizes)), (_compiled(desc),), shape_remedy(desc, seen.shape))
         )
-    read_only = seen.read_only if isinstance(seen, ArrayView) else not seen.flags.writeable
-    if output and read_only:
-        problems.append(Problem("array.read_only", name, "a read-only array", "an array that can be written"))
-    return problems
+    return form + problems
 
 
 def _compiled(desc: TensorDesc) -> str:
@@ -220,7 +228,7 @@ def _compiled(desc: TensorDesc) -> str:
 
 
 def _stride_problem(name: str, desc: TensorDesc, found: str, *, output: bool) -> Problem:
-    remedy = "compile for the array's own layout: TensorDesc.of(array)"
+    remedy = "compile for the array's layout: TensorDesc.of(array)"
     if desc.is_packed and not output:
         remedy = f"pass a packed copy (numpy.ascontiguousarray), or {remedy}"
     return Problem(
@@ -233,19 +241,8 @@ def _stride_problem(name: str, desc: TensorDesc, found: str, *, output: bool) ->
     )
 
 
-def _shape_remedy(desc: TensorDesc, shape: tuple[int, ...]) -> str | None:
-    squeezed = tuple(size for size in shape if size != 1)
-    if squeezed == tuple(size for size in desc.sizes if size != 1):
-        return f"only ones differ: array.reshape({', '.join(map(str, desc.sizes))})"
-    if len(shape) == len(desc.sizes) and sorted(shape) == sorted(desc.sizes):
-        return "the sizes are right in another order: transpose the array (and copy it, or compile for its strides)"
-    if prod(shape) == desc.element_count:
-        return f"the elements are as many: array.reshape({', '.join(map(str, desc.sizes))}) keeps their order"
-    return None
-
-
 _MOST_SHARING = 1000
-"""Pairs of tensors in one memory that are looked at: a SPLIT may have thousands of outputs, and all may be bound to one buffer."""
+"""Pairs of tensors in one memory that are compared: a SPLIT may have thousands of outputs, all bound to one buffer."""
 
 
 def _sharing(bound: Sequence[Bound]) -> dict[int, list[int]]:
@@ -280,7 +277,7 @@ def hazards(
     *,
     packing: bool = False,
 ) -> list[Problem]:
-    """Memory that is used twice where it may not be, by DirectML's hazard rules.
+    """Finds memory that is bound twice where DirectML's hazard rules forbid it.
 
     Args:
         desc: the operator.
@@ -294,7 +291,7 @@ def hazards(
         return []  # inputs may share their memory with each other
     spans = sorted([(item.pointer, item.end) for item in bound] + areas)
     if all(first[1] <= second[0] for first, second in pairwise(spans)):
-        return []  # nearly always each has a memory of its own
+        return []  # the usual case: no memory is shared
     problems = []
 
     def intersect(first: tuple[int, int], second: tuple[int, int]) -> bool:
@@ -305,7 +302,7 @@ def hazards(
     for index in sorted(shared):
         output = bound[index]
         for other in (bound[place] for place in sorted(shared[index]) if place < index and bound[place].output):
-            problems.append(Problem("hazard.outputs", output.name, f"memory that {other.name} uses too", "memory of its own"))
+            problems.append(Problem("hazard.outputs", output.name, f"memory that {other.name} uses too", "separate memory"))
         for source in (bound[place] for place in sorted(shared[index]) if not bound[place].output):
             same = ranges[output.name] == ranges[source.name] and source.desc == output.desc
             if not (desc.in_place and same):
@@ -314,21 +311,19 @@ def hazards(
                     if desc.in_place
                     else f"{desc.c_name} never runs in place"
                 )
-                problems.append(
-                    Problem("hazard.in_place", output.name, f"memory that {source.name} uses too", "memory of its own", (rule,))
-                )
+                problems.append(Problem("hazard.in_place", output.name, f"memory that {source.name} uses too", "separate memory", (rule,)))
     for name, area in (("temporary", temporary), ("persistent", persistent)):
         for item in bound:
             allowed = name == "persistent" and not item.output and not packing
             if area is not None and not allowed and intersect(area, ranges[item.name]):
-                problems.append(Problem(f"hazard.{name}", name, f"memory that {item.name} uses too", "memory of its own"))
+                problems.append(Problem(f"hazard.{name}", name, f"memory that {item.name} uses too", "separate memory"))
     if temporary is not None and persistent is not None and intersect(temporary, persistent):
-        problems.append(Problem("hazard.temporary", "temporary", "memory that persistent uses too", "memory of its own"))
+        problems.append(Problem("hazard.temporary", "temporary", "memory that persistent uses too", "separate memory"))
     return problems
 
 
 def resource(device: Device, name: str, value: Any, needed: int) -> tuple[tuple[int, int] | None, list[Problem]]:
-    """First address and end of caller-given scratch or persistent memory, or what is wrong with it."""
+    """The address and end of caller-given scratch or persistent memory, or the problems with it."""
     if isinstance(value, Buffer):
         pointer, size, problems = _buffer_range(name, value)
         if problems:
@@ -362,17 +357,8 @@ RESOURCE_ALIGNMENT = 16
 """Bytes that scratch and packed constants are aligned to. DirectML asks for 256; 16 is what the kernels' widest accesses need."""
 
 
-def value_problems(name: str, values: np.ndarray[Any, Any], limit: int, symbol: str) -> list[Problem]:
-    """A problem if any value exceeds the limit or is negative; the worst one is told."""
-    flat = values.reshape(-1)
-    for index in (int(flat.argmax()), int(flat.argmin())):
-        if not 0 <= (value := int(flat[index])) <= limit:
-            return [Problem("value.range", f"{name}[{index}]", str(value), f"0 to {limit}", (f"{symbol} is {limit}",))]
-    return []
-
-
 def host_array(device: Device, value: Any) -> np.ndarray[Any, Any] | None:
-    """The NumPy array behind a value in host memory that a device with memory of its own cannot use in place, else None."""
+    """The NumPy array behind a host-memory value that a device with separate memory cannot use in place, or None."""
     if device.memory_kind == "cpu" or isinstance(value, Buffer):
         return None
     try:
@@ -383,6 +369,30 @@ def host_array(device: Device, value: Any) -> np.ndarray[Any, Any] | None:
     return array
 
 
+def int4_array(device: Device, value: Any) -> np.ndarray[Any, Any] | None:
+    """An array of `ml_dtypes` with 4-bit elements, a byte each, which have to be packed into other memory; None if it is another value."""
+    if device.memory_kind == "cpu" and isinstance(value, np.ndarray) and int4_type(value.dtype) is not None:
+        return value
+    return None
+
+
 def strided(data: np.ndarray[Any, Any], desc: TensorDesc) -> np.ndarray[Any, Any]:
-    """Bytes of memory as the tensor that a desc describes, without a copy."""
-    return np.ndarray(desc.sizes, desc.data_type.numpy, data.data, strides=desc.numpy_strides())
+    """Views bytes of memory as the array that holds a described tensor, without a copy."""
+    held = desc.memory
+    return np.ndarray(held.sizes, held.data_type.numpy, data.data, strides=held.numpy_strides())
+
+
+def staged(desc: TensorDesc, values: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """New bytes of a described tensor: with the values of an array of valid form, or zeros."""
+    if values is not None and int4_type(values.dtype) is not None:
+        return packed_tensor(values.astype(desc.data_type.unpacked), desc)
+    data = np.zeros(desc.reached_bytes, np.uint8)
+    if values is not None:
+        strided(data, desc)[...] = values
+    return data
+
+
+def copy_back(data: np.ndarray[Any, Any], desc: TensorDesc, values: np.ndarray[Any, Any]) -> None:
+    """Writes what bytes of a described tensor hold into an array of valid form."""
+    unpacks = int4_type(values.dtype) is not None
+    values[...] = unpacked_tensor(data, desc).astype(values.dtype) if unpacks else strided(data, desc)

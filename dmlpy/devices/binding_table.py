@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class OperatorTables:
-    """What the methods of an operator bind, computed once; of pairs the second one is for an operator with packed constants.
+    """The tensors that an operator's methods bind, computed once. In each pair the second is for an operator with packed constants.
 
     Attributes:
-        inputs: of `bind`.
-        outputs: of `bind`.
+        inputs: the inputs of `bind`.
+        outputs: the outputs of `bind`.
         all: inputs and outputs, of a call.
-        constants: of `prepare`.
+        constants: the inputs of `prepare`.
         layouts: the layouts of arrays that were checked, by place.
         reserves: the described outputs that are reserves.
 
     Args:
         desc: the operator.
-        fields: its tensor members, each element of an array of tensors as one of its own.
+        fields: its tensor members, each element of an array of tensors as a separate one.
         constants: the inputs that `prepare` packs.
     """
 
@@ -53,7 +53,7 @@ class OperatorTables:
         self._output_slots = [slot for slot in desc.output_slots() if slot.tensor is not None]
 
     def gathered_outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by field, of values by place: those of an array of tensors in a tuple."""
+        """Groups output values by field; those of an array of tensors form a tuple."""
         found: dict[str, Any] = {}
         for slot in self._output_slots:
             value = values[slot.place]

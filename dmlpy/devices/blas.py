@@ -1,4 +1,4 @@
-"""Limits the threads that BLAS uses for a launch to as many as its products are worth.
+"""Limits BLAS to as many threads per launch as its products are worth.
 
 OpenBLAS divides every product of some size among all its threads. They spin while they wait for the next one, and a product is done when
 the last of them is: on a machine with other work that thread may have to wait for a core, milliseconds for a product of microseconds.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Launch
 
 WORK_OF_A_THREAD = 1 << 23
-"""Multiplications of one product that are worth a thread of BLAS's: 0.16 ms of a core with AVX-512. A second thread saves at most half of
+"""Multiplications of one product that are worth a BLAS thread: 0.16 ms of a core with AVX-512. A second thread saves at most half of
 that, where a core is idle; where other processes used both cores of a machine, it made products of 4 to 33 million multiplications 2 to 15
 times as slow in the mean."""
 
@@ -29,7 +29,7 @@ _ALONE = 1 << 18
 
 
 class Library(Protocol):
-    """A BLAS, as threadpoolctl controls it."""
+    """A BLAS library, as threadpoolctl controls it."""
 
     def get_num_threads(self) -> int | None: ...
     def set_num_threads(self, num_threads: int) -> Any: ...
@@ -37,7 +37,7 @@ class Library(Protocol):
 
 @cache
 def _numpys_libraries() -> tuple[Library, ...]:
-    """The BLAS that NumPy uses: the one that came with it, else all that the process has loaded; none where threadpoolctl knows none."""
+    """The BLAS libraries that NumPy uses: the one bundled with it, else all that the process has loaded; maybe none."""
     from threadpoolctl import ThreadpoolController
 
     found = ThreadpoolController().select(user_api="blas").lib_controllers
@@ -47,7 +47,7 @@ def _numpys_libraries() -> tuple[Library, ...]:
 
 
 class Limits:
-    """Lowers the number of BLAS's threads while there are launches that are not worth more, and restores it afterwards.
+    """Lowers BLAS's thread count while launches run that are not worth more threads, and restores it afterwards.
 
     The number is the process's. Of launches at the same time the smallest one counts; whoever else multiplies meanwhile has as few threads,
     and the same results. A number that somebody else sets meanwhile is kept.
@@ -66,20 +66,20 @@ class Limits:
         """The number that was set last, and the one that is being set: an interrupt may come between."""
 
     def enter(self, launch: object, threads: int) -> None:
-        """A launch begins that is worth so many threads."""
+        """Registers the start of a launch that is worth this many threads."""
         with self._lock:
             self._launches[launch] = threads
             self._update()
 
     def leave(self, launch: object) -> None:
-        """The launch has ended. Nothing happens where it has left already."""
+        """Registers the end of a launch. Calling it again has no effect."""
         with self._lock:
             self._launches.pop(launch, None)
             if self._own is not None:
                 self._update()
 
     def own_threads(self) -> int:
-        """The number that BLAS has without any launch under way."""
+        """The thread count that BLAS has when no launch is running."""
         with self._lock:
             now = self._library.get_num_threads() or 1
             return now if self._own is None or now not in self._set else self._own
@@ -87,7 +87,7 @@ class Limits:
     def _update(self) -> None:
         now = self._library.get_num_threads() or 1
         if self._own is None or now not in self._set:
-            self._own = now  # nobody's limit, or somebody else's
+            self._own = now  # not a limit set here
         wanted = min([self._own, *self._launches.values()])
         self._set = now, wanted
         if wanted != now:
@@ -123,18 +123,18 @@ if hasattr(os, "register_at_fork"):
 
 
 def blas_threads() -> int | None:
-    """The threads that NumPy's BLAS may use, as OPENBLAS_NUM_THREADS, OMP_NUM_THREADS or `threadpoolctl` set them; None if unknown."""
+    """The number of threads that NumPy's BLAS may use, by OPENBLAS_NUM_THREADS, OMP_NUM_THREADS or `threadpoolctl`; None if unknown."""
     return min((limits.own_threads() for limits in _limits()), default=None)
 
 
 def worth(multiplications: int) -> int:
-    """The threads that a product of so many multiplications is worth."""
+    """The number of threads that a product of this many multiplications is worth."""
     return max(1, multiplications // WORK_OF_A_THREAD)
 
 
 @contextmanager
 def limited(multiplications: int) -> Iterator[None]:
-    """Within it BLAS takes as many threads as a product of so many multiplications is worth, the largest one that is computed there."""
+    """Limits BLAS within the block to the threads that its largest product, of this many multiplications, is worth."""
     call, threads = object(), worth(multiplications)
     limits = _limits() if multiplications > _ALONE else ()
     try:
@@ -151,7 +151,7 @@ def limited(multiplications: int) -> Iterator[None]:
 
 
 def with_limited_blas(launch: Launch, multiplications: int) -> Launch:
-    """A launch whose largest product takes so many multiplications."""
+    """Wraps a launch so that BLAS is limited to the threads that its largest product, of this many multiplications, is worth."""
     if multiplications <= _ALONE or worth(multiplications) >= (os.cpu_count() or 1):
         return launch
 

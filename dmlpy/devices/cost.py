@@ -1,4 +1,4 @@
-"""`Cost`: what a plan tells of its own cost, beside what its desc tells."""
+"""`Cost`: the costs that a plan knows beyond those that follow from its desc."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Cost:
     """The memory traffic of a plan, and the times that a model of the device predicts, in microseconds of one dispatch.
 
     Attributes:
-        strategy: of kernels, where there are several.
+        strategy: the strategy of kernels, where there are several.
         traffic: bytes that are read or written beside the desc's tensors, by kind.
         residency: bytes of what is read in every step, by the place where it lies meanwhile.
         floor_us: the least that any kernel could take; None without a model.
-        floor_step_us: of one step.
-        estimate_us: what the chosen kernels should take.
-        estimate_step_us: of one step.
-        layers: those of a network, whose sums the times are.
+        floor_step_us: the floor of one step.
+        estimate_us: the estimate for the chosen kernels.
+        estimate_step_us: the estimate for one step.
+        layers: the costs of a network's layers, whose sums the times are.
     """
 
     strategy: str | None = None

@@ -1,4 +1,4 @@
-"""`Device`: where work runs. A device answers with a plan for an operator, or says that it has none."""
+"""`Device`: where work runs. A device returns a plan for an operator, or None if it has none."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory that a device gave out; it lives as long as this object or its owner does.
+    """Memory that a device has allocated; it lives as long as this object or its owner.
 
     Attributes:
         pointer: its address.
-        size: in bytes.
-        owner: what keeps it alive.
+        size: the size in bytes.
+        owner: the object that keeps it alive.
         used_in: tells that work in a stream uses it, so that the device gives it to nobody else before that is done; None where the device
             has no streams or somebody else owns the memory.
     """
@@ -46,7 +46,7 @@ class Memory:
 
     @property
     def area(self) -> tuple[int, int]:
-        """First address and end."""
+        """The address and end of the memory."""
         return self.pointer, self.pointer + self.size
 
 
@@ -54,7 +54,7 @@ _NO_MEMORY = Memory(0, 0, None)
 
 
 class Device(ABC):
-    """A place where operators run. Devices are shared: one object for each name."""
+    """A place where operators run. Devices are shared: there is one object for each name."""
 
     name: str
     """`numpy`, `cuda:0`, ..."""
@@ -63,31 +63,36 @@ class Device(ABC):
     """Where its arrays lie, as `ArrayView.device` says it: `cpu` or `cuda`."""
 
     sizes_to_check = 1 << 24
-    """Bytes from which on `require` asks for the memory that is there. Less is not worth the question: the allocator answers for it."""
+    """Requests of this many bytes or more are compared with the available memory by `require`; for less the allocator's failure suffices.
+    """
 
     @abstractmethod
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         """The plan for a checked desc, or None if the device does not run this operator."""
 
+    def why_not(self, desc: OperatorDesc) -> str:
+        """The reason why a checked desc has no plan."""
+        return f"{self.name} has no plan for it"
+
     @classmethod
     @abstractmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:
-        """Whether the device has plans for an operator."""
+        """Returns whether the device has plans for an operator."""
 
     @abstractmethod
     def describe(self) -> dict[str, str]:
-        """Name, versions and limits, for people."""
+        """The device's name, versions and limits, for people."""
 
     @abstractmethod
     def available_memory(self) -> int:
-        """Bytes that can be allocated now, as far as the device can tell."""
+        """The bytes that can be allocated now, as far as the device can tell."""
 
     @abstractmethod
     def _allocate(self, size: int, stream: int) -> Memory: ...
 
     @abstractmethod
     def empty(self, desc: TensorDesc, stream: int) -> Any:
-        """An array of the desc's type, sizes and strides in the device's memory. What lies between its elements is zero."""
+        """An array of the desc's type, sizes and strides in the device's memory, of its bytes for 4-bit elements. Gaps are zero."""
 
     @abstractmethod
     def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> Any:
@@ -95,15 +100,15 @@ class Device(ABC):
 
     @abstractmethod
     def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
-        """A device array as a NumPy array; waits for the work on the stream. A NumPy array stays itself."""
+        """Converts a device array to a NumPy array; waits for the work on the stream. A NumPy array is returned as it is."""
 
     @abstractmethod
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
-        """A copy of packed host bytes in the device's memory."""
+        """Copies packed host bytes to the device's memory."""
 
     @abstractmethod
     def read(self, pointer: int, size: int, stream: int) -> bytes:
-        """Bytes of the device's memory; waits for the work on the stream."""
+        """Reads bytes of the device's memory; waits for the work on the stream."""
 
     @abstractmethod
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
@@ -115,7 +120,7 @@ class Device(ABC):
 
     @abstractmethod
     def view(self, value: Any) -> ArrayView:
-        """A user's array as memory. Raises TypeError if it is none."""
+        """A user's array as memory. Raises TypeError if it is not an array."""
 
     @abstractmethod
     def current_stream(self) -> int:
@@ -127,11 +132,11 @@ class Device(ABC):
 
     @abstractmethod
     def start_timer(self, stream: int) -> Callable[[], float] | None:
-        """Starts the device's own clock on a stream; the result stops it and gives milliseconds. None where there is no such clock."""
+        """Starts the device's clock on a stream; the returned function stops it and returns milliseconds. None if there is no clock."""
 
     @abstractmethod
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
-        """A launch as a dispatch issues it: on this device, whichever the calling thread uses otherwise, and by its name for profilers.
+        """Wraps a launch for a dispatch: it runs on this device, whichever is current for the thread, and profilers show it by name.
 
         It uses `memory`, which may be let go of as soon as it is launched.
         """
@@ -141,7 +146,7 @@ class Device(ABC):
         """The form of a launch that is cheapest to repeat with the same memory."""
 
     def allocate(self, size: int, stream: int, purpose: str) -> Memory:
-        """Memory for scratch or packed constants.
+        """Allocates memory for scratch or packed constants.
 
         Raises:
             DeviceError: it will not fit; `purpose` says what it is for.
@@ -152,14 +157,14 @@ class Device(ABC):
         return self._allocate(size, stream)
 
     def require(self, size: int, purpose: str) -> None:
-        """Raises DeviceError (E_OUTOFMEMORY) if so many bytes cannot be allocated now."""
+        """Raises DeviceError (E_OUTOFMEMORY) if this many bytes cannot be allocated now."""
         if size >= self.sizes_to_check and size > (available := self.available_memory()):
             raise DeviceError(
                 f"{purpose} needs {show_bytes(size)}; {show_bytes(available)} are available on {self.name}", hresult=HResult.E_OUTOFMEMORY
             )
 
     def stream_handle(self, stream: Any) -> int:
-        """The integer handle of a stream: of None (the current one), an integer, or any object with `.ptr`.
+        """The integer handle of a stream, given as None (the current one), an integer, or any object with `.ptr`.
 
         Raises:
             DeviceError: it is none of these.
@@ -186,13 +191,13 @@ DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
 """Makes the device of an index, by kind (`numpy`, `numba`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
 
 _OTHER_NAMES = {"cpu": "numpy", "host": "numpy", "gpu": "cuda", "dml": "cuda"}
-"""What other libraries call the devices. None of these is accepted: on a CPU there are two devices to choose from."""
+"""Other libraries' names for the devices. dmlpy accepts none of these: on a CPU there are two devices to choose from."""
 
 Kind = TypeVar("Kind", bound=Device)
 
 
 def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
-    """Makes a function that returns one device for each index: threads that ask at the same time get the same object."""
+    """Makes a function that returns one device per index: threads that ask at the same time get the same object."""
     made: dict[int, Kind | str] = {}
 
     @wraps(make)
@@ -204,7 +209,7 @@ def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
 
 
 def device(name: Device | str | None = None) -> Device:
-    """The device of a name: `numpy`, `numba`, `cuda` (the first GPU), `cuda:1`; None is the first GPU that answers, else NumPy.
+    """The device of a name: `numpy`, `numba`, `cuda` (the first GPU) or `cuda:1`; None means the first GPU that answers, else NumPy.
 
     Numba is taken by its name only.
 
@@ -239,7 +244,7 @@ def list_devices() -> list[Device]:
 
 
 def no_memory(purpose: str, error: MemoryError) -> DeviceError:
-    """The error to raise in place of the host's MemoryError; NumPy's names the array that it could not allocate."""
+    """The error to raise in place of the host's MemoryError; NumPy's error names the array that it could not allocate."""
     import psutil
 
     shape, data_type = getattr(error, "shape", None), getattr(error, "dtype", None)
@@ -251,7 +256,7 @@ def no_memory(purpose: str, error: MemoryError) -> DeviceError:
 
 
 def show_bytes(size: int) -> str:
-    """A number of bytes for people: `6.1 GB`."""
+    """Formats a number of bytes for people: `6.1 GB`."""
     value, unit = float(size), "bytes"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 1000:

@@ -1,4 +1,4 @@
-"""`Dispatch`: an operator with all its memory bound, and what every kind of dispatch has in common."""
+"""`Dispatch`: an operator with all its memory bound, and the base of every kind of dispatch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from dmlpy.devices import binding
 from dmlpy.devices.device import Device, no_memory
+from dmlpy.validation.array_problems import value_problems
 from dmlpy.validation.problems import BindError, DispatchError, PickleError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limit:
-    """Values of an input that may not exceed a number."""
+    """An upper limit on the values of an input."""
 
     name: str
     limit: int
@@ -37,11 +37,11 @@ def check_limits(name: str, limits: Limits) -> None:
     """Raises BindError if any value is out of its range; `name` is the operator's or graph's."""
     for limit, values in limits:
         if values.max() > limit.limit or values.min() < 0:
-            raise BindError(name, binding.value_problems(limit.name, values, limit.limit, limit.symbol))
+            raise BindError(name, value_problems(limit.name, values, limit.limit, limit.symbol))
 
 
 _forks = 0
-"""How many times this process was forked off another one. The calls that were under way in the parent's other threads are none here."""
+"""How often this process descends from a fork. Calls that were under way in the parent's other threads do not exist here."""
 
 
 def _count_fork() -> None:
@@ -54,7 +54,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class BoundWork(ABC):
-    """Work with all its memory, called by one thread at a time: two calls at once would spoil each other's scratch and outputs.
+    """Work with all its memory bound, called by one thread at a time: two calls at once would corrupt each other's scratch and outputs.
 
     A second call while one is under way raises `DispatchError`. The call that is under way is not disturbed.
     """
@@ -83,7 +83,7 @@ class BoundWork(ABC):
                 if under_way.setdefault(process, call) is not call:
                     raise DispatchError(
                         f"{self._name} is being dispatched by another call: a dispatch has one set of memory, so one thread at a time may "
-                        "call it. Bind a dispatch for each thread (op.bind), with outputs and scratch of its own"
+                        "call it. Bind a dispatch for each thread (op.bind), each with separate outputs and scratch"
                     )
                 self._enqueue(self._stream_handle(stream))
                 del under_way[process]
@@ -112,12 +112,12 @@ class BoundWork(ABC):
 
 
 class Dispatch(BoundWork):
-    """One operator with all its memory: calling it launches, and does nothing else.
+    """One operator with all its memory: calling it launches and does nothing else.
 
     It allocates nothing and does not synchronise, so it can be repeated and captured in a CUDA graph. It keeps the arrays that
     were bound alive, not the memory behind a `Buffer`; whoever captures it keeps it as long as the graph.
 
-    Its scratch is its own, so one thread at a time may call it: a second call at the same time raises `DispatchError`. On a GPU a call is
+    It owns its scratch, so one thread at a time may call it: a second call at the same time raises `DispatchError`. On a GPU a call is
     over when its work is enqueued. Runs that one dispatch has enqueued into different streams must be ordered by the caller (with events):
     two that overlap on the GPU would spoil each other's scratch, and no call can see that. Threads may call different dispatches at the
     same time, also into one stream, where their kernels may alternate. If these share an output or scratch (`temporary`), or one reads what

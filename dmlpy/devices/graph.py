@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from dmlpy.description.naming import did_you_mean
 from dmlpy.description.outputs import Outputs
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.devices import binding
+from dmlpy.devices.binding import KnownLayouts
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundWork, Dispatch, Limits, check_limits
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
@@ -29,21 +30,21 @@ if TYPE_CHECKING:
     from dmlpy.devices.report import PlanReport
 
 Source = tuple[int | None, int]
-"""Who writes a value: a node and which of its outputs, or None and which input of the graph."""
+"""The source of a value: a node and the index of its output, or None and the index of a graph input."""
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """A valid graph as whoever runs it sees it.
+    """A valid graph as the code that runs it sees it.
 
     Attributes:
         order: the operator nodes, each after those that it reads.
         operators: their descs.
-        sources: what each input slot of a node reads, by node and slot.
+        sources: the source of each input slot of a node, by node and slot.
         inputs: how each input of the graph is read, by name; of several ways the one that reaches farthest, the first of equals. Unread
             inputs are left out.
-        outputs: what each output of the graph is, by name.
-        tensors: how each output of a node is written.
+        outputs: the source and the desc of each output of the graph, by name.
+        tensors: the desc by which each output of a node is written.
         uncovered: the outputs of nodes of which some node reads more than is written, gaps between strided elements or bytes behind the
             last one; of these nodes the one that reaches farthest, and how it reads.
     """
@@ -88,7 +89,7 @@ class Wiring:
         for end in sorted(graph.output_edges, key=lambda edge: edge.graph_output_index):
             source = (end.from_node_index, end.from_node_output_index)
             name = graph.output_names[end.graph_output_index] if graph.output_names else f"output_{end.graph_output_index}"
-            # What a constant looks like is for its readers to say; without one it is plain bytes.
+            # A constant's layout comes from the nodes that read it; without readers it is plain bytes.
             node = graph.nodes[end.from_node_index]
             plain = [TensorDesc(data_type="UINT8", sizes=[node.data_size])] if isinstance(node, ConstantNode) else []
             outputs[name] = (source, tensors.get(source) or (readers.get(source) or plain)[0])
@@ -97,7 +98,7 @@ class Wiring:
 
 
 def _order(operators: Iterable[int], sources: Mapping[tuple[int, int], Source]) -> tuple[int, ...]:
-    """The operator nodes in an order in which they can run, always the same."""
+    """The operator nodes in a fixed order in which they can run."""
     needs: dict[int, list[int]] = {index: [] for index in operators}
     for (reader, _), (writer, _) in sources.items():
         if writer in needs:
@@ -111,8 +112,8 @@ class CompiledGraph:
     A pickle holds the graph, the device's name, the feature level and the flags: it is compiled again where it is loaded.
 
     Attributes:
-        graph: what was compiled.
-        device: where it runs.
+        graph: the compiled graph.
+        device: the device that it runs on.
         feature_level: the cap that it was checked against.
         flags: the execution flags, of every node.
     """
@@ -132,6 +133,9 @@ class CompiledGraph:
         self.flags = flags
         self._operators = operators
         self._wiring = wiring
+        self._layouts = {
+            kind: {name: KnownLayouts() for name in known} for kind, known in (("input", self.inputs), ("output", self.outputs))
+        }
         stream = device.current_stream()
         # DirectML too copies constants when it compiles.
         self._constants = {
@@ -142,7 +146,7 @@ class CompiledGraph:
 
     @property
     def inputs(self) -> dict[str, TensorDesc]:
-        """What is bound as inputs, by name (`input_0`, ... where the graph has no names); inputs that feed no node are left out."""
+        """The inputs to bind, by name (`input_0`, ... if the graph has no names), without inputs that feed no node."""
         return {name: tensor for name, (_, tensor) in self._wiring.inputs.items()}
 
     @property
@@ -151,7 +155,7 @@ class CompiledGraph:
         return {name: tensor for name, (_, tensor) in self._wiring.outputs.items()}
 
     def explain_plan(self) -> PlanReport:
-        """The sums of `CompiledOperator.explain_plan` over all nodes; the nodes' own reports are its `parts`, in the order of running."""
+        """The sums of `CompiledOperator.explain_plan` over all nodes; the nodes' reports are its `parts`, in execution order."""
         from dmlpy.devices.report import total
 
         parts = (self._operators[index].explain_plan() for index in self._wiring.order)
@@ -179,7 +183,7 @@ class CompiledGraph:
         return Outputs(results)
 
     def bind(self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any]) -> GraphDispatch:
-        """Binds memory for many dispatches; what flows between nodes gets memory of its own, and all nodes work in the same scratch.
+        """Binds memory for many dispatches. Tensors between nodes get separate memory, and all nodes share the scratch.
 
         A node may read more of another's output than that node writes: gaps between strided elements, or bytes behind the last one. They
         are zero.
@@ -207,7 +211,7 @@ class CompiledGraph:
                 kept.append(self.device.allocate(tensor.size_in_bytes, stream, f"what {self.graph.label(source[0] or 0)} writes"))
                 memory[source] = Buffer(kept[-1].pointer, tensor.size_in_bytes)
                 if source in self._wiring.uncovered:
-                    # No dispatch ever writes there, and the memory may have held anything.
+                    # No dispatch ever writes there, and the memory may hold stale values.
                     self.device.clear(kept[-1].pointer, self._wiring.uncovered[source][1].reached_bytes, stream)
                     self.device.synchronize(stream)  # dispatches may go into other streams
         sizes = [self._operators[index].binding_properties.temporary_resource_size for index in self._wiring.order]
@@ -226,19 +230,26 @@ class CompiledGraph:
         return list(self.graph.input_names or (f"input_{index}" for index in range(self.graph.input_count)))
 
     def _place(
-        self, values: Mapping[str, Any] | Sequence[Any], wanted: Mapping[str, TensorDesc], order: Sequence[str], kind: str
+        self,
+        values: Mapping[str, Any] | Sequence[Any],
+        wanted: Mapping[str, TensorDesc],
+        order: Sequence[str],
+        kind: Literal["input", "output"],
     ) -> tuple[list[Bound], list[Problem]]:
         found: list[Bound] = []
         given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
         for name in given:
             if name not in wanted and given[name] is not None:
                 expected = f"one of {', '.join(wanted)}"
-                problems.append(Problem("bind.unknown", name, f"no {kind} of the graph", expected, remedy=did_you_mean(name, wanted)))
+                problems.append(
+                    Problem("bind.unknown", name, f"not among the {kind}s of the graph", expected, remedy=did_you_mean(name, wanted))
+                )
         for name, tensor in wanted.items():
             if given.get(name) is None:
                 problems.append(Problem("bind.missing", name, "not given", f"memory for {tensor.summary()}"))
                 continue
-            place, wrong = binding.place(self.device, name, tensor, given[name], output=kind == "output")
+            known = self._layouts[kind][name]
+            place, wrong = binding.place(self.device, name, tensor, given[name], output=kind == "output", known=known)
             problems += wrong
             found += [place] if place else []
         return found, problems
@@ -250,7 +261,7 @@ class CompiledGraph:
         return self._operators[index]._bind(given, written, scratch, None, also_used)
 
     def _known_limits(self, index: int, dispatch: Dispatch) -> Limits:
-        """A node's limits for values that are there before the graph runs, by the names that they have in the graph."""
+        """A node's limits on values that exist before the graph runs, by their names in the graph."""
         names: dict[str, str] = {}
         for at, slot in enumerate(self.graph.nodes[index].input_slots()):
             source = self._wiring.sources.get((index, at))
@@ -275,7 +286,7 @@ class CompiledGraph:
 
 
 class GraphDispatch(BoundWork):
-    """A graph with all its memory: calling it launches every node. Its scratch is its own: see `Dispatch`.
+    """A graph with all its memory: calling it launches every node. It owns its scratch: see `Dispatch`.
 
     Sequence lengths that a node computes count as the nearest ones in range, as in a GPU's memory: by then other nodes have written. After
     an error the nodes before it have run, but for `BindError`: then none has.
@@ -298,13 +309,13 @@ class GraphDispatch(BoundWork):
 
 
 def _hazards(inputs: Sequence[Bound], outputs: Sequence[Bound]) -> list[Problem]:
-    """Outputs whose memory something else uses: another node may still read it."""
+    """Finds outputs whose memory something else uses: another node may still read it."""
     problems = []
     for index, output in enumerate(outputs):
         for other in (*inputs, *outputs[:index]):
             if output.pointer < other.end and other.pointer < output.end:
                 code = "hazard.outputs" if other.output else "hazard.in_place"
-                problems.append(Problem(code, output.name, f"memory that {other.name} uses too", "memory of its own"))
+                problems.append(Problem(code, output.name, f"memory that {other.name} uses too", "separate memory"))
     return problems
 
 
@@ -313,7 +324,7 @@ def unrunnable(graph: Graph, wiring: Wiring) -> list[Problem]:
     seen: dict[Source, str] = {}
     problems = []
     for name, (source, tensor) in wiring.outputs.items():
-        expected = "the output of an operator, for each output of the graph another one"
+        expected = "an operator's output, a different one for each graph output"
         remedy = "ELEMENT_WISE_IDENTITY copies"
         if source in seen:
             problems.append(
@@ -325,6 +336,6 @@ def unrunnable(graph: Graph, wiring: Wiring) -> list[Problem]:
         if source in wiring.uncovered:
             node, reader = wiring.uncovered[source]
             found = f"{tensor.summary()}, of which {graph.label(node)} reads {reader.summary()}"
-            why = ("its memory is the caller's: what lies between and behind its elements is not the graph's to read or to write",)
+            why = ("its memory belongs to the caller: the graph may not access bytes between or after its elements",)
             problems.append(Problem("graph.copy", f"output {name!r}", found, "readers of its elements only", why, remedy))
     return problems

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 def bound_table(name: str, bound: Iterable[Bound]) -> Table:
-    """A row for each tensor that is bound: its place, its direction and its layout."""
+    """A table with one row per bound tensor: place, direction and layout."""
     rows = ((item.name, "output" if item.output else "input", item.desc.summary()) for item in bound)
     return Table(name, ("tensor", "direction", "memory"), tuple(rows))

@@ -1,4 +1,4 @@
-"""`CompiledOperator`, and what it turns into: `PreparedOperator` with packed constants, a `Dispatch` with all memory bound."""
+"""`CompiledOperator`, and its further forms: `PreparedOperator` with packed constants, and a `Dispatch` with all memory bound."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from dmlpy.devices.dispatch import Dispatch, Limit, Limits
 from dmlpy.devices.pickling import layout_fingerprint, packed_bytes, packed_memory
 from dmlpy.devices.plan import ArrayPlan, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
+from dmlpy.validation.array_problems import value_problems
 from dmlpy.validation.problems import BindError, Problem
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class BindingProperties:
-    """DML_BINDING_PROPERTIES.
+    """The memory that an operator needs: DML_BINDING_PROPERTIES.
 
     Attributes:
         required_descriptor_count: tensors that a dispatch binds, undescribed optional ones included.
@@ -47,7 +48,7 @@ class BindingProperties:
 
 
 def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
-    """A method of an operator that raises `DeviceError` where the host has not enough memory; `step` is its name for people."""
+    """Wraps an operator's method so that a lack of host memory raises `DeviceError`; `step` is the method's name for people."""
 
     def decorated(method: Method) -> Method:
         @wraps(method)
@@ -69,8 +70,8 @@ class CompiledOperator:
     A pickle holds the desc, the device's name, the feature level and the flags: it is compiled again where it is loaded.
 
     Attributes:
-        desc: what was compiled.
-        device: where it runs.
+        desc: the compiled desc.
+        device: the device that it runs on.
         feature_level: the cap that the desc was checked against.
         flags: the execution flags.
     """
@@ -83,7 +84,7 @@ class CompiledOperator:
 
     @cached_property
     def _fields(self) -> tuple[TensorField, ...]:
-        """The tensor members, each element of an array of tensors as one of its own."""
+        """The tensor members, with each element of an array of tensors as a separate one."""
         return tuple(replace(slot.field, name=slot.place) for slot in self.desc.slots())
 
     @cached_property
@@ -109,12 +110,12 @@ class CompiledOperator:
 
     @cached_property
     def binding_properties(self) -> BindingProperties:
-        """Bytes of scratch (without `prepare`) and of packed constants."""
+        """The bytes of scratch (without `prepare`) and of packed constants."""
         return BindingProperties(len(self._fields), self._plan.temporary_size, self._plan.persistent_size)
 
     @property
     def prepared_inputs(self) -> tuple[str, ...]:
-        """The described inputs that `prepare` takes, all of them at once, in the struct's order; empty if it packs nothing."""
+        """The described inputs that `prepare` takes, all at once, in the struct's order; empty if it packs nothing."""
         return self._plan.constants
 
     @cached_property
@@ -217,7 +218,7 @@ class CompiledOperator:
         persistent: Any,
         also_used: Iterable[Memory] = (),
     ) -> Dispatch:
-        """`bind`, where scratch too may be `Memory`; `also_used` is more memory of the device's that the work uses."""
+        """Binds as `bind` does, where scratch may also be `Memory`; `also_used` is other device memory that the work uses."""
         handle = self.device.current_stream()
         ready: tuple[int, int] | None = None
         problems: list[Problem] = []
@@ -272,7 +273,7 @@ class CompiledOperator:
         device.dispatched(launch, self.name, [memory] if persistent is None else [memory, persistent])(handle)
         for host, item in copied_back:
             data = np.frombuffer(device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
-            host[...] = binding.strided(data, item.desc)
+            binding.copy_back(data, item.desc, host)
         for name in tables.reserves:
             values[name] = Reserve.of(values[name], self._reserve_configuration)
         return Outputs(tables.gathered_outputs(values))
@@ -290,15 +291,22 @@ class CompiledOperator:
         bound = []
         for field in table.fields:
             if field.name in given:
-                place, wrong = self._place(field, given[field.name], handle, copy=copy, copied_back=[])
+                place, wrong = self._place(field, given[field.name], handle, copy=copy)
                 problems += wrong
                 if place is not None:
                     bound.append(place)
         return bound, problems
 
     def _place(
-        self, field: TensorField, value: Any, handle: int, *, copy: bool, copied_back: list[tuple[np.ndarray[Any, Any], Bound]]
+        self,
+        field: TensorField,
+        value: Any,
+        handle: int,
+        *,
+        copy: bool,
+        copied_back: list[tuple[np.ndarray[Any, Any], Bound]] | None = None,
     ) -> tuple[Bound | None, list[Problem]]:
+        """The memory of a value; in a call, which has a list for the outputs that are copied back, it may be a copy of its own accord."""
         name, desc, output = field.name, self._descs[field.name], field.marker.output
         if isinstance(value, Reserve):
             problems = foreign_problems(field, value, self._reserve_configuration)
@@ -306,20 +314,19 @@ class CompiledOperator:
                 return None, problems
             value = value.array
         host = binding.host_array(self.device, value) if copy else None
+        if host is None and copied_back is not None and desc.data_type.bits == 4:
+            host = binding.int4_array(self.device, value)
         if host is None:
             return binding.place(self.device, name, desc, value, output=output, known=self._tables.layouts[name])
-        problems = binding.value_form_problems(name, desc, host, output=output)
+        problems = binding.value_form_problems(name, desc, host, output=output, copied=True)
         if not problems and not output:
             problems = [problem for limit in self._limits if limit.name == name for problem in _checked(limit, host)]
         if problems:
             return None, problems
-        # A host array brings its values; in the device's memory they take the layout that was compiled.
-        staged = np.zeros(desc.reached_bytes, np.uint8)
-        if not output:
-            binding.strided(staged, desc)[...] = host
-        memory = self.device.upload(staged, handle)
+        # A host array is copied; in the device's memory its values take the compiled layout.
+        memory = self.device.upload(binding.staged(desc, None if output else host), handle)
         bound = Bound(name, desc, output, memory.pointer, memory)
-        if output:
+        if output and copied_back is not None:
             copied_back.append((host, bound))
         return bound, []
 
@@ -392,17 +399,17 @@ class PreparedOperator:
         return self.operator.plan
 
     def explain_plan(self) -> PlanReport:
-        """As `CompiledOperator.explain_plan`: the packed constants change nothing."""
+        """Reports what `CompiledOperator.explain_plan` reports: packing constants changes nothing."""
         return self.operator.explain_plan()
 
     def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, **tensors: Any) -> Any:
-        """Runs once; as `CompiledOperator.__call__`, without the constant inputs."""
+        """Runs once, as `CompiledOperator.__call__` does, without the constant inputs."""
         return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate)
 
     def bind(
         self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any], temporary: Any = None
     ) -> Dispatch:
-        """Binds memory for many dispatches; as `CompiledOperator.bind`, without the constant inputs: in a list they are None."""
+        """Binds memory for many dispatches, as `CompiledOperator.bind` does; in a list the constant inputs are None."""
         return self.operator._bind(inputs, outputs, temporary, self._memory)
 
     def _repr_html_(self) -> str:
@@ -430,7 +437,7 @@ def _described(operator: CompiledOperator | PreparedOperator) -> str:
 
 
 def _prepared(operator: CompiledOperator, packed: bytes, fingerprint: bytes) -> PreparedOperator:
-    """A prepared operator of a pickle."""
+    """Restores a prepared operator from a pickle."""
     return PreparedOperator(operator, packed_memory(operator, packed, fingerprint))
 
 
@@ -439,4 +446,4 @@ def _pointers(bound: Sequence[Bound]) -> dict[str, int]:
 
 
 def _checked(limit: Limit, values: np.ndarray[Any, Any]) -> list[Problem]:
-    return binding.value_problems(limit.name, values, limit.limit, limit.symbol)
+    return value_problems(limit.name, values, limit.limit, limit.symbol)

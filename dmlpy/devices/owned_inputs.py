@@ -1,4 +1,4 @@
-"""Inputs flagged OWNED_BY_DML: `prepare` takes a copy of them, and their memory is free from then on."""
+"""Inputs flagged OWNED_BY_DML: `prepare` copies them, and their memory is free from then on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALIGNMENT = 256
 
 
 class OwningPlan(Plan):
-    """A plan without constants of its own, made to take the owned inputs at initialisation.
+    """A plan that packs no constants, made to take the owned inputs at initialisation.
 
     A launch that is not prepared reads them where they are.
 
@@ -26,7 +26,7 @@ class OwningPlan(Plan):
         plan: the work.
         names: the owned inputs.
         desc: the operator.
-        device: what copies memory.
+        device: the device that copies memory.
     """
 
     def __init__(self, plan: Plan, names: tuple[str, ...], desc: OperatorDesc, device: Device) -> None:
@@ -60,11 +60,11 @@ class OwningPlan(Plan):
 
 
 def owned_inputs(desc: OperatorDesc) -> tuple[str, ...]:
-    """The inputs that the desc flags, in the struct's order."""
+    """The inputs that the desc flags as owned, in the struct's order."""
     return tuple(place for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML)
 
 
 def with_owned_inputs(plan: Plan, desc: OperatorDesc, device: Device) -> Plan:
-    """The plan of a checked desc, which takes the inputs that are flagged at initialisation."""
+    """The plan of a checked desc that takes the flagged inputs at initialisation."""
     names = owned_inputs(desc)
     return OwningPlan(plan, names, desc, device) if names else plan

@@ -1,4 +1,4 @@
-"""Pickles an operator with packed constants as the operator and the packed bytes, which must suit the plan that reads them."""
+"""Pickles an operator with packed constants as the operator and the packed bytes, which the loading plan must be able to read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def packed_bytes(operator: Compiled, memory: Memory) -> bytes:
 
 
 def packed_memory(operator: Compiled, packed: bytes, fingerprint: bytes) -> Memory:
-    """Memory of the operator's device with packed constants of a pickle.
+    """Allocates memory of the operator's device and fills it with a pickle's packed constants.
 
     Raises:
         PickleError: they were packed for another layout, that of another processor, GPU or version of dmlpy.
@@ -59,8 +59,9 @@ def packed_memory(operator: Compiled, packed: bytes, fingerprint: bytes) -> Memo
 
 
 def layout_fingerprint(operator: Compiled) -> bytes:
-    """A hash of what the operator's plan makes of constants that are always the same: plans of equal hashes pack alike."""
-    device, plan, tensors = operator.device, operator._plan, operator.desc.tensors()
+    """A hash of the bytes that the operator's plan packs from fixed constants: plans with equal hashes pack alike."""
+    device, plan = operator.device, operator._plan
+    tensors = {name: tensor.memory for name, tensor in operator.desc.tensors().items()}
     if not plan.persistent_size:
         return b""
     handle, rng = device.current_stream(), np.random.default_rng(1)
@@ -73,7 +74,7 @@ def layout_fingerprint(operator: Compiled) -> bytes:
 
 
 def _numbers(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Bytes of numbers, nearly all different."""
+    """Generates bytes of numbers, nearly all different."""
     if dtype.kind == "f":
         return rng.standard_normal(count).astype(dtype).view(np.uint8)
     return rng.integers(0, 256, count * dtype.itemsize, np.uint8)

@@ -1,4 +1,4 @@
-"""Plans, which a device makes of checked descs: a plan packs constants once and launches any number of times."""
+"""Plans, which a device makes from checked descs: a plan packs constants once and launches any number of times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pointers = Mapping[str, int]
 
 
 def in_order(work: Sequence[Launch]) -> Launch:
-    """All of the work, one after the other."""
+    """Combines launches into one that runs them in order."""
 
     def launch(stream: int) -> None:
         for part in work:
@@ -33,7 +33,7 @@ def in_order(work: Sequence[Launch]) -> Launch:
 
 
 class Layout:
-    """Named packed arrays one after the other in one block of memory.
+    """Named arrays packed one after another in one block of memory.
 
     Attributes:
         arrays: offset in bytes, sizes and element type of each, by name.
@@ -56,7 +56,7 @@ class Layout:
         return {name: base + offset for name, (offset, _, _) in self.arrays.items()}
 
     def typed_pointers(self, base: int) -> dict[str, tuple[int, int]]:
-        """The arrays' addresses in a block at `base`, each with the bytes of an element."""
+        """The arrays' addresses in a block at `base`, each with the number of bytes per element."""
         return {name: (base + offset, dtype.itemsize) for name, (offset, _, dtype) in self.arrays.items()}
 
     def arrays_at(self, base: int) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
@@ -72,7 +72,7 @@ class Plan(ABC):
     caller has checked: aligned to the element (or to the desc's guarantee), long enough, of the right device.
 
     Constants are the inputs that `constants` names (weights, recurrence, bias, peepholes). `pack` writes them, in the
-    plan's own layout, into a persistent buffer of `persistent_size` bytes; `bind` either reads that buffer
+    plan's layout, into a persistent buffer of `persistent_size` bytes; `bind` either reads that buffer
     (`persistent` given) or packs them into the scratch first, on every launch (`persistent` None).
     """
 
@@ -115,7 +115,7 @@ class Plan(ABC):
 
 
 class PlanWithoutConstants(Plan):
-    """A plan that packs nothing, so its launches need the same scratch prepared or not."""
+    """A plan that packs nothing, so its launches need the same scratch whether prepared or not."""
 
     constants = ()
     persistent_size = 0
@@ -130,10 +130,10 @@ class PlanWithoutConstants(Plan):
 
 
 class ArrayPlan(PlanWithoutConstants):
-    """A plan in host memory, without scratch, that works on arrays as they are."""
+    """A plan in host memory, without scratch, that works on arrays in place."""
 
     temporary_size = 0
 
     @abstractmethod
     def bind_arrays(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Launch:
-        """The work of one dispatch over these arrays, by place: of the described sizes, types and strides."""
+        """The work of one dispatch over these arrays, keyed by place, with the described sizes, types and strides."""

@@ -1,4 +1,4 @@
-"""`PlanReport`: what a compiled operator has to do and should cost, in numbers."""
+"""`PlanReport`: the work and predicted cost of a compiled operator, in numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WEIGHTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tenso
 
 @dataclass(frozen=True)
 class PlanReport:
-    """The work and the predicted cost of one dispatch of a compiled operator. `str` makes a small table of it.
+    """The work and the predicted cost of one dispatch of a compiled operator. `str` formats it as a small table.
 
     Floors and estimates come from a model of the device in plain arithmetic: they are not measured. A floor is for the best kernels that
     could be written, an estimate for those of the plan. Neither knows what else the device does, or sequences shorter than others.
@@ -31,14 +31,14 @@ class PlanReport:
     Attributes:
         operator: the desc's struct.
         device: the device's name.
-        strategy: of the kernels, where there are several; of a network those of all layers.
-        flops: of all matrix products, two for each multiplication; None for an operator whose products are not counted.
+        strategy: the strategy of the kernels, where there are several; of a network those of all layers.
+        flops: the operations of all matrix products, two for each multiplication; None for an operator whose products are not counted.
         bytes_moved: bytes by kind. `weights` and `tensors` are those that the desc describes, each counted once; the others are what the
             plan's kernels read and write beside them.
         residency: bytes of the recurrent weights by the place where they lie while steps are walked; `nowhere` is read anew in each step.
         floor_us: the model's floor, in microseconds; None where there is no model.
-        floor_step_us: that of one step; of a network one step of each layer.
-        estimate_us: what the plan's kernels should take, in microseconds.
+        floor_step_us: the floor of one step; of a network one step of each layer.
+        estimate_us: the estimate for the plan's kernels, in microseconds.
         estimate_step_us: one step.
         unmodelled: why there is no floor; empty where there is one.
         parts: the reports of a network's layers, or of a graph's nodes, whose sums these are.
@@ -74,7 +74,7 @@ class PlanReport:
 
 
 def explain(desc: OperatorDesc, device: Device, cost: Cost) -> PlanReport:
-    """The report of a checked desc whose plan tells this cost."""
+    """The report of a checked desc and its plan's cost."""
     name = desc.c_name
     unmodelled = "" if cost.floor_us is not None else f"the device {device.name} has no model of this operator"
     if isinstance(desc, CudnnRNNDesc):
@@ -105,7 +105,7 @@ def explain(desc: OperatorDesc, device: Device, cost: Cost) -> PlanReport:
 
 
 def total(name: str, device: str, parts: Iterable[PlanReport]) -> PlanReport:
-    """The sums over parts that run one after the other; None of what a part does not have."""
+    """The sums over parts that run in sequence; None where a part has no figure."""
     parts = tuple(parts)
     unmodelled = [part for part in parts if part.unmodelled]
 
@@ -139,12 +139,12 @@ def _merged(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _bytes(tensors: Iterable[TensorDesc]) -> int:
-    """The bytes of all elements, without gaps between them."""
+    """The bytes of all elements, without the gaps between them."""
     return sum(-(-tensor.element_count * tensor.data_type.bits // 8) for tensor in tensors)
 
 
 def _forward_flops(desc: RecurrentDesc) -> int:
-    """Floating-point operations of the products with the input and with the states, and of a projection."""
+    """The floating-point operations of the products with the input and the states, and of a projection."""
     sizes = desc.geometry
     rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
     projection = sizes.state_size * sizes.hidden_size if desc.cell.projection else 0
@@ -152,7 +152,7 @@ def _forward_flops(desc: RecurrentDesc) -> int:
 
 
 def _gradient_flops(desc: RecurrentGradDesc) -> int:
-    """Floating-point operations of the walk back, and of a product for each gradient that is wanted."""
+    """The floating-point operations of the backward walk, and of one product for each described gradient."""
     sizes, tensors = desc.geometry, desc.tensors()
     rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
     gate_rows = sizes.gates * sizes.hidden_size

@@ -1,4 +1,4 @@
-"""`Reserve`: what a training operator leaves for its gradient, with the configuration that it belongs to."""
+"""`Reserve`: the values that a training operator leaves for its gradient, with the configuration that they belong to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reserve:
 
     Attributes:
         array: the memory, an array of the device's library.
-        configuration: what it belongs to, by name.
+        configuration: the configuration that it belongs to, by name.
     """
 
     array: Any
@@ -37,12 +37,12 @@ class Reserve:
 
 
 def configuration(desc: OperatorDesc, device: Device) -> dict[str, Any]:
-    """The configuration that the reserve of a desc on a device belongs to."""
+    """The configuration that a desc's reserve on a device belongs to."""
     return {"device": device.memory_kind, **desc.reserve_configuration()}
 
 
 def foreign_problems(field: TensorField, reserve: Reserve, own: Mapping[str, Any]) -> list[Problem]:
-    """A problem if a reserve is given for what is none, or to be read by another configuration than its own."""
+    """The problems of a reserve bound to a tensor that is not one, or read by another configuration than the one that wrote it."""
     if not field.marker.reserve:
         return [Problem("array.kind", field.name, "a reserve", "an array, dmlpy.Buffer(pointer, size_in_bytes) or None")]
     given = reserve.configuration

@@ -1,4 +1,4 @@
-"""Threads beside the caller's that take a part of a launch's work, and how a launch ends when it is interrupted.
+"""Threads that share a launch's work with the calling thread, and the handling of interrupted launches.
 
 Python raises KeyboardInterrupt, or whatever a signal handler raises, between any two instructions of the main thread. By then other threads
 may be at work on the launch's memory, which the caller frees next. So all that runs on several threads goes through a `Gate`: who leaves
@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 
 def available_threads() -> int:
-    """The cores that this process may use, or as many threads as NumPy's BLAS may, if these are fewer."""
+    """The number of cores that this process may use, or of threads that NumPy's BLAS may use, whichever is smaller."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, blas_threads() or cores)
 
 
 class Gate:
-    """Lets threads in until it is shut; whoever shuts it goes on when all have left.
+    """Lets threads in until it is shut; the thread that shuts it goes on when all have left.
 
     It takes no lock, which an interrupt between two instructions might leave locked. A thread enters first and looks then whether the gate
     is shut, the other way round from whoever shuts it: one of the two sees the other.
@@ -46,7 +46,7 @@ class Gate:
         self._left: SimpleQueue[None] = SimpleQueue()
 
     def enter(self, who: object) -> bool:
-        """Whether `who`, which is not inside, is let in. It has to leave then."""
+        """Lets in `who`, which is not inside, and returns whether it succeeded. `who` must then leave."""
         self.inside[who] = threading.get_ident()
         if self.shut:
             self.leave(who)
@@ -54,19 +54,19 @@ class Gate:
         return True
 
     def leave(self, who: object) -> None:
-        """Lets whoever waits know."""
+        """Wakes the threads that wait."""
         self.inside.pop(who, None)
         if self.shut:
             self._left.put(None)
 
     def finish(self) -> None:
-        """Shuts the gate and returns when nobody is inside but what this thread let in. What interrupts the wait is raised after it."""
+        """Shuts the gate and returns when nobody is inside but those this thread let in. An interrupt of the wait is raised afterwards."""
         interrupt: BaseException | None = None
         while True:
             try:
                 self.shut = True
                 here = {threading.get_ident()}
-                while not here.issuperset(self.inside.copy().values()):  # asked anew: an interrupt may take what `get` returns with it
+                while not here.issuperset(self.inside.copy().values()):  # checked anew: an interrupt may discard what `get` returned
                     self._left.get()
                 break
             except BaseException as error:
@@ -79,7 +79,7 @@ class _Forks:
     """Keeps launches and forks apart.
 
     A child has a copy of all locks and no thread but the one that forked. One that OpenBLAS holds while it multiplies would never be
-    unlocked there: the child's first matrix product would hang, and even the fork, before which OpenBLAS waits for its own threads. So a
+    unlocked there: the child's first matrix product would hang, and even the fork, before which OpenBLAS waits for its threads. So a
     fork waits until no other thread has a launch under way, and those that come meanwhile wait for the fork.
     """
 
@@ -90,7 +90,7 @@ class _Forks:
         self._over = threading.Event()
 
     def wait(self, who: object) -> None:
-        """Lets a launch in that found the gate shut, when no fork is under way any more."""
+        """Lets a launch in that found the gate shut, once no fork is in progress."""
         self._over.wait()
         while not self.gate.enter(who):
             self._over.wait()
@@ -114,7 +114,7 @@ _forks = _Forks()
 
 
 def apart_from_forks(launch: Callable[[int], None]) -> Callable[[int], None]:
-    """A launch that no other thread forks the process in the middle of (by `os.fork` or what calls it)."""
+    """Wraps a launch so that no other thread forks the process while it runs (by `os.fork` or its callers)."""
 
     def dispatch(stream: int) -> None:
         who, gate = object(), _forks.gate
@@ -133,13 +133,13 @@ def apart_from_forks(launch: Callable[[int], None]) -> Callable[[int], None]:
 
 
 class Helper:
-    """A thread that takes work in the order in which it is given, and sleeps where there is none.
+    """A thread that takes work in the order given, and sleeps when there is none.
 
     It ends with the interpreter, in whatever it does then.
 
     Args:
-        name: of the thread.
-        work: a queue that it shares with others; None gives it one of its own.
+        name: the name of the thread.
+        work: a queue that it shares with others; None creates a new one.
     """
 
     def __init__(self, name: str, work: SimpleQueue[tuple[Callable[..., None], Any]] | None = None) -> None:
@@ -148,25 +148,25 @@ class Helper:
         self._thread.start()
 
     def begin(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Calls the function, which raises nothing, on this thread."""
+        """Calls the function, which must not raise, on this thread."""
         self._work.put((function, arguments))
 
     def _serve(self) -> None:
         while True:
             function, arguments = self._work.get()
             function(*arguments)
-            del function, arguments  # they keep memory alive that somebody else may need while this thread sleeps
+            del function, arguments  # they would keep memory alive while this thread sleeps
 
 
 class _Pool:
-    """Helpers that take their work from one queue, started when there is some; all launches of the process share them."""
+    """Helpers that take work from one queue, started on demand; all launches of the process share them."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[tuple[Callable[..., None], Any]] = SimpleQueue()
         self._helpers: list[Helper] = []
 
     def begin(self, function: Callable[[int], None], count: int) -> None:
-        """Calls `function(1)` to `function(count)` when there are threads for it. While the interpreter exits, perhaps never."""
+        """Calls `function(1)` to `function(count)` as threads become free. While the interpreter exits, perhaps never."""
         with suppress(RuntimeError):  # there can be no more threads
             while len(self._helpers) < min(count, os.cpu_count() or 1):
                 self._helpers.append(Helper("dmlpy-numpy", self._work))
@@ -178,7 +178,7 @@ _pool = _Pool()
 
 
 def _renew() -> None:
-    """The threads, and the locks that they hold, stay behind in the parent."""
+    """Starts afresh after a fork: the threads, and the locks that they hold, stay behind in the parent."""
     global _pool, _forks
     _pool, _forks = _Pool(), _Forks()
 
@@ -188,14 +188,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def share(work: Callable[[T, int], None], items: Iterable[T], threads: int) -> None:
-    """Calls `work(item, thread)` for all items, whichever thread is free taking the next; returns or raises when no thread works any more.
+    """Calls `work(item, thread)` for all items, whichever thread is free taking the next; returns or raises once no thread is working.
 
     After an error in any thread, or an interrupt of this one, no item is begun any more.
 
     Args:
-        work: what to do; calls with the same `thread` never overlap. Floating-point warnings are off while it runs.
-        items: what to do it for.
-        threads: how many to use, this one included.
+        work: the function to call; calls with the same `thread` never overlap. Floating-point warnings are off while it runs.
+        items: the items to call it with.
+        threads: the number of threads to use, this one included.
     """
     taken = list(items)
     remaining, gate, errors = iter(taken), Gate(), list[BaseException]()

@@ -1,4 +1,4 @@
-"""What directml.h and its helper header have beside the structs, enumerations and flags that dmlpy has classes for.
+"""Names of directml.h and its helper header beside the structs, enumerations and flags that are dmlpy's classes.
 
 Some C structs only pair a type with a pointer, as DML_TENSOR_DESC does. They are functions here: each checks that the type is that of the
 struct behind it, and returns that struct, which is what dmlpy takes in their place.
@@ -36,6 +36,9 @@ DML_TARGET_VERSION: Final = int(max(FeatureLevel))
 
 EnumT = TypeVar("EnumT", bound=DmlEnum)
 StructT = TypeVar("StructT", bound=Struct)
+OperatorT = TypeVar("OperatorT", bound="OperatorDesc")
+NodeT = TypeVar("NodeT", bound=OperatorNode | ConstantNode)
+EdgeT = TypeVar("EdgeT", bound=InputEdge | OutputEdge | IntermediateEdge)
 
 
 def DML_TENSOR_DESC(Type: TensorType | str | int, Desc: TensorDesc) -> TensorDesc:
@@ -47,7 +50,7 @@ def DML_TENSOR_DESC(Type: TensorType | str | int, Desc: TensorDesc) -> TensorDes
     return _described("DML_TENSOR_DESC", TensorType, Type, {TensorType.BUFFER: TensorDesc}, Desc)
 
 
-def DML_OPERATOR_DESC(Type: str, Desc: OperatorDesc) -> OperatorDesc:
+def DML_OPERATOR_DESC(Type: str, Desc: OperatorT) -> OperatorT:
     """DML_OPERATOR_DESC: an operator's struct with its type, like DML_OPERATOR_GEMM.
 
     Raises:
@@ -59,7 +62,7 @@ def DML_OPERATOR_DESC(Type: str, Desc: OperatorDesc) -> OperatorDesc:
     return Desc
 
 
-def DML_GRAPH_NODE_DESC(Type: GraphNodeType | str | int, Desc: OperatorNode | ConstantNode) -> OperatorNode | ConstantNode:
+def DML_GRAPH_NODE_DESC(Type: GraphNodeType | str | int, Desc: NodeT) -> NodeT:
     """DML_GRAPH_NODE_DESC: a node of a graph with its type.
 
     Raises:
@@ -69,9 +72,7 @@ def DML_GRAPH_NODE_DESC(Type: GraphNodeType | str | int, Desc: OperatorNode | Co
     return _described("DML_GRAPH_NODE_DESC", GraphNodeType, Type, kinds, Desc)
 
 
-def DML_GRAPH_EDGE_DESC(
-    Type: GraphEdgeType | str | int, Desc: InputEdge | OutputEdge | IntermediateEdge
-) -> InputEdge | OutputEdge | IntermediateEdge:
+def DML_GRAPH_EDGE_DESC(Type: GraphEdgeType | str | int, Desc: EdgeT) -> EdgeT:
     """DML_GRAPH_EDGE_DESC: an edge of a graph with its type.
 
     Raises:
@@ -82,7 +83,7 @@ def DML_GRAPH_EDGE_DESC(
 
 
 def _described(struct: str, types: type[EnumT], given: Any, kinds: dict[EnumT, Any], desc: StructT) -> StructT:
-    """The desc behind a type, if it is of that type."""
+    """The desc behind a type, if it has that type."""
     try:
         kind = kinds[types.parse(given)]
     except (ValueError, KeyError):
@@ -132,7 +133,7 @@ class DML_BUFFER_BINDING(arrays.Buffer):
 
 
 def _memory(given: Any) -> tuple[int, int | None]:
-    """The address and the bytes of memory; of an address alone nobody knows the bytes."""
+    """The address and the bytes of memory; an address alone has an unknown number of bytes."""
     if isinstance(given, arrays.Buffer):
         return given.pointer, given.size_in_bytes
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:

@@ -1,8 +1,7 @@
-"""The tables of the names in directml.h, and what type checkers read of them."""
+"""The tables of the names in directml.h."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DmlEnum, DmlFlags
@@ -57,16 +56,3 @@ OPERATOR_TYPES |= {C_PREFIX + alias: C_PREFIX + name for alias, name in ALIASES.
 HEADER = {name: value for name, value in vars(header).items() if name.startswith("DML")}
 CONSTANTS = OPERATOR_TYPES | {name: value for name, value in HEADER.items() if isinstance(value, int)}
 NAMES: dict[str, Any] = TYPES | MEMBERS | HEADER | CONSTANTS
-
-
-def stub() -> str:
-    """The text of `__init__.pyi`."""
-    lines = ["# Written by `python -m dmlpy.stubs`: do not edit.", "from typing import Final"]
-    lines += [f"from {kind.__module__} import {kind.__name__} as {name}" for name, kind in TYPES.items()]
-    lines += [f"from {header.__name__} import {name} as {name}" for name in sorted(HEADER.keys() - CONSTANTS.keys())]
-    # A final name that is the member itself keeps its literal type.
-    lines += [f"{name} = {type(member).type_name()}.{member.name}" for name, member in sorted(MEMBERS.items())]
-    lines += [f"{name}: Final = {json.dumps(value)}" for name, value in sorted(CONSTANTS.items())]
-    # What is imported under another name is exported by this list only.
-    lines += ["__all__ = [", *(f'    "{name}",' for name in sorted(NAMES)), "]"]
-    return "\n".join(lines) + "\n"

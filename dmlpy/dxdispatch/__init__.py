@@ -1,6 +1,6 @@
-"""DxDispatch's JSON models: resources, operators and commands in one file, read, checked and run on any device.
+"""DxDispatch's JSON models: resources, operators and commands in one file, parsed, checked and run on any device.
 
-`check_file` checks a model, and also a single desc or a graph in a file of its own.
+`check_file` checks a model, and also a single desc or a graph in a separate file.
 """
 
 from dmlpy.dxdispatch.checker import Report, check_file

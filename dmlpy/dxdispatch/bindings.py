@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Range:
-    """A resource from a byte on, to its end."""
+    """A resource from a byte offset to its end."""
 
     resource: Resource
     offset: int
 
 
 class BindPoint(NamedTuple):
-    """A name that a file's `bindings` may have.
+    """A name that may appear in a file's `bindings`.
 
     Attributes:
-        name: as files spell it: `InputTensor`, `InputTensors`.
-        member: as Python spells it.
+        name: the name in files: `InputTensor`, `InputTensors`.
+        member: the name in Python.
         slots: the places for its tensors; empty where the desc cannot be read.
-        takes: how many resources; None where nobody knows.
+        takes: the number of resources; None if it is unknown.
         optional: whether it may be left out although it has a tensor.
     """
 
@@ -61,7 +61,7 @@ class Dispatchable:
     Attributes:
         name: its name in the file.
         owned: resources for tensors flagged OWNED_BY_DML, by place (`input_tensor`, `input_tensors[0]`, a graph input's name).
-        flags: what it is compiled with.
+        flags: the execution flags.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Dispatchable:
 
     @abstractmethod
     def lowest_level(self) -> FeatureLevel | None:
-        """The lowest feature level that takes it; None if none does."""
+        """The lowest feature level that accepts it; None if none does."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ class OperatorDispatchable(Dispatchable):
 
 @dataclass(frozen=True)
 class GraphDispatchable(Dispatchable):
-    """A graph of operators that is one dispatchable.
+    """A graph of operators as one dispatchable.
 
     Attributes:
-        loaded: a valid graph, and the inputs whose contents lie in files beside its own.
+        loaded: a valid graph, and the inputs whose contents lie in files beside the graph's.
     """
 
     loaded: SerializedGraph
@@ -144,10 +144,10 @@ def resolve(
     *,
     initialisation: bool = False,
 ) -> tuple[dict[str, Range], list[Problem]]:
-    """The resources of a dispatchable's tensors, by place, and what is wrong with them.
+    """The resources of a dispatchable's tensors, by place, and the problems with them.
 
     Args:
-        dispatchable: what runs.
+        dispatchable: the dispatchable that runs.
         sources: the file's words, by bind point.
         resources: all resources by name; None for those that could not be built.
         near: finds the remedy for a mistyped name, as `did_you_mean` does.
@@ -165,7 +165,7 @@ def resolve(
         if point is None:
             names = [point.name for point in points[:MAX_TOLD]]
             remedy = near(spelling, names)
-            found_here = f"no bind point of dispatchable {dispatchable.name!r}"
+            found_here = f"not a bind point of dispatchable {dispatchable.name!r}"
             problems.append(Problem("bind.unknown", spelling, found_here, f"one of {', '.join(names)}", remedy=remedy))
             continue
         given.add(point.member)
@@ -200,7 +200,7 @@ def _range(
         return None, [Problem("bind.resource", spelling, brief(entry.name), expected, remedy=remedy)]
     resource = resources[entry.name]
     if resource is None:
-        return None, []  # its own problems are told where it is defined
+        return None, []  # its problems are reported where it is defined
     if resource.deferred:
         why = ("its memory is allocated by an ONNX model, which dmlpy does not run",)
         return None, [Problem("bind.deferred", spelling, f"{entry.name!r}, deferred", "a resource with memory", why)]
@@ -230,7 +230,7 @@ def _tensor_problems(path: str, tensor: TensorDesc | None, place: Range | None, 
     if owned != initialisation:
         expected = "a resource in the dispatchable's bindings" if owned else "a resource in the dispatch command's bindings"
         why = (f"the tensor {'is' if owned else 'is not'} flagged OWNED_BY_DML",)
-        return [Problem("bind.owned", path, "bound in the other place", expected, why)]
+        return [Problem("bind.owned", path, "bound in the wrong list", expected, why)]
     needed = _needed(tensor)
     if place is not None and place.resource.size - place.offset < needed:
         found = f"{place.resource.size - place.offset} bytes of {place.resource.name!r}"
@@ -242,7 +242,7 @@ def _tensor_problems(path: str, tensor: TensorDesc | None, place: Range | None, 
 
 
 def _needed(tensor: TensorDesc) -> int:
-    """Bytes that DirectML asks of the buffer behind a tensor."""
+    """The bytes that DirectML requires of the buffer behind a tensor."""
     return -(-tensor.size_in_bytes // 4) * 4
 
 

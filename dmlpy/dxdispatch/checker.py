@@ -1,4 +1,4 @@
-"""`check_file`: what is wrong with a file, be it a model, one desc, or a graph in JSON or serialized."""
+"""`check_file`: checks a file, which holds a model, one desc, or a graph in JSON or serialized."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Report:
 
     Attributes:
         path: the file.
-        kind: what it holds; None where nobody can tell.
+        kind: the kind of content; None if it is unknown.
         feature_level: the cap that it was checked against.
         lowest_feature_level: the lowest level that takes everything in it; None if it has problems.
         findings: problems by part of the file; empty when it is valid.
-        warnings: what the file says that means nothing.
+        warnings: the parts of the file that have no meaning.
     """
 
     path: Path
@@ -58,7 +58,7 @@ class Report:
         return sum(len(finding.problems) for finding in self.findings)
 
     def text(self) -> str:
-        """The problems for people, or one line that says that there are none."""
+        """The problems as text, or one line that says that there are none."""
         if self.findings:
             return printable(str(ModelError(self.path, self.findings)))
         level = self.lowest_feature_level
@@ -79,14 +79,14 @@ class Report:
 def check_file(
     path: Path, feature_level: FeatureLevel = LATEST, *, strict: bool = False, lenient: bool = False, input_path: Path | None = None
 ) -> Report:
-    """Checks a file; the file's own syntax is part of the findings.
+    """Checks a file; the file's syntax is part of the findings.
 
     Args:
         path: a DxDispatch model; a single desc, nested or flat; a `Graph` in JSON; or a graph that ONNX Runtime serialized.
         feature_level: a cap, as for `dmlpy.check`.
         strict: as for `dmlpy.check`; models are always checked so.
         lenient: as for `Graph.check`; what ONNX Runtime wrote is always checked so, for it reads bytes as other types on purpose.
-        input_path: folder of the files that a model or a serialized graph names, instead of its own.
+        input_path: folder of the files that a model or a serialized graph names, instead of the file's folder.
     """
     try:
         data = text.read_bytes(path)
@@ -104,7 +104,7 @@ def check_file(
 
 
 def _is_serialized(data: bytes) -> bool:
-    """Whether a file is no text, so that it can only be a graph: the offset that it begins with has zero bytes, which no text has."""
+    """Returns whether a file is binary, so that it can only be a graph: its first offset contains zero bytes, which text never does."""
     return b"\0" in data[:8] and not data.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 

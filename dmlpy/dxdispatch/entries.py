@@ -1,4 +1,4 @@
-"""The parts of a model file as pydantic models: what each member's own form may be. Relations between parts are checked in `model`."""
+"""The parts of a model file as pydantic models: the form that each member may have. Relations between parts are checked in `model`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from dmlpy.description.structs import spelling_remedy
 from dmlpy.validation.problems import MAX_TOLD, Problem, told
 
 MAX_BIND_POINTS = 10_000
-"""Of a dispatchable: operators have some twenty, graphs one for each input and output."""
+"""The most bind points of a dispatchable: operators have some twenty, graphs one for each input and output."""
 MAX_BOUND = 50_000
-"""Resources of one bind point."""
+"""The most resources of one bind point."""
 MAX_SHAPE = 1000
-"""Sizes of a resource's shape, which only ONNX models have a use for."""
+"""The most sizes of a resource's shape, which only ONNX models use."""
 Uint = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
 
 
 def type_or_unknown(value: Any) -> DataType:
-    """A data type by its name in the file."""
+    """Parses a data type by its name in the file."""
     if not isinstance(value, str):
         raise ValueError(f"expected one of {', '.join(DataType.spellings())}")
     return DataType.parse(value)
 
 
 class ModelEntry(BaseModel):
-    """An object in a model file. Members that mean nothing are ignored, as DxDispatch does; `unknown_members` names them."""
+    """An object in a model file. Meaningless members are ignored, as DxDispatch does; `unknown_members` names them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, defer_build=True)
 
@@ -81,7 +81,7 @@ Bindings = Annotated[dict[str, Annotated[tuple[SourceEntry, ...], FailFast(), Be
 
 
 def as_lower(value: Any) -> Any:
-    """Text in lower case; what is no text is left to be refused."""
+    """Converts text to lower case; other values are left to be refused."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -142,7 +142,7 @@ class SerializedGraphEntry(DispatchableEntry):
 
 
 def form_problems(error: ValidationError) -> list[Problem]:
-    """The problems that pydantic found, with places as the file spells them."""
+    """The problems that pydantic found, with places in the file's spelling."""
     problems: list[Problem] = []
     for item in error.errors(include_url=False)[:MAX_TOLD]:
         path = ""
@@ -161,12 +161,12 @@ def form_problems(error: ValidationError) -> list[Problem]:
 
 
 def unknown_members(kind: type[ModelEntry], data: dict[str, Any]) -> list[Problem]:
-    """A problem for each member that means nothing."""
+    """A problem for each meaningless member."""
     names = kind.spellings()
     unknown = (key for key in data if key not in names and not key.startswith(("$", "_")))
     return list(told(ignored(key, f"one of {', '.join(names)}", did_you_mean(key, names)) for key in unknown))
 
 
 def ignored(key: str, expected: str, remedy: str | None = None) -> Problem:
-    """The problem of a member that means nothing where it stands."""
-    return Problem("member.ignored", key, "of no meaning here", expected, remedy=remedy)
+    """The problem of a member that has no meaning in its place."""
+    return Problem("member.ignored", key, "without meaning here", expected, remedy=remedy)

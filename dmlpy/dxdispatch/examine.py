@@ -1,4 +1,4 @@
-"""All problems of a desc in a file at once: of members that cannot be read, and of the rules on those that can."""
+"""Finds all problems of a desc in a file at once: of unreadable members, and of the rules on the readable ones."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _examine_in_parts(
 
 
 def _told(desc: OperatorDesc, level: FeatureLevel, strict: bool) -> list[Problem]:
-    """The rules' problems of a desc that lacks members; if a rule cannot do without them, those of the tensors alone."""
+    """The rules' problems of a desc that lacks members; if a rule cannot be evaluated, only those of the tensors."""
     try:
         return check(desc, level, strict=strict)
     except Exception:  # a rule may read any member that a desc always has
@@ -148,7 +148,7 @@ def _annotated(annotation: Any, metadata: Iterable[Any]) -> Any:
 
 
 def _read_tensor(value: Any) -> TensorDesc:
-    """The tensor without those members that cannot be read; its sizes alone are worth checking, so a type may be unknown."""
+    """The tensor without its unreadable members; its sizes alone are worth checking, so a type may be unknown."""
     try:
         return TensorDesc.from_dict(value)
     except DescError as error:
@@ -164,7 +164,7 @@ def _read_tensor(value: Any) -> TensorDesc:
 
 
 def _stand_ins(kind: type[OperatorDesc], unreadable: Iterable[str], number: int) -> dict[str, Any]:
-    """The values of one round for the attributes that cannot be read."""
+    """The values that replace unreadable attributes in one round."""
     found: dict[str, Any] = {}
     for name in unreadable:
         if name in kind.attribute_names():
@@ -187,7 +187,7 @@ def _stand_ins(kind: type[OperatorDesc], unreadable: Iterable[str], number: int)
 
 
 def _inferred(desc: OperatorDesc, name: str) -> TensorDesc | None:
-    """A tensor that agrees with all others in sizes and type, where they determine it."""
+    """A tensor that agrees with all others in sizes and type, if they determine it."""
     field = next((field for field in desc.tensor_fields() if field.name == name and not field.listed), None)
     try:
         sizes = None if field is None else desc.sizes().infer(desc.terms(field))

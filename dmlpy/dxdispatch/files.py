@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 SOURCE = "initialValues.sourcePath"
-"""Where a resource names its file."""
+"""The place where a resource names its file."""
 
 
 def refuse(code: str, path: str, found: str, expected: str, *why: str, remedy: str | None = None) -> DescError:
-    """The error of one member of a model file."""
+    """The error for one member of a model file."""
     return DescError("model", [Problem(code, path, found, expected, why, remedy)])
 
 
@@ -32,7 +32,7 @@ class Folders:
     """The folders of a model's files.
 
     Attributes:
-        inputs: looked through in this order: the model's own folder (or the one given for it), then the current directory.
+        inputs: looked through in this order: the model's folder (or the given one), then the current directory.
         output: the folder below which files are written.
     """
 
@@ -41,12 +41,12 @@ class Folders:
 
     @classmethod
     def of(cls, model: Path, input_path: Path | None = None, output_path: Path | None = None) -> Folders:
-        """The folders of a model file, as the options of the command line change them."""
+        """The folders of a model file, as changed by the command line's options."""
         here = Path.cwd()
         return cls((input_path or model.parent, here), output_path or here)
 
     def source(self, name: str, member: str) -> Path:
-        """The file that a `sourcePath` names; `member` is the path of that member in its part.
+        """The file that a `sourcePath` names; `member` is that member's path in its part.
 
         Raises:
             DescError: there is none, it cannot be looked at, or it lies outside the input folders (links are followed first).
@@ -66,10 +66,10 @@ class Folders:
         raise refuse("file.missing", member, f"{brief(name)}, no file", expected)
 
     def target(self, name: str) -> Path:
-        """The file that `targetPath` names; its folders are not made yet.
+        """The file that `targetPath` names; its folders are not created yet.
 
         Raises:
-            DescError: it lies outside the output folder, or names what is no plain file: a folder, a pipe, a device.
+            DescError: it lies outside the output folder, or names what is not a regular file: a folder, a pipe, a device.
         """
         root = self.output.resolve()
         path = _below(root, name, "targetPath")
@@ -99,22 +99,22 @@ def _is_file(path: Path, name: str, member: str) -> bool:
 
 def kind_of(path: Path) -> str:
     """Names the kind of a path that is not a plain file."""
-    return "a folder" if path.is_dir() else "a pipe" if path.is_fifo() else "no plain file"
+    return "a folder" if path.is_dir() else "a pipe" if path.is_fifo() else "not a regular file"
 
 
 @contextmanager
 def opened_for_writing(path: Path) -> Iterator[BinaryIO]:
-    """A plain file, emptied or new, with the folders above it.
+    """Opens a regular file, emptied or new, and creates the folders above it.
 
     Raises:
-        OSError: it cannot be written, or is no plain file: a pipe that nobody reads would be waited for without end.
+        OSError: it cannot be written, or is not a regular file: a pipe that nobody reads would be waited for without end.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Nothing is waited for and nothing is emptied before it is known what was opened.
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{path} is no plain file")
+            raise OSError(f"{path} is not a regular file")
         file.truncate(0)
         yield file
 

@@ -32,20 +32,20 @@ class Format(StrEnum):
 
 
 def exit_status(reports: Sequence[Report]) -> int:
-    """0 where no file has problems, 2 where a file cannot be read, 1 otherwise. Warnings are no problems."""
+    """The exit status: 0 if no file has problems, 2 if a file cannot be read, 1 otherwise. Warnings are not problems."""
     if not all(report.readable for report in reports):
         return 2
     return 1 if any(report.problem_count for report in reports) else 0
 
 
 def as_json(reports: Sequence[Report]) -> str:
-    """Files with their problems, and the number of all problems."""
+    """The files with their problems, and the total number of problems."""
     count = sum(report.problem_count for report in reports)
     return json.dumps({"files": [report.to_dict() for report in reports], "problems": count}, indent=2)
 
 
 def as_sarif(reports: Sequence[Report]) -> str:
-    """A SARIF 2.1.0 log of one run, as code scanning services read it: a result for each problem and each warning.
+    """A SARIF 2.1.0 log of one run for code scanning services: a result for each problem and each warning.
 
     A rule is a problem's code. Columns count characters. Paths below the current directory are relative to it (`%SRCROOT%`).
     """
@@ -82,7 +82,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
 
 
 def as_github(reports: Sequence[Report]) -> str:
-    """GitHub's workflow commands: each line is an annotation of a file that GitHub shows beside the changes of a pull request."""
+    """GitHub's workflow commands: each line is an annotation that GitHub shows beside the changes of a pull request."""
     lines = []
     for report in reports:
         path = _relative(report.path) or report.path
@@ -97,24 +97,24 @@ def as_github(reports: Sequence[Report]) -> str:
 
 
 FORMATS: Mapping[Format, Callable[[Sequence[Report]], str]] = {Format.JSON: as_json, Format.SARIF: as_sarif, Format.GITHUB: as_github}
-"""What all reports are written with; as text they are written one by one."""
+"""The formats of reports for all files together; text is written file by file."""
 
 
 def _told(report: Report) -> Iterator[tuple[Finding, Problem, Position | None, Severity]]:
-    """Each problem and warning of a file, spelled as in the file, with where it is."""
+    """Each problem and warning of a file, in the file's spelling, with its position."""
     for finding in (*report.findings, *report.warnings):
         for problem, position in finding.spelled():
             yield finding, problem, position, finding.severity
 
 
 def _message(finding: Finding, problem: Problem) -> str:
-    """The problem with its reasons and its remedy below it, as text of several lines."""
+    """The problem with its reasons and its remedy below it, as multi-line text."""
     part = ", ".join(filter(None, (finding.place, finding.struct)))
     return printable("\n".join([f"{part}: {problem.headline()}" if part else problem.headline(), *problem.details()]))
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """The text as a workflow command takes it: what would end the line, or a property, in percent notation."""
+    """Escapes text for a workflow command: percent-encodes characters that would end the line or a property."""
     for char in "%\r\n" + more:  # the percent sign first: the others are written with it
         text = text.replace(char, f"%{ord(char):02X}")
     return text

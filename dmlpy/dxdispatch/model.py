@@ -1,4 +1,4 @@
-"""`load`: a DxDispatch model, read and checked as a whole, so that all its problems are told at once."""
+"""`load`: a DxDispatch model, read and checked as a whole, so that all its problems are reported at once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OTHER_KINDS = {
 }
 SERIALIZED_GRAPH = "dmlserializedgraph"
 MAX_ENTRIES = 100_000
-"""Resources, dispatchables or commands of a model; what stands behind them is not read."""
+"""The most resources, dispatchables or commands of a model; further ones are not read."""
 EntryT = TypeVar("EntryT", bound=ModelEntry)
 PartT = TypeVar("PartT")
 
@@ -80,7 +80,7 @@ Action = Dispatch | Print | WriteFile
 
 @dataclass(frozen=True)
 class Command:
-    """One command: what it does, and its text in the file."""
+    """One command: its action, and its text in the file."""
 
     action: Action
     source: Mapping[str, Any]
@@ -92,10 +92,10 @@ class Model:
 
     Attributes:
         path: its file.
-        resources: by name.
-        dispatchables: by name.
-        commands: in order.
-        warnings: what the file says that means nothing.
+        resources: the resources by name.
+        dispatchables: the dispatchables by name.
+        commands: the commands in order.
+        warnings: the parts of the file that have no meaning.
     """
 
     path: Path
@@ -106,7 +106,7 @@ class Model:
 
 
 def is_model(data: Mapping[str, Any]) -> bool:
-    """Whether a JSON object is a model, and no single desc."""
+    """Returns whether a JSON object is a model and not a single desc."""
     return any(key in data for key in ("resources", "dispatchables", "commands"))
 
 
@@ -115,7 +115,7 @@ def load(path: Path, folders: Folders | None = None, feature_level: FeatureLevel
 
     Args:
         path: the model's file.
-        folders: where the files that it names are; None is beside the model, and the current directory.
+        folders: the folders of the files that it names; None is beside the model, and the current directory.
         feature_level: a cap for its operators, as for `dmlpy.check`.
 
     Raises:
@@ -125,7 +125,7 @@ def load(path: Path, folders: Folders | None = None, feature_level: FeatureLevel
 
 
 def from_document(document: text.Document, folders: Folders, feature_level: FeatureLevel = LATEST) -> Model:
-    """Loads a model from a file that was read; see `load`."""
+    """Loads a model from a document; see `load`."""
     loader = _Loader(folders, feature_level)
     loader.findings += document.findings()
     parts = loader.parts(document.data)
@@ -146,7 +146,7 @@ def from_document(document: text.Document, folders: Folders, feature_level: Feat
 
 @dataclass
 class _Loader:
-    """Reads the parts one by one and gathers what is wrong with each. A part that is wrong becomes None."""
+    """Reads the parts one by one and gathers the problems of each. An invalid part becomes None."""
 
     folders: Folders
     level: FeatureLevel
@@ -155,7 +155,7 @@ class _Loader:
     available: int = -1
     warned: int = 0
     remedies: int = MAX_TOLD
-    """Names that are still looked for among those of the file: it takes longer than reading them."""
+    """The number of further names that are compared with those of the file: comparing takes longer than reading."""
 
     def did_you_mean(self, name: object, candidates: Iterable[str], show: Callable[[str], str] = str) -> str | None:
         """Suggests names as `naming.did_you_mean` does, for the first mistyped names of a file."""
@@ -163,7 +163,7 @@ class _Loader:
         return did_you_mean(name, candidates, show) if self.remedies >= 0 else None
 
     def each(self, parts: Iterable[PartT]) -> Iterator[PartT]:
-        """The parts one by one, until there are more problems than anybody reads."""
+        """Yields the parts one by one, until there are more problems than anybody reads."""
         for part in islice(parts, MAX_ENTRIES):
             if self.full:
                 return
@@ -175,9 +175,9 @@ class _Loader:
         return sum(len(finding.problems) for finding in self.findings) >= MAX_PROBLEMS
 
     def end(self) -> None:
-        """Says so where the file was not read to its end."""
+        """Reports it if the file was not read to its end."""
         if self.full:
-            remedy = "mend these first: what stands behind them was not read"
+            remedy = "fix these first: the rest of the file was not read"
             self.report(Place(), [Problem("file.problems", "file", "a model with very many problems", "none", remedy=remedy)])
 
     def report(self, place: Place, problems: list[Problem]) -> None:
@@ -195,7 +195,7 @@ class _Loader:
         if not is_model(data):
             words = "a model (resources, dispatchables, commands)"
             remedy = "dmlpy check FILE.json checks a single desc" if any(key.lower() == "type" for key in data) else None
-            self.report(Place(), [Problem("json.root", "file", "no model", words, remedy=remedy)])
+            self.report(Place(), [Problem("json.root", "file", "not a model", words, remedy=remedy)])
             return {"resources": {}, "dispatchables": {}, "commands": []}
         if (problem := text.too_many_parts(parts_of(data.get("dispatchables")))) is not None:
             self.report(Place(), [problem])
@@ -269,8 +269,8 @@ class _Loader:
         if nested is not None:
             known = {*beside, "desc", "Desc"}
             surplus = (key for key in data if key not in known and not key.startswith(("$", "_")))
-            expected = "nothing beside desc but type, bindings, executionFlags and dmlCompileType"
-            self.warn(place, list(told(ignored(key, expected, "the struct's members stand inside desc") for key in surplus)))
+            expected = "only type, bindings, executionFlags and dmlCompileType beside desc"
+            self.warn(place, list(told(ignored(key, expected, "move the struct's members into desc") for key in surplus)))
         if entry is None or examined.kind is None:
             return None
         flags = self._execution_flags(place, entry)

@@ -1,4 +1,4 @@
-"""NumPy's .npy files, read with nothing but the header's own grammar: NumPy evaluates headers as Python and maps what they claim.
+"""NumPy's .npy files, read with nothing but the header's grammar: NumPy evaluates headers as Python and maps what they claim.
 
 A header is a line like `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`. Its element type has to be one that tensors have, and
 its sizes have to fill no more than the file; both are known before any memory is taken.
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_DIMENSIONS = 32
-"""Of an array in a .npy file that every NumPy reads."""
+"""The most dimensions of an array in a .npy file that every NumPy reads."""
 MAGIC = b"\x93NUMPY"
 _MAX_HEADER = 10_000
-"""Bytes of a header, as many as NumPy reads in files that nobody vouches for."""
+"""The most bytes of a header, as NumPy allows for untrusted files."""
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
-"""Bytes of the header's length, by the format's version."""
+"""The number of bytes of the header's length, by the format's version."""
 
 # Possessive repeats: no text takes longer than its length.
 _MEMBER = re.compile(
@@ -58,22 +58,22 @@ class Header:
 
     @property
     def data_type(self) -> DataType:
-        """Type of the elements as a tensor's."""
+        """The type of the elements as a tensor's type."""
         return DataType.of(self.dtype.newbyteorder("="))
 
     @property
     def count(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.sizes)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements."""
+        """The number of bytes of the elements."""
         return self.count * self.dtype.itemsize
 
 
 def read_header(path: Path, member: str) -> Header:
-    """The header of a .npy file whose elements are all there.
+    """Reads the header of a .npy file and verifies that all elements are present.
 
     Args:
         path: the file.
@@ -111,7 +111,7 @@ def read_header(path: Path, member: str) -> Header:
 
 
 def _members(text: str) -> dict[str, re.Match[str]] | None:
-    """The members of a header, each with its value among the match's groups; None if the text is no header."""
+    """The members of a header, each with its value among the match's groups; None if the text is not a header."""
     text = text.strip()
     if not text.startswith("{") or not text.endswith("}"):
         return None
@@ -152,7 +152,7 @@ def _refuse_pickle(path: Path, member: str, why: str) -> NoReturn:
 
 
 def read_array(path: Path, header: Header) -> np.ndarray[Any, Any]:
-    """The array of a file whose header was read: in C order and the machine's own byte order.
+    """The array of a file whose header was read: in C order and native byte order.
 
     Raises:
         OSError: the file cannot be read, or is shorter than its header says.

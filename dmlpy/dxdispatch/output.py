@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped: names come from files that nobody vouches for."""
+    """Escapes control characters: names may come from untrusted files."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
 
 
 def number(value: float) -> str:
-    """A value as a C++ stream prints it: integers plain, others with up to 6 significant digits."""
+    """Formats a value as a C++ stream prints it: integers plain, others with up to 6 significant digits."""
     return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def line(name: str, values: Array) -> str:
-    """All values of a resource on one line."""
+    """Formats all values of a resource on one line."""
     return f"Resource '{name}': {', '.join(number(value) for value in values.tolist())}"
 
 
 def verbose(name: str, values: Array, data_type: DataType) -> Iterator[str]:
-    """A line for each value, with its bits."""
+    """Formats a line for each value, with its bits."""
     yield f"Resource '{name}':"
     digits = data_type.bits // 4
     mask = (1 << data_type.bits) - 1

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 IMAGE_TYPES = (DataType.FLOAT32, DataType.FLOAT16)
 MAX_PIXELS = 3 * 2**22
-"""Of a picture: 4,096 x 3,072, which take some 400 MB on their way to a tensor of four channels."""
+"""The most pixels of a picture: 4,096 x 3,072, which take some 400 MB on their way to a tensor of four channels."""
 _MAX_SCANS = 64
 """Passes of a progressive JPEG over its pixels. Encoders write about ten; each costs as much as decoding a picture of one."""
 _START_OF_SCAN = b"\xff\xda"
 _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error)
-"""What Pillow's readers raise of files that are no pictures; it promises only the first."""
+"""The errors that Pillow's readers raise for damaged files; only the first is documented."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Picture:
 
     @property
     def count(self) -> int:
-        """Number of the tensor's elements."""
+        """The number of the tensor's elements."""
         return math.prod(self.sizes)
 
     def read(self, data_type: DataType) -> Array:
-        """The tensor, of values 0 to 1: RGB for three channels, grey for one, else RGBA; scaled if its sizes are not the picture's.
+        """Reads the tensor, of values 0 to 1: RGB for three channels, grey for one, else RGBA; resized if the sizes differ.
 
         Raises:
             DescError: the picture is damaged.
@@ -67,13 +67,13 @@ class Picture:
             picture = picture.resize((width, height), _pillow(SOURCE, self.path.name).Resampling.BICUBIC)
         pixels = np.asarray(picture).reshape(height, width, channels)
         tensor = np.empty(self.sizes, data_type.numpy)
-        for channel in range(channels):  # one at a time: a picture's float32 values take four times its own memory
+        for channel in range(channels):  # one at a time: a picture's float32 values take four times the picture's memory
             tensor[0, channel] = pixels[..., channel].astype(np.float32) / np.float32(255)
         return tensor
 
 
 def find(path: Path, data_type: DataType, resample: tuple[int, int, int, int] | None) -> Picture:
-    """The picture of a file, after it was decoded once: no other way tells whether it is damaged.
+    """Finds the picture of a file by decoding it once: only that shows whether it is damaged.
 
     Args:
         path: the file.
@@ -93,7 +93,7 @@ def find(path: Path, data_type: DataType, resample: tuple[int, int, int, int] | 
 
 @contextmanager
 def _decoded(path: Path) -> Iterator[Image]:
-    """The decoded picture of a file. Raises DescError for what is no picture, or one of too many pixels."""
+    """The decoded picture of a file. Raises DescError if it is not a picture, or has too many pixels."""
     pillow = _pillow(SOURCE, path.name)
     try:
         with warnings.catch_warnings():

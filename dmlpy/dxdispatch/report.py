@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.inspection.render import Table
 
 MAX_FINDINGS = 50
-"""Parts of a file whose problems a text tells; `--json` and `findings` have all."""
+"""The most parts of a file whose problems the text shows; `--json` and `findings` have all."""
 
 OF_KEYS = frozenset({"bind.unknown", "field.twice", "field.unknown", "member.ignored"})
 """Codes of problems that concern a member's name: their position is that of the key."""
@@ -29,7 +29,7 @@ Severity = Literal["error", "warning"]
 
 
 class Place(NamedTuple):
-    """A part of a file: in words for people, and by keys and indices from the root of the file's JSON."""
+    """A part of a file: in words for people, and as keys and indices from the root of the file's JSON."""
 
     words: str = ""
     location: tuple[Key, ...] = ()
@@ -45,12 +45,12 @@ class Finding:
 
     Attributes:
         place: the part: `dispatchable 'rnn'`, `resource 'weights'`, `command at index 2`; empty where the file is the part.
-        problems: what is wrong with it.
+        problems: the problems of the part.
         struct: the C struct that the problems' places belong to; None where they are places in the file.
         table: the struct's members with the broken ones marked.
         members: names that the problems' texts spell in Python; empty if they are those of the struct.
         location: keys and indices from the root of the file's JSON to where the problems' paths begin.
-        positions: where in the file's text each problem is; empty where nobody knows.
+        positions: the position of each problem in the file's text; empty if unknown.
         severity: `warning` where the file can be used all the same.
     """
 
@@ -76,7 +76,7 @@ class Finding:
         return replace(self, positions=tuple(found))
 
     def text(self, path: str = "", *, alone: bool = False) -> str:
-        """The problems laid out under the part's name; those with a position begin with `FILE:LINE:COLUMN: `, as editors expect.
+        """Formats the problems under the part's name; those with a position begin with `FILE:LINE:COLUMN: `, as editors expect.
 
         Args:
             path: the file.
@@ -92,7 +92,7 @@ class Finding:
         return "\n".join(lines)
 
     def sentences(self, path: str = "") -> list[str]:
-        """A line for each problem: where, what, and the remedy."""
+        """Formats a line for each problem: place, problem, remedy."""
         found = []
         for index, problem in enumerate(self._spelled(self.problems)):
             place = f"{self.place}: " if self.place else ""
@@ -101,7 +101,7 @@ class Finding:
         return found
 
     def spelled(self) -> Iterator[tuple[Problem, Position | None]]:
-        """The problems with names spelled as the file spells them, each with its position where that is known."""
+        """The problems in the file's spelling, each with its position if known."""
         for index, problem in enumerate(self._spelled(self.problems)):
             yield problem, self.positions[index] if index < len(self.positions) else None
 
@@ -118,7 +118,7 @@ class Finding:
         return [problem.in_c(sorted(members)) for problem in problems]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """For JSON: each problem with the part that it concerns. Places in the file itself have one spelling only."""
+        """The problems as dicts for JSON, each with its part. Places in the file have one spelling only."""
         found = []
         for index, (problem, spelled) in enumerate(zip(self.problems, self._spelled(self.problems), strict=True)):
             position = self.positions[index] if index < len(self.positions) else None
@@ -137,7 +137,7 @@ class Finding:
 
 
 def graph_finding(place: Place, problems: Iterable[Problem], graph: Graph | None = None) -> Finding:
-    """The problems of a graph, which name members of its own, of its edges and of its nodes' operators; None if it could not be read."""
+    """The problems of a graph, which name its members, its edges and its nodes' operators; None if the graph could not be read."""
     kinds: set[type[Struct]] = {Graph, InputEdge, OutputEdge, IntermediateEdge}
     kinds |= {type(node.operator) for node in graph.nodes if isinstance(node, OperatorNode)} if graph else set()
     # Words of one part, like `nodes` and `name`, are plain English too and are left as they are.

@@ -1,4 +1,4 @@
-"""Resources: buffers with their first contents, in all the forms in which a model writes them.
+"""Resources: buffers with their initial contents, in all the forms that a model may use.
 
 Reading a model counts the bytes of the contents and checks their values; memory for what the file does not spell out, such as a value that
 is repeated or an array in another file, is taken only when a buffer is filled.
@@ -19,6 +19,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch import npy, pictures
 from dmlpy.dxdispatch.entries import ModelEntry, Uint, as_lower, type_or_unknown
 from dmlpy.dxdispatch.files import SOURCE, Array, Folders, refuse
+from dmlpy.nibbles import pack_int4, unpack_int4
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
 DEFERRED = "deferred"
 _MOST_WRONG_VALUES = 10
-"""Of a resource, that are told: it may have millions, and what is wrong is seen from a few."""
+"""The most wrong values of a resource that are reported: it may have millions, and a few show the mistake."""
 
 
 class ResourceEntry(ModelEntry):
-    """A member of `resources`, as the file has it."""
+    """A member of `resources` as it stands in the file."""
 
     type: Annotated[Literal["buffer"], BeforeValidator(as_lower)] = "buffer"
     initial_values_data_type: Annotated[DataType, BeforeValidator(type_or_unknown)] = DataType.UNKNOWN
@@ -48,7 +49,7 @@ class Contents:
 
     Attributes:
         data_type: their type; None for a struct of mixed values.
-        count: how many there are.
+        count: the number of values.
         nbytes: the bytes that they take.
         make: gives these bytes.
     """
@@ -61,7 +62,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Resource:
-    """A buffer with its first contents.
+    """A buffer with its initial contents.
 
     Attributes:
         name: its name in the file.
@@ -77,17 +78,17 @@ class Resource:
 
     @property
     def data_type(self) -> DataType | None:
-        """Type of the initial values; None for a struct of mixed values and where it is deferred."""
+        """The type of the initial values; None for a struct of mixed values or a deferred buffer."""
         return None if self.contents is None else self.contents.data_type
 
     @property
     def count(self) -> int:
-        """Number of initial values."""
+        """The number of initial values."""
         return 0 if self.contents is None else self.contents.count
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the initial values."""
+        """The bytes of the initial values."""
         return 0 if self.contents is None else self.contents.nbytes
 
     @property
@@ -96,7 +97,7 @@ class Resource:
         return self.contents is None
 
     def data(self) -> Array:
-        """The initial values as bytes, made anew.
+        """Generates the initial values as bytes.
 
         Raises:
             DescError: a file that they come from has changed since the model was read.
@@ -111,24 +112,25 @@ class Resource:
         return data
 
     def fill(self, buffer: Array) -> None:
-        """Writes the first contents into `size` zeroed bytes. Raises as `data` does."""
+        """Writes the initial contents into `size` zeroed bytes. Raises as `data` does."""
         buffer[self.offset : self.offset + self.nbytes] = self.data()
 
     def values(self, buffer: bytes) -> Array:
-        """The values of the buffer, as many as there were initial ones; 4-bit elements one a byte."""
+        """The values of the buffer, as many as there were initial ones; 4-bit elements take a byte each."""
         assert self.data_type is not None, "a struct of mixed values has no element type"
         if self.data_type.bits == 4:
-            return unpack_nibbles(np.frombuffer(buffer, np.uint8, offset=self.offset), self.data_type, self.count)
+            packed = np.frombuffer(buffer, np.uint8, count=_nbytes(self.count, self.data_type), offset=self.offset)
+            return unpack_int4(packed, self.data_type, (self.count,))
         return np.frombuffer(buffer, self.data_type.numpy, count=self.count, offset=self.offset)
 
 
 def build(name: str, entry: ResourceEntry, folders: Folders, available: int) -> Resource:
-    """A resource with its contents. Files are looked at, and read when a buffer is filled.
+    """Builds a resource with its contents. Files are checked now, and read when a buffer is filled.
 
     Args:
         name: its name in the file.
         entry: the file's words.
-        folders: where files are.
+        folders: the folders of files.
         available: bytes of memory that it may take.
 
     Raises:
@@ -166,17 +168,17 @@ def _contents(entry: ResourceEntry, folders: Folders, available: int) -> Content
 
 
 def _made(data_type: DataType | None, count: int, data: Array) -> Contents:
-    """Contents that the file spells out."""
+    """Parses contents that the file spells out."""
     return Contents(data_type, count, data.nbytes, lambda: data)
 
 
 def _nbytes(count: int, data_type: DataType) -> int:
-    """Bytes of so many elements; two of 4 bits share one."""
+    """The bytes of this many elements; two 4-bit ones share a byte."""
     return -(-count * data_type.bits // 8)
 
 
 def typed(values: Sequence[Any], data_type: DataType, path: str) -> Array:
-    """JSON values as elements of a type; 4-bit elements one a byte.
+    """Converts JSON values to elements of a type; 4-bit elements take a byte each.
 
     Raises:
         DescError: every value that the type does not hold.
@@ -185,9 +187,9 @@ def typed(values: Sequence[Any], data_type: DataType, path: str) -> Array:
     least, most = _range(data_type)
     if set(map(type, values)) <= ({int} if exact else {int, float}):
         # Numbers alone, as in nearly all files: they are compared without a step of Python for each.
-        numbers = _numbers(values, _element(data_type) if exact else np.dtype(np.float64)) if _between(least, values, most) else None
+        numbers = _numbers(values, data_type.unpacked if exact else np.dtype(np.float64)) if _between(least, values, most) else None
         if numbers is not None and (exact or bool(np.isfinite(numbers).all())):
-            return numbers.astype(_element(data_type))
+            return numbers.astype(data_type.unpacked)
     return _typed_one_by_one(values, data_type, path, exact=exact)
 
 
@@ -196,7 +198,7 @@ def _between(least: float, values: Sequence[Any], most: float) -> bool:
 
 
 def _numbers(values: Sequence[Any], dtype: np.dtype[Any]) -> Array | None:
-    """Numbers as an array; None where the type does not hold them all."""
+    """Converts numbers to an array; None if the type does not hold them all."""
     try:
         return np.array(values, dtype)
     except OverflowError:
@@ -218,7 +220,7 @@ def _typed_one_by_one(values: Sequence[Any], data_type: DataType, path: str, *, 
         numbers.append(number)
     if problems:
         raise DescError("resource", problems)
-    return np.array(numbers, _element(data_type))
+    return np.array(numbers, data_type.unpacked)
 
 
 def _number(value: Any, exact: bool) -> int | float | None:
@@ -239,18 +241,11 @@ def _range(data_type: DataType) -> tuple[float, float]:
     if data_type.name.startswith("FLOAT"):
         most = float(np.finfo(data_type.numpy).max)
         return -most, most
-    # Python's integers compare exactly with each other, however large.
-    unsigned = data_type.name.startswith("UINT")
-    return (0, 2**data_type.bits - 1) if unsigned else (-(2 ** (data_type.bits - 1)), 2 ** (data_type.bits - 1) - 1)
-
-
-def _element(data_type: DataType) -> np.dtype[Any]:
-    """The NumPy type of single elements: a byte for those of 4 bits."""
-    return data_type.numpy if data_type.bits >= 8 else np.dtype(np.uint8 if data_type is DataType.UINT4 else np.int8)
+    return data_type.limits  # Python's integers compare exactly with each other, however large
 
 
 def _generated(values: dict[str, Any], data_type: DataType, available: int) -> Contents:
-    """A constant, or a sequence that is accumulated in the type itself, with its rounding and wrap-around."""
+    """Generates a constant, or a sequence accumulated in its type, with that type's rounding and wrap-around."""
     forms = [name for name in ("value", "valueStart", "sourcePath") if name in values]
     if len(forms) != 1:
         found = " and ".join(forms) or "without value, valueStart and sourcePath"
@@ -264,7 +259,7 @@ def _generated(values: dict[str, Any], data_type: DataType, available: int) -> C
             "an integer of at least 1",
         )
     # Elements of 4 bits take a byte each until they are packed, and so do their halves.
-    _afford(count * _element(data_type).itemsize * (4 if data_type.bits == 4 else 1), available, "initialValues.valueCount")
+    _afford(count * data_type.unpacked.itemsize * (4 if data_type.bits == 4 else 1), available, "initialValues.valueCount")
     if forms == ["value"]:
         value = typed([values["value"]], data_type, "initialValues.value")[0]
         return Contents(data_type, count, _nbytes(count, data_type), lambda: _constant(value, count, data_type))
@@ -276,11 +271,11 @@ def _generated(values: dict[str, Any], data_type: DataType, available: int) -> C
 
 
 def _constant(value: Any, count: int, data_type: DataType) -> Array:
-    return _stored(np.full(count, value, _element(data_type)), data_type)
+    return _stored(np.full(count, value, data_type.unpacked), data_type)
 
 
 def _sequence(start: Any, delta: Any, count: int, data_type: DataType) -> Array:
-    element = _element(data_type)
+    element = data_type.unpacked
     steps = np.full(count, delta, element)
     steps[0] = start
     with np.errstate(over="ignore", invalid="ignore"):
@@ -293,29 +288,12 @@ def _sequence(start: Any, delta: Any, count: int, data_type: DataType) -> Array:
 
 
 def _stored(elements: Array, data_type: DataType) -> Array:
-    """Elements as the bytes of a buffer."""
-    return pack_nibbles(elements) if data_type.bits == 4 else np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
-
-
-def pack_nibbles(elements: Array) -> Array:
-    """4-bit elements, one a byte, as packed bytes: the first of two in the low half."""
-    low = elements[0::2].astype(np.uint8) & 15
-    high = np.zeros_like(low)
-    high[: elements.size // 2] = elements[1::2].astype(np.uint8) & 15
-    return low | (high << 4)
-
-
-def unpack_nibbles(data: Array, data_type: DataType, count: int) -> Array:
-    """The opposite of `pack_nibbles`: `count` elements of UINT4 or INT4, one a byte."""
-    halves = np.stack([data & 15, data >> 4], axis=1).reshape(-1)[:count]
-    if data_type is DataType.UINT4:
-        return halves
-    signed: Array = ((halves ^ 8).astype(np.int8)) - np.int8(8)
-    return signed
+    """The elements as the bytes of a buffer."""
+    return pack_int4(elements) if data_type.bits == 4 else np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
 
 
 def _struct(values: list[Any]) -> Array:
-    """Values of mixed types, one after the other without padding."""
+    """Packs values of mixed types one after another without padding."""
     parts: list[Array] = []
     problems: list[Problem] = []
     for index, value in enumerate(values):

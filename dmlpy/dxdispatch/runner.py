@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dmlpy.dxdispatch.resources import Resource
 
 ALIGNMENT = 256
-"""Bytes that every resource's memory is aligned to."""
+"""The alignment in bytes of every resource's memory."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RunOptions:
     """Options for repeating and timing dispatches.
 
     Attributes:
-        iterations: how often a dispatch command binds and runs.
+        iterations: the number of times that a dispatch command binds and runs.
         repeat: dispatches in each iteration.
         milliseconds: run for so long instead of so many iterations.
         interval: milliseconds from one iteration's start to the next, at least.
@@ -81,7 +81,7 @@ def run(
 
     Args:
         model: a loaded model.
-        device: where it runs.
+        device: the device to run on.
         options: how dispatches are repeated and timed.
         feature_level: a cap, as for `dmlpy.compile`.
         inform: takes each line of the output.
@@ -92,14 +92,14 @@ def run(
         RunError: a command failed; the rest was not run.
         DeviceError: no memory for the resources.
     """
-    run_ = _Run(model, device, options, feature_level, inform, warn)
+    run_ = _ModelRun(model, device, options, feature_level, inform, warn)
     run_.compile_all()
     run_.upload_all()
     for index, command in enumerate(model.commands):
         run_.command(index, command)
 
 
-class _Run:
+class _ModelRun:
     def __init__(
         self,
         model: Model,
@@ -239,7 +239,7 @@ class _Run:
         return Buffer(self.memory[place.resource.name].pointer + place.offset, place.resource.size - place.offset)
 
     def time(self, bound: BoundDispatch | GraphDispatch) -> tuple[float, float | None]:
-        """Milliseconds of one dispatch by the host's clock, waiting included, and by the device's own."""
+        """The milliseconds of one dispatch, by the host's clock including the wait, and by the device's clock."""
         repeat = self.options.repeat
         start = time.perf_counter()
         stop = self.device.start_timer(self.stream) if self.options.max_gpu_samples else None
@@ -253,13 +253,14 @@ class _Run:
         return {name: self.read(self.model.resources[name]) for name in self.memory}
 
     def examine(self, action: Dispatch, before: Mapping[str, bytes]) -> None:
-        """The checks of a debug run. Raises BindError for bytes that changed outside the described elements of the outputs."""
+        """Checks a debug run. Raises BindError for bytes that changed outside the described elements of the outputs."""
         written: dict[str, list[tuple[int, TensorDesc]]] = {}
         for name, tensor in self.outputs(action.dispatchable.name).items():
             if (place := action.bindings.get(name)) is not None:
                 written.setdefault(place.resource.name, []).append((place.offset, tensor))
                 data = np.frombuffer(self.read(place.resource), np.uint8)
-                elements = np.ndarray(tensor.sizes, tensor.data_type.numpy, data.data, place.offset, tensor.numpy_strides())
+                held = tensor.memory
+                elements = np.ndarray(held.sizes, held.data_type.numpy, data.data, place.offset, held.numpy_strides())
                 if elements.dtype.kind == "f" and (count := int(np.isnan(elements).sum())):
                     self.warn(f"{c_path(name)} of dispatchable {action.dispatchable.name!r} has {count} NaN values")
         problems = []
@@ -303,9 +304,9 @@ def _escaped(take: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def stray_bytes(before: bytes, after: bytes, written: list[tuple[int, TensorDesc]]) -> Array:
-    """The bytes of a buffer that changed though no element of a written tensor lies there; tensors with their offsets."""
+    """The bytes of a buffer that changed although no element of a written tensor lies there; tensors with their offsets."""
     allowed = np.zeros(len(before), bool)
-    for offset, tensor in written:
+    for offset, tensor in ((offset, described.memory) for offset, described in written):
         size = tensor.data_type.numpy.itemsize
         np.ndarray((*tensor.sizes, size), bool, allowed.data, offset, (*tensor.numpy_strides(), 1))[...] = True
     changed = np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8)
@@ -314,5 +315,5 @@ def stray_bytes(before: bytes, after: bytes, written: list[tuple[int, TensorDesc
 
 
 def _since(start: float) -> float:
-    """Milliseconds since a reading of the clock."""
+    """The milliseconds since a reading of the clock."""
     return (time.perf_counter() - start) * 1000

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 256 * 2**20
 MAX_NESTING = 64
-"""Objects and arrays within one another: no model, desc or graph comes near."""
+"""The deepest nesting of objects and arrays: no model, desc or graph comes near."""
 MAX_PARTS = 300_000
-"""Objects and arrays in all: each takes some 200 bytes of memory for as few as two characters."""
+"""The most objects and arrays in total: each takes some 200 bytes of memory for as few as two characters."""
 MAX_DESC_PARTS = 60_000
 """Objects and arrays of all descs, nodes or edges of a file: some 10,000 operators, or one that joins 30,000 tensors. Checking them takes
 far longer than reading them."""
 MAX_KEY = 1000
-"""Characters of a key: messages name what they are about."""
+"""The most characters of a key: messages quote keys."""
 
 _PART = re.compile(rf"{STRING}|[{{\[]", re.DOTALL)
 _NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
@@ -36,7 +36,7 @@ _NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "b
 
 @dataclass(frozen=True)
 class Document:
-    """A file's object.
+    """The object in a file.
 
     Attributes:
         path: the file, for messages.
@@ -67,17 +67,17 @@ class Document:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes.
+    """Reads a file's bytes.
 
     Raises:
         ModelError: it cannot be read.
     """
     try:
         if not path.is_file():
-            found = "a directory" if path.is_dir() else "no regular file" if path.exists() else "missing"
+            found = "a directory" if path.is_dir() else "not a regular file" if path.exists() else "missing"
             raise _refused(path, "file.unreadable", found, "a file")
         if (size := path.stat().st_size) > MAX_BYTES:
-            remedy = "large data belong in files of their own (sourcePath)"
+            remedy = "put large data into separate files (sourcePath)"
             raise _refused(path, "file.size", f"{size} bytes", f"at most {MAX_BYTES}", remedy=remedy)
         return path.read_bytes()
     except OSError as error:
@@ -85,7 +85,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read(path: Path) -> Document:
-    """The object in a file.
+    """Reads the object in a file.
 
     Raises:
         ModelError: the file cannot be read or is no JSON object; a syntax error is told with its place and the text around it.
@@ -94,15 +94,15 @@ def read(path: Path) -> Document:
 
 
 def too_many_parts(count: int) -> Problem | None:
-    """The problem of a file with descs of so many objects and arrays; None if they are few enough to be checked."""
+    """The problem of a file whose descs have too many objects and arrays; None if they can be checked."""
     if count <= MAX_DESC_PARTS:
         return None
     found, expected = f"descs of {count} objects and arrays", f"at most {MAX_DESC_PARTS}"
-    return Problem("file.parts", "file", found, expected, remedy="check its descs in files of their own")
+    return Problem("file.parts", "file", found, expected, remedy="check its descs in separate files")
 
 
 def decode(data: bytes, path: Path) -> Document:
-    """Decodes and reads the file's bytes; see `read`."""
+    """Decodes and parses the file's bytes; see `read`."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -112,7 +112,7 @@ def decode(data: bytes, path: Path) -> Document:
 
 
 def parse(text: str, path: Path | str = "text") -> Document:
-    """Reads the text itself; see `read`. `path` is for messages."""
+    """Parses the text; see `read`. `path` is for messages."""
     repeats = False
     longest = 0
 
@@ -159,7 +159,7 @@ def parse(text: str, path: Path | str = "text") -> Document:
 
 
 def _has_more_parts(text: str, most: int) -> bool:
-    """Whether a text has more objects and arrays than so many; brackets in strings are none."""
+    """Returns whether a text has more objects and arrays than a limit; brackets in strings do not count."""
     if text.count("{") + text.count("[") <= most:
         return False
     parts = (match for match in _PART.finditer(text) if match[0][0] != '"')

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Timings:
-    """Milliseconds of each iteration. The GPU's samples are a ring: the first ones are lost when it is full."""
+    """The milliseconds of each iteration. The GPU's samples are a ring buffer: the first ones are lost when it is full."""
 
     warmup: int
     capacity: int
@@ -24,13 +24,13 @@ class Timings:
         self.gpu = deque(maxlen=self.capacity)
 
     def add(self, cpu: float, gpu: float | None) -> None:
-        """One iteration; `gpu` is None where the device has no clock of its own."""
+        """Adds one iteration; `gpu` is None if the device has no clock."""
         self.cpu.append(cpu)
         if gpu is not None:
             self.gpu.append(gpu)
 
     def lines(self, name: str, verbosity: int) -> Iterator[str]:
-        """The report on a dispatchable: one line at verbosity 0, statistics at 1, every iteration at 2."""
+        """Formats the report on a dispatchable: one line at verbosity 0, statistics at 1, every iteration at 2."""
         count = len(self.cpu)
         overwritten = count - len(self.gpu) if self.gpu else 0
         cpu_cold, cpu_hot = split(self.cpu, self.warmup)
@@ -54,12 +54,12 @@ class Timings:
 
 
 def split(samples: Sequence[float], warmup: int) -> tuple[Sequence[float], Sequence[float]]:
-    """The first samples, taken with cold caches, and the others; at least one is among the others."""
+    """Splits off the first samples, taken with cold caches; at least one sample remains."""
     cold = min(max(0, len(samples) - 1), warmup)
     return samples[:cold], samples[cold:]
 
 
 def summary(samples: Sequence[float]) -> str:
-    """Number, mean, least, median and largest of samples."""
+    """The number, mean, least, median and largest of samples."""
     figures = {"average": fmean(samples), "min": min(samples), "median": median_high(samples), "max": max(samples)}
     return ", ".join([f"{len(samples)} samples", *(f"{value:.4f} ms {name}" for name, value in figures.items())])

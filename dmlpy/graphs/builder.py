@@ -1,4 +1,4 @@
-"""`GraphBuilder`: a graph in Python, without counting indices."""
+"""`GraphBuilder`: builds a graph in Python without counting indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Value:
     """The tensor of an edge in a graph under construction: an input of the graph, or an output of a node.
 
     Attributes:
-        tensor: what it looks like.
+        tensor: the tensor's desc.
         node: the node that writes it; None of a graph input.
         index: which output of the node, or which input of the graph.
     """
@@ -31,12 +31,12 @@ class Value:
     builder: GraphBuilder = field(repr=False)
 
     def viewed(self, tensor: TensorDesc) -> Value:
-        """A view of the same bytes under another desc: a reshape or a transposition, for which DirectML has no operator."""
+        """Views the same bytes under another desc: a reshape or a transposition, for which DirectML has no operator."""
         return replace(self, tensor=_tensor("tensor", tensor))
 
 
 class GraphBuilder:
-    """Adds up a `Graph`, operator by operator.
+    """Builds a `Graph` operator by operator.
 
     g = dml.GraphBuilder()
     x = g.input("x", dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 3]))
@@ -55,13 +55,13 @@ class GraphBuilder:
         self._links: list[IntermediateEdge] = []
 
     def input(self, name: str, tensor: TensorDesc) -> Value:
-        """The next input of the graph. With the flag OWNED_BY_DML it is bound at initialisation."""
+        """Adds the next input of the graph. With the flag OWNED_BY_DML it is bound at initialisation."""
         described = _tensor(name, tensor)
         self._inputs.append(name)
         return Value(described, None, len(self._inputs) - 1, self)
 
     def constant(self, name: str, array: Any, tensor: TensorDesc | None = None) -> Value:
-        """A constant node of an array's bytes; `tensor` describes them where the array's own type and sizes do not."""
+        """Adds a constant node of an array's bytes; `tensor` describes them if the array's type and sizes do not."""
         if not callable(getattr(array, "tobytes", None)):
             raise _refused("field.form", name, brief(array), "an array", "numpy.asarray makes one")
         described = TensorDesc.of(array) if tensor is None else _tensor(name, tensor)
@@ -125,7 +125,7 @@ class GraphBuilder:
         self._outputs.append(name)
 
     def build(self) -> Graph:
-        """The graph so far. Which rules it breaks is for its `check` to say."""
+        """Builds the graph from what was added so far, unchecked: its `check` finds broken rules."""
         return Graph(
             name=self._name,
             input_count=len(self._inputs),
@@ -171,7 +171,7 @@ def _values(given: Any) -> bool:
 
 
 def _check_values(spelling: str, given: Any, listed: bool | None, *, known: bool) -> None:
-    """Raises where values stand in a member that takes none; `listed` is None of what is no input. Unknown members are told elsewhere."""
+    """Raises if a member that takes no values holds some; `listed` is None for a member that is not an input."""
     if not known or not (isinstance(given, Value) or _values(given)):
         return
     if listed is None:
@@ -188,6 +188,6 @@ def _tensor(path: str, given: Any) -> TensorDesc:
 
 
 def _padded(array: Any) -> bytes:
-    """The bytes of an array, rounded up to the multiple of 4 that its tensor takes."""
+    """The bytes of an array, padded to the multiple of 4 that its tensor takes."""
     data: bytes = array.tobytes()
     return data + bytes(-len(data) % 4)

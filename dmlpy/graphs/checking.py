@@ -1,4 +1,4 @@
-"""Every rule that a graph breaks, at once: those of DML_GRAPH_DESC, and those of its nodes' descs."""
+"""Checks of a graph: finds every broken rule of DML_GRAPH_DESC and of its nodes' descs, at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from dmlpy.validation.problems import MAX_PROBLEMS, DescError, Problem, told
 GRAPHS_SINCE = FeatureLevel.FL_2_1
 CONSTANTS_SINCE = FeatureLevel.FL_6_2
 _MOST_TOLD = 10
-"""Graph inputs and outputs without an edge, and nodes of a cycle, that are told one by one: a file may claim billions of them."""
+"""The most graph inputs and outputs without an edge, and nodes of a cycle, that are reported one by one: a file may claim billions of them.
+"""
 
 
 def check_graph(
@@ -53,13 +54,13 @@ def check_graph(
 
 
 def lowest_level(graph: GraphDesc) -> FeatureLevel | None:
-    """The lowest feature level that takes the graph and all its nodes; None if none does."""
+    """The lowest feature level that accepts the graph and all its nodes; None if none does."""
     if check_graph(graph, LATEST, lenient=True):
         return None
     levels = list(FeatureLevel)
     lowest = levels.index(CONSTANTS_SINCE if any(isinstance(node, ConstantNode) for node in graph.nodes) else GRAPHS_SINCE)
     for desc in dict.fromkeys(node.operator for node in graph.nodes if isinstance(node, OperatorNode)):
-        # Each level contains all lower ones, so the search goes on where the last desc left off.
+        # Each level contains all lower ones, so the search continues at the level that the last desc needed.
         while not is_valid(desc, levels[lowest]):
             lowest += 1
     return levels[lowest]
@@ -106,7 +107,7 @@ def _name_problems(graph: GraphDesc) -> Iterator[Problem]:
                 yield Problem("graph.name", f"{member}[{index}]", "empty", "a name")
             elif name in known:
                 why = ("buffers are bound by these names",)
-                yield Problem("graph.name", f"{member}[{index}]", f"{brief(name)}, as {known[name]} is", "a name of its own", why)
+                yield Problem("graph.name", f"{member}[{index}]", f"{brief(name)}, as {known[name]} is", "a unique name", why)
             known.setdefault(name, label(index))
 
 
@@ -130,7 +131,7 @@ class _End(NamedTuple):
 
 
 class _Wiring:
-    """The edges by the slots that they join. Ends that do not exist are left out, and told by `problems`."""
+    """The edges by the slots that they join. Ends that do not exist are left out and reported by `problems`."""
 
     def __init__(self, graph: GraphDesc) -> None:
         self.graph = graph
@@ -194,7 +195,7 @@ class _Wiring:
         return False
 
     def _end(self, path: str, side: str, node: int, what: str, slot: int) -> _End | None:
-        """The slot at an end of an edge; None, with a problem, if there is none."""
+        """The slot at an end of an edge; None, with a problem, if it does not exist."""
         count = len(self.graph.nodes)
         if not 0 <= node < count:
             expected = f"0 to {count - 1}: the graph has {plural(count, 'node')}" if count else "no edge: the graph has no nodes"
@@ -243,11 +244,11 @@ class _Wiring:
         return f"nodes[{end.node}].{(self.outputs if output else self.inputs)[end.node][end.slot].place}"
 
     def tensor(self, end: _End, *, output: bool) -> TensorDesc | None:
-        """What the desc says of a slot that has an edge; None of a constant."""
+        """The tensor that the desc gives for a slot with an edge; None for a constant."""
         return (self.outputs if output else self.inputs)[end.node][end.slot].tensor
 
     def problems(self) -> Iterator[Problem]:
-        """Edges that lead nowhere, slots without an edge or with too many, graph outputs that are not written once."""
+        """Yields edges that lead nowhere, slots without an edge or with too many, and graph outputs that are not written exactly once."""
         yield from self.found
         for node, slots in enumerate(self.inputs):
             for index, slot in enumerate(slots):
@@ -295,7 +296,7 @@ class _Wiring:
 
     @cached_property
     def followers(self) -> Mapping[int, Mapping[int, int]]:
-        """The nodes that each node feeds, with the first edge that does."""
+        """The nodes that each node feeds, with the first edge to each."""
         found: dict[int, dict[int, int]] = defaultdict(dict)
         for index, writer, reader in self.links:
             found[writer.node].setdefault(reader.node, index)
@@ -303,7 +304,7 @@ class _Wiring:
 
 
 def _measurable(tensor: TensorDesc) -> bool:
-    """Whether the tensor's size can be told; if not, a problem of its node says why."""
+    """Returns whether the tensor's size is known; if not, a problem of its node gives the reason."""
     sizes, strides = tensor.sizes, tensor.strides
     well_formed = 1 <= len(sizes) <= MAX_DIMENSION_COUNT and min(sizes) > 0 and tensor.data_type.bits > 0
     return well_formed and (strides is None or (len(strides) == len(sizes) and min(strides) >= 0))
@@ -346,7 +347,7 @@ def _owned_problems(wiring: _Wiring) -> Iterator[Problem]:
             why = [f"{wiring.label(reader, output=False)} is fed by intermediate edge {index} from {source}"]
             constant = isinstance(wiring.graph.nodes[writer.node], ConstantNode)
             why += ["a constant node's data are copied when the graph is compiled"] if constant else []
-            expected = "NONE: only what a graph input feeds can be owned"
+            expected = "NONE: only a tensor that a graph input feeds can be owned"
             yield Problem("graph.owned", f"{wiring.path(reader)}.flags", "OWNED_BY_DML", expected, tuple(why))
     for index, readers in wiring.readers.items():
         flagged = [end for end in readers if owned(end)]
@@ -355,12 +356,12 @@ def _owned_problems(wiring: _Wiring) -> Iterator[Problem]:
         other = f"{wiring.graph.input_label(index)} also feeds {wiring.label(flagged[0], output=False)}, which is OWNED_BY_DML"
         for end in readers:
             if not owned(end):
-                expected = "OWNED_BY_DML, or NONE at all that one graph input feeds"
+                expected = "OWNED_BY_DML on every tensor that the graph input feeds, or NONE on every one"
                 yield Problem("graph.owned_mixed", f"{wiring.path(end)}.flags", "NONE", expected, (wiring.label(end, output=False), other))
 
 
 def _unused_input_problems(graph: GraphDesc) -> Iterator[Problem]:
-    # An edge that leads nowhere has a problem of its own.
+    # An edge that leads nowhere is reported separately.
     used = {edge.graph_input_index for edge in graph.input_edges}
     for index in islice((index for index in range(min(graph.input_count, MAX_UINT32)) if index not in used), _MOST_TOLD):
         label = graph.input_label(index)
@@ -382,7 +383,7 @@ def _cycle_problems(wiring: _Wiring) -> Iterator[Problem]:
 
 
 def _cyclic_components(followers: Mapping[int, Mapping[int, int]], count: int) -> list[set[int]]:
-    """The largest sets of nodes that all reach each other, of those that hold a cycle (Tarjan's algorithm, without recursion)."""
+    """The strongly connected components that contain a cycle (Tarjan's algorithm, without recursion)."""
     order: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -421,7 +422,7 @@ def _cyclic_components(followers: Mapping[int, Mapping[int, int]], count: int) -
 
 
 def _shortest_cycle(followers: Mapping[int, Mapping[int, int]], component: Iterable[int]) -> list[int]:
-    """A shortest cycle through the component's first node that is on it, in the order of its edges."""
+    """A shortest cycle through the component's first node that lies on one, in edge order."""
     inside = set(component)
     first = min(inside)
     before: dict[int, int] = {}

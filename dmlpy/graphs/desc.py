@@ -1,4 +1,4 @@
-"""`GraphDesc`: DML_GRAPH_DESC, the operators of a graph and the edges between them, read in every form."""
+"""`GraphDesc`: DML_GRAPH_DESC, the operators of a graph and the edges between them, parsed from every form."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from dmlpy.validation.problems import DescError, Problem
 
 _EDGES: Mapping[str, type[Edge]] = {"input_edges": InputEdge, "output_edges": OutputEdge, "intermediate_edges": IntermediateEdge}
 _MOST_UNREADABLE = 100
-"""Nodes, or edges of a kind, that are told one by one: nobody reads on, and the rest of a file may be as long."""
+"""The most nodes, or edges of a kind, that are reported one by one: nobody reads more, and the rest of a file may be as long."""
 _MOST_COMPARED = 500
-"""Names that a mistyped one is compared with."""
+"""The most names that a mistyped one is compared with."""
 
 
 class GraphDesc(Struct):
-    """DML_GRAPH_DESC: operators joined by edges; compared, and sent through JSON as one.
+    """DML_GRAPH_DESC: operators joined by edges; compared and serialized to JSON as one value.
 
     Wherever an edge holds an index a name may be given: of a node, of a graph input or output (`input_names`, `output_names`), or the
     field of a slot (`"WeightTensor"`, `"input_tensors[1]"`). The graph keeps the index.
@@ -40,10 +40,10 @@ class GraphDesc(Struct):
     }
 
     input_count: Uint
-    """How many inputs the graph has. It may be left out beside `input_names`."""
+    """The number of the graph's inputs. It may be left out beside `input_names`."""
 
     output_count: Uint
-    """How many outputs the graph has. It may be left out beside `output_names`."""
+    """The number of the graph's outputs. It may be left out beside `output_names`."""
 
     nodes: tuple[Node, ...]
     """The operator and constant nodes. Edges refer to them by their place here."""
@@ -57,7 +57,7 @@ class GraphDesc(Struct):
     intermediate_edges: tuple[IntermediateEdge, ...] = default(())
     """The edges from nodes to nodes."""
 
-    # The first of the names that is none is told: a list of millions would be a list of millions of problems.
+    # Only the first invalid name is reported: a list may hold millions.
     input_names: Annotated[tuple[str, ...], FailFast()] = default(())
     """A name for each input of the graph, or none at all. DirectML's struct has no such member."""
 
@@ -77,10 +77,10 @@ class GraphDesc(Struct):
             super().__init__(**members)
 
     def replace(self, **members: Any) -> Self:
-        """A copy with some members changed; both spellings are accepted. New edges may name the nodes of the copy."""
+        """Returns a copy with some members changed; both spellings are accepted. New edges may name the nodes of the copy."""
         named = {self.member_named(spelling) or spelling: value for spelling, value in members.items()}
         if len(named) < len(members):
-            return super().replace(**members)  # tells what is given twice
+            return super().replace(**members)  # reports what is given twice
         return type(self)(**self._members() | named)
 
     @classmethod
@@ -102,7 +102,7 @@ class GraphDesc(Struct):
         return values, problems
 
     def to_dict(self) -> dict[str, Any]:
-        """The graph as JSON data in the C spelling; counts included, members that say nothing left out."""
+        """The graph as JSON data in the C spelling, with counts, without members that have their default."""
         data: dict[str, Any] = {"Name": self.name} if self.name is not None else {}
         data |= {"InputCount": self.input_count, "OutputCount": self.output_count}
         data |= {c_path(member): list(names) for member in ("input_names", "output_names") if (names := getattr(self, member))}
@@ -111,12 +111,12 @@ class GraphDesc(Struct):
         return data
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """`to_dict` as text."""
+        """The graph as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The graph of JSON data.
+        """Builds a graph from JSON data.
 
         What `to_dict` writes, or shorter: types may drop their prefix; `Type` and the nesting in `Desc` may be left out where they say
         nothing; counts too; and an edge may hold names where it has indices:
@@ -137,7 +137,7 @@ class GraphDesc(Struct):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """The graph of JSON text.
+        """Builds a graph from JSON text.
 
         Raises:
             DescError: as `from_dict`, or the text is no JSON.
@@ -162,7 +162,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _read_all(member: str, items: Iterable[Any], read: Any, problems: list[Problem]) -> tuple[Any, ...]:
-    """The items, None in place of those that cannot be read: their problems are added to the list."""
+    """Parses the items, with None in place of those that cannot be read; their problems are added to the list."""
     found: list[Any] = []
     unreadable = 0
     for index, item in enumerate(items):
@@ -179,7 +179,7 @@ def _read_all(member: str, items: Iterable[Any], read: Any, problems: list[Probl
 
 
 class _Unresolved(int):
-    """Stands in for the index that a name should have told."""
+    """A placeholder for an index whose name could not be resolved."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class _EdgeNames:
 
     @cached_property
     def nodes(self) -> Sequence[Node | None]:
-        """The nodes, None in place of those that cannot be read."""
+        """The nodes, with None in place of those that cannot be read."""
         given = self.values.get("nodes")
         return given if _is_list(given) else (None,)  # type: ignore[return-value]
 
@@ -200,7 +200,7 @@ class _EdgeNames:
         return any(node is None for node in self.nodes)
 
     def edge(self, kind: type[Edge], data: Any) -> Edge:
-        """An edge with indices in place of names."""
+        """The edge with indices in place of names."""
         if isinstance(data, kind):
             return data
         given = kind.members_of(data)
@@ -221,14 +221,14 @@ class _EdgeNames:
                 except DescError as error:
                     problems += [problem.under(member) for problem in error.problems]
                     members[member] = _Unresolved()
-        # In the spelling that was given, so that what cannot be read is told in it.
+        # In the given spelling, so that problems are reported in it.
         try:
             found = kind(**{spelling: members[kind.member_named(spelling) or spelling] for spelling in given})
         except DescError as error:
             told = {problem.path for problem in problems}
             problems += [problem for problem in error.problems if problem.path not in told]
         if self.lacks_nodes:
-            # Perhaps the names are those of nodes that cannot be read: what is wrong with these is told.
+            # The names may belong to nodes that cannot be read, whose problems are reported.
             problems = [problem for problem in problems if problem.code != "graph.reference" or problem.path.startswith("graph")]
         if problems:
             raise DescError(kind.c_name, problems)
@@ -246,7 +246,7 @@ class _EdgeNames:
         node = self.nodes[index]
         if node is None:
             return 0
-        # In the spelling that was given, so that a nearest name is told in it.
+        # In the given spelling, so that the nearest name is suggested in it.
         in_c = name[:1].isupper()
         key = (index, output, in_c)
         if key not in self._slots:
@@ -256,18 +256,18 @@ class _EdgeNames:
 
     @cached_property
     def _names(self) -> Mapping[str, Mapping[str, Sequence[int]]]:
-        """The indices of the names in each list."""
+        """The indices of each name, per list."""
         names = {member: _indices(self.values.get(member)) for member in ("input_names", "output_names")}
         return names | {"nodes": _indices([node and node.name for node in self.nodes])}
 
     @cached_property
     def _slots(self) -> dict[tuple[int, bool, bool], Mapping[str, Sequence[int]]]:
-        """The indices of the slots that edges named so far, by node, side and spelling."""
+        """The indices of the slots that edges have named so far, by node, side and spelling."""
         return {}
 
 
 def _indices(names: Any) -> Mapping[str, Sequence[int]]:
-    """The indices of each name in a list; of none, where nobody gave a list."""
+    """The indices of each name in a list; empty if there is no list."""
     found: dict[str, list[int]] = {}
     for index, name in enumerate(names if _is_list(names) else ()):
         if isinstance(name, str):

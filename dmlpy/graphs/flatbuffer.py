@@ -1,4 +1,4 @@
-"""FlatBuffers from files that nobody vouches for: every offset is verified before it is followed.
+"""FlatBuffers from untrusted files: every offset is verified before it is followed.
 
 The library's generated classes trust the buffer. Here each table, vtable, vector and string is held against the buffer's bounds first;
 then `flatbuffers.table.Table` reads it. Offsets lead forward only, so none leads in a circle; a budget bounds what many offsets to one
@@ -17,7 +17,7 @@ from dmlpy.validation.problems import DescError, Problem
 
 MAX_BYTES = 256 * 2**20
 _SHARING = 2
-"""How many times its own size a buffer may be read: writers may share a string or a table among several places."""
+"""The most times that a buffer's size may be read in total: writers may share a string or a table among several places."""
 _DEEPEST = 32
 
 UINT8 = number_types.Uint8Flags
@@ -39,34 +39,34 @@ class Buffer:
             self.refuse("limit", "", 0, f"{len(data)} bytes", f"at most {MAX_BYTES} bytes")
 
     def root(self) -> VerifiedTable:
-        """The table that all others hang from."""
+        """The root table."""
         if len(self.data) < 8:
             self.refuse("bounds", "", 0, f"a file of {len(self.data)} bytes", "at least the 8 bytes of a root table")
         return VerifiedTable(self, self.follow(0, ""), "", 0)
 
     def refuse(self, code: str, path: str, at: int, found: str, expected: str) -> NoReturn:
-        """Raises the error that tells what was found at a byte of the buffer."""
+        """Raises the error for what was found at a byte of the buffer."""
         raise DescError(self.subject, [Problem(f"flatbuffer.{code}", path, f"{found} at byte {at}", expected)])
 
     def need(self, at: int, size: int, alignment: int, what: str, path: str) -> None:
-        """Raises unless so many bytes lie at a place of the buffer that is aligned."""
+        """Raises unless this many bytes lie in the buffer at an aligned place."""
         if not 0 <= at <= len(self.data) - size:
             self.refuse("bounds", path, at, f"{what} of {size} bytes", f"{what} within the file's {len(self.data)} bytes")
         if at % alignment:
             self.refuse("alignment", path, at, what, f"a multiple of {alignment}")
 
     def spend(self, size: int, at: int, path: str) -> None:
-        """Counts bytes against what may be read in all."""
+        """Counts bytes against the limit on reads."""
         self._budget -= size
         if self._budget < 0:
-            self.refuse("limit", path, at, f"a file whose parts are read more than {_SHARING} times over", "parts of their own")
+            self.refuse("limit", path, at, f"a file whose parts are read more than {_SHARING} times over", "separate parts")
 
     def number(self, flags: Any, at: int) -> Any:
-        """The number at a place that was verified."""
+        """Reads the number at a verified place."""
         return encode.Get(flags.packer_type, self.data, at)
 
     def follow(self, at: int, path: str) -> int:
-        """The address that the offset at a place points to."""
+        """The address that the offset at a place points to, verified."""
         self.need(at, 4, 4, "an offset", path)
         offset = self.number(UINT32, at)
         if not 0 < offset <= len(self.data) - at:
@@ -74,7 +74,7 @@ class Buffer:
         return int(at + offset)
 
     def vector(self, at: int, item_size: int, path: str, alignment: int = 4) -> tuple[int, int]:
-        """The first item and the number of items of the vector that the offset at a place leads to."""
+        """The address of the first item, and the number of items, of the vector that the offset at a place leads to."""
         start = self.follow(at, path)
         self.need(start, 4, 4, "a vector's length", path)
         count = self.number(UINT32, start)
@@ -87,7 +87,7 @@ class Buffer:
         return start + 4, count
 
     def string(self, at: int, path: str) -> str:
-        """The text that the offset at a place leads to."""
+        """Reads the text that the offset at a place leads to."""
         start, count = self.vector(at, 1, path)
         if start + count >= len(self.data) or self.data[start + count]:
             self.refuse("text", path, start + count, "no zero", "the zero that ends a string")
@@ -98,7 +98,7 @@ class Buffer:
 
 
 class VerifiedTable:
-    """A table whose vtable was verified. Fields are named by their offsets in the vtable: 4, 6, 8, ...
+    """A table whose vtable was verified. Fields are named by their vtable offsets: 4, 6, 8, ...
 
     Attributes:
         at: the byte where the table begins.
@@ -127,12 +127,12 @@ class VerifiedTable:
         self._table = table.Table(buffer.data, at)
 
     def place(self, name: str, index: int | None = None) -> str:
-        """The place of a field, or of an item of it, for messages."""
+        """The place of a field, or of one of its items, for messages."""
         suffix = "" if index is None else f"[{index}]"
         return f"{self.path}{'.' if self.path else ''}{name}{suffix}"
 
     def _field(self, name: str, slot: int, size: int, alignment: int) -> int | None:
-        """The address of a field; None if the table does not have it."""
+        """The address of a field; None if the table lacks it."""
         offset = self._table.Offset(slot)
         if offset == 0:
             return None
@@ -143,21 +143,21 @@ class VerifiedTable:
         return int(self.at + offset)
 
     def missing(self, name: str) -> NoReturn:
-        """Raises the error of a field that has to be there."""
+        """Raises the error for a missing required field."""
         self.buffer.refuse("missing", self.place(name), self.at, f"a table without {name}", "a value")
 
     def number(self, name: str, slot: int, flags: Any, default: int = 0) -> Any:
-        """A number that the table holds itself."""
+        """Reads a number stored in the table."""
         at = self._field(name, slot, flags.bytewidth, flags.bytewidth)
         return default if at is None else self.buffer.number(flags, at)
 
     def string(self, name: str, slot: int) -> str | None:
-        """A text; None if there is none."""
+        """Reads a text; None if there is none."""
         at = self._field(name, slot, 4, 4)
         return None if at is None else self.buffer.string(at, self.place(name))
 
     def strings(self, name: str, slot: int) -> list[str]:
-        """A list of texts; empty if there is none."""
+        """Reads a list of texts; empty if there is none."""
         at = self._field(name, slot, 4, 4)
         if at is None:
             return []
@@ -165,7 +165,7 @@ class VerifiedTable:
         return [self.buffer.string(start + 4 * index, self.place(name, index)) for index in range(count)]
 
     def bytes(self, name: str, slot: int) -> bytes | None:
-        """A list of bytes; None if there is none."""
+        """Reads a list of bytes; None if there is none."""
         at = self._field(name, slot, 4, 4)
         if at is None:
             return None
@@ -173,7 +173,7 @@ class VerifiedTable:
         return self.buffer.data[start : start + count]
 
     def numbers(self, name: str, slot: int, flags: Any) -> list[Any] | None:
-        """A list of numbers; None if there is none."""
+        """Reads a list of numbers; None if there is none."""
         at = self._field(name, slot, 4, 4)
         if at is None:
             return None
@@ -183,13 +183,13 @@ class VerifiedTable:
         return found
 
     def tables(self, name: str, slot: int) -> TableVector:
-        """A list of tables; each is verified when it is asked for."""
+        """Reads a list of tables; each is verified on access."""
         at = self._field(name, slot, 4, 4)
         start, count = (0, 0) if at is None else self.buffer.vector(at, 4, self.place(name))
         return TableVector(self, name, start, count, self._depth + 1)
 
     def union(self, name: str, slot: int) -> Union | None:
-        """A union, whose type stands in the field before; None if it has no type or no value."""
+        """Reads a union, whose type is in the preceding field; None if it has no type or no value."""
         kind = self.number(f"{name} type", slot - 2, UINT8)
         at = self._field(name, slot, 4, 4)
         if at is None or kind == 0:
@@ -218,7 +218,7 @@ class TableVector:
 
 
 class Union:
-    """The value of a union. `kind` tells which of its types it is."""
+    """The value of a union; `kind` is the index of its type."""
 
     def __init__(self, buffer: Buffer, kind: int, at: int, path: str, depth: int) -> None:
         self.kind = kind

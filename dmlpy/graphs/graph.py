@@ -13,6 +13,7 @@ from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     import graphviz
+    import numpy as np
 
     from dmlpy.inspection.render import Table
 
@@ -33,8 +34,8 @@ class Graph(GraphDesc):
             self,
             *,
             nodes: Sequence[Node],
-            input_count: int = ...,
-            output_count: int = ...,
+            input_count: int | np.integer[Any] = ...,
+            output_count: int | np.integer[Any] = ...,
             input_edges: Sequence[InputEdge | Mapping[str, Any]] = (),
             output_edges: Sequence[OutputEdge | Mapping[str, Any]] = (),
             intermediate_edges: Sequence[IntermediateEdge | Mapping[str, Any]] = (),

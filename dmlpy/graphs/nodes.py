@@ -130,7 +130,7 @@ class Edge(Struct):
 
     @classmethod
     def members_of(cls, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The members in JSON data, nested or flat; Type, if told, is the edge's own.
+        """The members in JSON data, nested or flat; Type, if given, is the edge's.
 
         Raises:
             DescError: the data are no object, or of an edge of another type.
@@ -202,10 +202,10 @@ def node_label(index: int, node: Node) -> str:
 def read_node(data: Any) -> Node:
     """The node of JSON data, nested or flat.
 
-    `Type` is OPERATOR, with `Operator`, or CONSTANT, with `Data`; or at once the operator's own type, with its `Desc`. `Name` is optional.
+    `Type` is OPERATOR, with `Operator`, or CONSTANT, with `Data`; or directly the operator's type, with its `Desc`. `Name` is optional.
 
     Raises:
-        DescError: places are those of the node; members of its operator are told as the node's own.
+        DescError: places are those of the node; members of its operator count as members of the node.
     """
     if isinstance(data, OperatorNode | ConstantNode):
         return data
@@ -218,14 +218,14 @@ def read_node(data: Any) -> Node:
     try:
         kind = None if given is None else GraphNodeType.parse(given)
     except ValueError:
-        # The operator's own type. Its name stands beside it: no operator has such a member.
+        # The operator's type. The node's name is beside it: no operator has such a member.
         operator = {key: value for key, value in data.items() if key not in ("Name", "name")}
         return OperatorNode(operator=OperatorDesc.from_dict(operator), **_named(data.get("Name", data.get("name"))))
     members = unwrap(data)
     members.pop("Type", None)
     if kind is None:
         if not members.keys() & {"Data", "data", "Operator", "operator"}:
-            expected = "OPERATOR, CONSTANT, or the operator's own type, like GEMM"
+            expected = "OPERATOR, CONSTANT, or the operator's type, like GEMM"
             raise DescError("DML_GRAPH_NODE_DESC", [Problem("field.missing", "type", "missing", expected)])
         kind = GraphNodeType.CONSTANT if members.keys() & {"Data", "data"} else GraphNodeType.OPERATOR
     if kind is GraphNodeType.CONSTANT:
@@ -238,7 +238,7 @@ def read_node(data: Any) -> Node:
 
 
 def _read_operator(data: Mapping[str, Any]) -> OperatorDesc:
-    """An operator in `Operator`. Beside it the node has a Type of its own: what is wrong with the operator's is told where it stands."""
+    """An operator in `Operator`. The node has a separate Type beside it; problems of the operator's Type are reported where it stands."""
     try:
         return OperatorDesc.from_dict(data)
     except DescError as error:
@@ -279,7 +279,7 @@ def _read_type(given: Any, expected: GraphEdgeType | GraphNodeType, struct: str)
     except ValueError:
         found = brief(given)
     if found is not expected:
-        why = ("an edge's type is the one of the list that it stands in",) if isinstance(expected, GraphEdgeType) else ()
+        why = ("an edge's type is that of its list",) if isinstance(expected, GraphEdgeType) else ()
         raise DescError(struct, [Problem("graph.type", "type", str(found), str(expected), why)])
 
 

@@ -28,7 +28,7 @@ _MOST_ATTRIBUTES = 6
 
 def draw(graph: GraphDesc, problems: Iterable[Problem] = ()) -> graphviz.Digraph:
     """Draws a graph; see `Graph.to_graphviz`."""
-    import graphviz  # only a picture needs it
+    import graphviz  # needed by pictures only
 
     broken = _by_part(problems)
     picture = graphviz.Digraph(name="graph")
@@ -149,7 +149,7 @@ def _edge(
 ) -> None:
     given, taken = (None if slot is None else slot.tensor for slot in (writer, reader))
     texts = [_tensor_text(tensor) for tensor in (given, taken) if tensor is not None]
-    # One text where both ends say the same.
+    # One label if both ends have the same text.
     lines = [name or "", " to ".join(dict.fromkeys(texts))]
     slots = (("from", writer), ("to", reader))
     lines.append(" ".join(f"{word} {c_path(slot.place)}" for word, slot in slots if slot is not None and slot.place not in _PLAIN))
@@ -157,7 +157,7 @@ def _edge(
 
 
 _PLAIN = ("input_tensor", "output_tensor", "data")
-"""Slots that tell no more than the direction of an edge does."""
+"""Slots that carry no more information than an edge's direction."""
 
 
 def _tensor_text(tensor: TensorDesc) -> str:

@@ -28,9 +28,11 @@ from dmlpy.validation.problems import DescError, Problem
 
 SUBJECT = "serialized graph"
 MAX_NODES = 6000
-"""Of a dump: reading and checking one takes far longer than its bytes suggest. Partitions of large models have some thousand."""
+"""The most nodes of a dump: reading and checking one takes far longer than its bytes suggest. Partitions of large models have some
+thousand.
+"""
 _MOST_PROBLEMS = 100
-"""Problems after which reading stops: a damaged file has one in every table."""
+"""The most problems before reading stops: a damaged file has one in every table."""
 
 # The unions' types.
 _OPERATOR_NODE, _CONSTANT_NODE = 1, 2
@@ -94,7 +96,7 @@ def load_serialized(source: str | Path | bytes, constants: str | Path | None = N
     Args:
         source: the file, or its bytes.
         constants: the folder of the constants' files. They must lie in it and have the sizes of the tensors that they fill. Without one,
-            no other file than the graph's own is looked at.
+            no file but the graph's is read.
 
     Raises:
         DescError: what cannot be read, with the byte where it lies. Which rules the graph breaks is for its `check` to say.
@@ -111,7 +113,7 @@ def _error(code: str, path: str, found: str, expected: str, *why: str, remedy: s
 def _read_file(path: Path) -> bytes:
     try:
         if not path.is_file():
-            found = "a directory" if path.is_dir() else "no regular file" if path.exists() else "missing"
+            found = "a directory" if path.is_dir() else "not a regular file" if path.exists() else "missing"
             raise _error("file.missing", "", f"{path.name}, {found}", "a graph dump")
         if (size := path.stat().st_size) > MAX_BYTES:
             raise _error("file.size", "", f"{path.name} of {size} bytes", f"at most {MAX_BYTES} bytes")
@@ -156,7 +158,7 @@ class _Reading:
     sources: dict[str, _Source] = field(default_factory=dict)
     constants: dict[str, ConstantFile] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
-    """Outputs of nodes that cannot be read: their readers are not to blame."""
+    """Outputs of nodes that cannot be read: their readers are not reported."""
     problems: list[Problem] = field(default_factory=list)
 
     def result(self) -> SerializedGraph:
@@ -193,7 +195,7 @@ class _Reading:
         for index, text in enumerate(self.root.strings(name, slot)):
             if not text or text in found:
                 given = f"{brief(text)}, {'as another one is' if text else 'empty'}"
-                self.problems.append(Problem("serialized.name", f"{name}[{index}]", given, "a name of its own"))
+                self.problems.append(Problem("serialized.name", f"{name}[{index}]", given, "a unique name"))
             found.setdefault(text, index)
         return found
 
@@ -232,7 +234,7 @@ class _Reading:
 
     def _define(self, name: str, source: _Source, table: VerifiedTable) -> None:
         if name in self.sources:
-            raise _error("serialized.name", table.place("outputNames"), f"{brief(name)}, an earlier node's output", "a name of its own")
+            raise _error("serialized.name", table.place("outputNames"), f"{brief(name)}, an earlier node's output", "a unique name")
         self.sources[name] = source
 
     def _write(self, name: str, node: int, index: int, table: VerifiedTable) -> None:
@@ -296,7 +298,7 @@ class _Reading:
             known = ConstantFile(name, len(self.inputs) + len(self.constants), self._constant_file(name))
             self.constants[source.input_name] = known
         elif known.name != source.constant:
-            expected = "a name of its own"
+            expected = "a unique name"
             raise _error("serialized.name", "nodes", f"the constant {brief(source.input_name)}, as another constant is", expected)
         return known.input_index
 
@@ -310,7 +312,7 @@ class _Reading:
             return None
 
     def _check_constants(self) -> None:
-        """Whether each constant's file has the bytes that its readers take; they are stored without the rounding to 4 bytes."""
+        """Returns whether each constant's file has the bytes that its readers take; they are stored without the rounding to 4 bytes."""
         named = {constant.input_index: constant for constant in self.constants.values()}
         sizes: dict[Path, int] = {}
         for edge in self.input_edges:
@@ -415,7 +417,7 @@ def _read_tensor(table: VerifiedTable, flags: TensorFlags) -> TensorDesc:
 def _read_attributes(
     table: VerifiedTable, slot: int, kind: type[OperatorDesc], tensors: Mapping[str, Any], depth: int = 0
 ) -> dict[str, Any]:
-    """The members that are no tensors, told by their positions; counts of arrays have positions of their own."""
+    """The members that are not tensors, identified by position; counts of arrays have separate positions."""
     stored = table.tables("attributes", slot)
     members = list(_positions(kind))
     if len(stored) != len(members):
@@ -455,7 +457,7 @@ def _positions(kind: type[OperatorDesc]) -> Iterator[str]:
 
 
 def _fits(kind: type[OperatorDesc], member: str, variant: str) -> bool:
-    """Whether a member may be stored so. The desc's constructor refuses other mistakes; it takes an integer for a float, though."""
+    """Returns whether a member may be stored so. The desc's constructor refuses other mistakes; it takes an integer for a float, though."""
     if (member in kind.scalars) != (variant == "ScalarUnionData"):
         return False
     info = kind.model_fields.get(member)
@@ -481,7 +483,7 @@ def _activation(table: VerifiedTable, depth: int) -> OperatorDesc:
 
 
 _MOST_NESTED = 4
-"""How deep activations may lie in each other. None that DirectML has holds another one."""
+"""The deepest nesting of activations that is read. None of DirectML's holds another one."""
 
 
 def _read_array(flags: Any) -> Callable[[Union, int], tuple[Any, ...]]:

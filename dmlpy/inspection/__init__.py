@@ -1,1 +1,1 @@
-"""Descs told to people and programs: explanations, catalogues, samples, schemas, and positions in JSON."""
+"""Descs presented to people and programs: explanations, catalogues, samples, schemas, and positions in JSON."""

@@ -1,4 +1,4 @@
-"""What there is: the operators with what runs and verifies them (`dmlpy ops`), and what each feature level brought (`dmlpy levels`)."""
+"""The catalogues: operators with what runs and verifies them (`dmlpy ops`), and features by level (`dmlpy levels`)."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ BEYOND_OPERATORS: Mapping[FeatureLevel, str] = {
     FeatureLevel.FL_6_1: "GEMM fuses ACTIVATION_SOFTMAX and ACTIVATION_SOFTMAX1",
     FeatureLevel.FL_6_2: "constant nodes in graphs",
 }
-"""What a level brought that no operator's support table tells."""
+"""Additions of a level that no operator's support table shows."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """What a feature level brought.
+    """The additions of a feature level.
 
     Attributes:
         level: the level; it contains all lower ones.
         windows: the version of Windows that has it; empty if none does.
         operators: the operators that it introduced, by short name.
         grown: operators of lower levels that take more since then, each with what: `2 to 4 dimensions`, `also INT8`.
-        beyond_operators: what else it brought.
+        beyond_operators: the additions other than operators.
     """
 
     level: FeatureLevel
@@ -60,7 +60,7 @@ class Level:
     beyond_operators: str
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The level as a dict for JSON."""
         return {
             "level": str(self.level),
             "value": int(self.level),
@@ -72,7 +72,7 @@ class Level:
         }
 
     def text(self) -> str:
-        """The level for people."""
+        """The level as text for people."""
         windows = f", in {self.windows}" if self.windows else ""
         lines = [f"{self.level}: DirectML {self.level.directml_version}{windows}"]
         if self.operators:
@@ -94,7 +94,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def levels() -> list[Level]:
-    """What each feature level brought, lowest first."""
+    """The additions of each feature level, lowest first."""
     kinds = [kind for kind in OPERATORS.values() if not kind.beyond_directml]
     found = []
     for level in FeatureLevel:
@@ -105,7 +105,7 @@ def levels() -> list[Level]:
 
 
 def levels_table(found: Sequence[Level]) -> Table:
-    """A line for each level."""
+    """A table with a line for each level."""
     rows = tuple(
         (str(item.level), item.level.directml_version, item.windows, str(len(item.operators)), str(len(item.grown)), item.beyond_operators)
         for item in found
@@ -114,7 +114,7 @@ def levels_table(found: Sequence[Level]) -> Table:
 
 
 def _growth(kind: type[OperatorDesc], level: FeatureLevel) -> Iterator[str]:
-    """What the rows of a level add to the rows that they replace, and the members of enumerations that it brought."""
+    """The additions of a level's rows to the rows that they replace, and the enumeration members that it introduced."""
     for row in kind.support:
         if row.level is level:
             of = ", ".join(f"{c_member(name)} {' or '.join(map(str, values))}" for name, values in row.when.items())
@@ -127,7 +127,7 @@ def _growth(kind: type[OperatorDesc], level: FeatureLevel) -> Iterator[str]:
 
 
 def _replaced(kind: type[OperatorDesc], row: Since) -> list[Since]:
-    """The rows that hold below a row's level for the same desc: one, unless rows for some attribute values begin to differ."""
+    """The rows that apply below a row's level to the same desc: one, unless rows begin to differ by attribute values."""
     older = [other for other in kind.support if other.level < row.level and _overlap(other, row)]
     newest = max((other.level for other in older), default=None)
     return [other for other in older if other.level is newest]
@@ -162,7 +162,7 @@ class CatalogEntry:
     Attributes:
         kind: its class.
         runs_on: the kinds of devices, each with whether it runs the operator, if there is one.
-        verified_against: what the tests compare its results with; empty where nobody else's results are at hand.
+        verified_against: the sources that the tests compare its results with; empty if there are none.
     """
 
     kind: type[OperatorDesc]
@@ -170,7 +170,7 @@ class CatalogEntry:
     verified_against: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The entry as a dict for JSON."""
         return {
             "operator": self.kind.type_name,
             "class": self.kind.__name__,
@@ -183,11 +183,11 @@ class CatalogEntry:
 
 
 def operators(*, family: str | None = None, feature_level: FeatureLevel | None = None) -> list[CatalogEntry]:
-    """All operators, by name; DirectML's own first.
+    """All operators, by name; DirectML's first.
 
     Args:
         family: only operators of this family.
-        feature_level: only operators that this level has; dmlpy's own have no level and are left out.
+        feature_level: only operators that this level has; those that DirectML lacks have no level and are left out.
 
     Raises:
         DescError: no such family.
@@ -206,7 +206,7 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
 
 
 def operators_table(found: Sequence[CatalogEntry]) -> Table:
-    """A line for each operator."""
+    """A table with a line for each operator."""
     rows = tuple(
         (
             short_name(item.kind.type_name),
@@ -226,7 +226,7 @@ def families() -> list[str]:
 
 
 def verified_against(kind: type[OperatorDesc]) -> tuple[str, ...]:
-    """What the tests compare an operator's results with, by name: other systems, and the examples of DirectML's documentation."""
+    """The systems that the tests compare an operator's results with, and the examples of DirectML's documentation, by name."""
     return tuple(source for source, names in _sources().items() if kind.short_name() in names)
 
 

@@ -1,4 +1,4 @@
-"""`explain`: an operator's struct as data for people: its members, what they may hold, its rules and its support."""
+"""`explain`: an operator's struct as data for people: its members and their values, its rules and its support."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Explanation:
     Attributes:
         kind: the class.
         feature_level: the level that `types` and `row` hold for.
-        summary: what the operator computes, in words.
+        summary: a description of what the operator computes.
         formula: the same as equations; may be empty.
         fields: the members in the struct's order.
         sizes: the symbols in the sizes that follow from others, each with its formula.
-        rules: the operator's own rules, by the code of their problems.
-        rows: what the level supports, one row for each condition on attributes; none where the operator is newer than the level.
+        rules: the rules that the operator adds, by the code of their problems.
+        rows: the level's support, one row for each condition on attributes; none where the operator is newer than the level.
         example: Python code that describes the operator, and runs it where the NumPy device does.
     """
 
@@ -68,7 +68,7 @@ class Explanation:
         return Table(f"{self.kind.c_name} ({self.kind.__name__})", headings, rows)
 
     def levels(self) -> Table:
-        """The support by feature level as a table; rows that hold at the asked level are named. dmlpy's own operators have no levels."""
+        """The support by feature level as a table with the rows of the given level marked. Operators that only dmlpy has have no level."""
         if self.kind.beyond_directml:
             own = tuple((support.show_span(row.dims), *_types(self.kind, row)) for row in self.kind.support)
             return Table("Support", ("dimensions", *_type_headings(self.kind)), own)
@@ -87,7 +87,7 @@ class Explanation:
         return Table(f"Support (* holds at feature level {self.feature_level})", headings, rows)
 
     def facts(self) -> list[str]:
-        """Sentences: where the operator comes from and what it allows."""
+        """Sentences on the operator's origin and what it allows."""
         introduced = self.kind.introduced()
         lines = [f"{self.kind.type_name}, from feature level {introduced} on (DirectML {introduced.directml_version})."]
         if self.kind.beyond_directml:
@@ -102,7 +102,7 @@ class Explanation:
 
 
 def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanation:
-    """All that is known about an operator's struct.
+    """Explains an operator's struct.
 
     Args:
         name: `RNN`, `DML_OPERATOR_RNN`, `DML_RNN_OPERATOR_DESC` or `RNNDesc`, in any case.
@@ -121,7 +121,7 @@ def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanatio
 
 
 def find(name: str) -> type[OperatorDesc]:
-    """The operator's class of any of its names.
+    """The operator's class by any of its names.
 
     Raises:
         DescError: there is none; the nearest name is told.
@@ -144,7 +144,7 @@ def find(name: str) -> type[OperatorDesc]:
 
 
 def _variables(kind: type[OperatorDesc]) -> dict[str, list[str]]:
-    """The tensors of each type variable. A tensor with types of its own has the same at every level."""
+    """The tensors of each type variable. A tensor with a fixed set of types has the same at every level."""
     found: dict[str, list[str]] = {}
     for field in kind.tensor_fields():
         if isinstance(field.marker.types, str):

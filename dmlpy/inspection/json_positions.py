@@ -1,7 +1,7 @@
-"""Where a value stands in a JSON text: the line and column of what a problem's path names.
+"""Positions in a JSON text: the line and column of the value that a problem's path names.
 
 A text is read by Python's json, which keeps no positions. They are found again for the few paths that are asked for: the objects and
-arrays along a path are walked member by member, and json's own scanner passes over the rest. A text without problems costs nothing, and one
+arrays along a path are walked member by member, and json's scanner skips the rest. A text without problems costs nothing, and one
 with many no more than a bounded number of walked members.
 """
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 Key = str | int
 _MOST_NESTED = 3
-"""Holders within one another: a node's `Desc`, the `Operator` in it, and the operator's `Desc`."""
+"""The most nested holders: a node's `Desc`, the `Operator` in it, and the operator's `Desc`."""
 _MOST_WALKED = 50_000
-"""Members of a text that are walked: behind them, positions are those of the object or array around."""
+"""The most members of a text that are walked: further positions are those of the enclosing object or array."""
 _BLANKS = re.compile(r"[ \t\r\n]*+")
 # A key with its colon, any other string, and the ends of objects. Possessive repeats: a string is passed once.
 _KEYS = re.compile(r'"(?P<key>(?:[^"\\]++|\\.)*+)"(?P<colon>[ \t\r\n]*+:)?+|(?P<open>\{)|\}', re.DOTALL)
@@ -29,11 +29,11 @@ _STEP = re.compile(r"\.?(?:\[(?P<index>\d+)\]|(?P<name>[^.\[]+))")
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """A place in a text.
+    """A position in a text.
 
     Attributes:
-        line: from 1 on.
-        column: in characters, from 1 on.
+        line: the line, from 1 on.
+        column: the column in characters, from 1 on.
     """
 
     line: int
@@ -42,14 +42,14 @@ class Position:
 
 @dataclass(frozen=True)
 class _Member:
-    """A member of an object, or an element of an array: where its key and its value begin. An element's key is the element itself."""
+    """A member of an object or an element of an array: the positions of its key and its value. An element's key is the element."""
 
     key: int
     value: int
 
 
 class Positions:
-    """The positions in a text that is strict JSON up to the end of its first value: comments and trailing commas are blanked already."""
+    """The positions in a text that is strict JSON up to the end of its first value: comments and trailing commas are already blanked."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -68,7 +68,7 @@ class Positions:
         return Position(line, offset - self._text.rfind("\n", 0, offset))
 
     def of(self, location: Sequence[Key], path: str = "", *, key: bool = False, outer: bool = False) -> Position:
-        """The position of the value that a path names, or of the nearest one around it that exists.
+        """The position of the value that a path names, or of the nearest enclosing one that exists.
 
         Args:
             location: keys and indices from the root to the part of the file that the path begins in.
@@ -101,7 +101,7 @@ class Positions:
         return self.at(place.key if key else place.value)
 
     def repeated(self) -> Iterator[tuple[str, Position]]:
-        """The keys that an object has already, in the order of the text."""
+        """The repeated keys of objects, in the order of the text."""
         seen: list[set[str] | None] = []  # of each object around a place; None before its first key
         for match in _KEYS.finditer(self._text, self._skip(0)):
             if match["colon"] is not None:
@@ -146,7 +146,7 @@ class Positions:
         return self._known[start]
 
     def _walk(self, start: int) -> Iterator[tuple[Key, _Member]]:
-        """The members of the object or array that begins at `start`; none of any other value."""
+        """The members of the object or array that begins at `start`; empty for any other value."""
         text = self._text
         if text[start] not in "{[":
             return
@@ -175,7 +175,7 @@ def _plain(name: Key) -> str:
 
 
 def nesting(data: Any, limit: int) -> int:
-    """How deeply JSON data are nested: 0 for a number, 1 for an array of numbers. What lies deeper than `limit` is not looked at."""
+    """The nesting depth of JSON data: 0 for a number, 1 for an array of numbers. Depths beyond `limit` are not examined."""
     depth, parts = 0, [data] if isinstance(data, dict | list) else []
     while parts and depth <= limit:
         depth += 1
@@ -184,7 +184,7 @@ def nesting(data: Any, limit: int) -> int:
 
 
 def parts(data: Any) -> int:
-    """How many objects and arrays JSON data have."""
+    """The number of objects and arrays in JSON data."""
     count, waiting = 0, [data]
     while waiting:
         part = waiting.pop()

@@ -1,4 +1,4 @@
-"""A picture of how a tensor lies in memory: SVG with a cell for each element, in the order of the indices and in that of memory."""
+"""A picture of a tensor's layout in memory: SVG with a cell for each element, in index order and in memory order."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def layout_svg(sizes: Sequence[int], strides: Sequence[int], *, axis_names: Sequ
     """The picture as an `<svg>` element, for a notebook or a page.
 
     Each cell holds the element's offset from the tensor's address, in elements. Where the tensor is not packed, a strip below shows the
-    first elements of memory, each with the index of the entry that lies there. Colours follow the text's own, for light and dark pages.
+    first elements of memory, each with the index of the entry that lies there. Colours follow the text colour, for light and dark pages.
 
     Args:
         sizes: entries along each axis, all at least 1; of long axes only the beginning is drawn.
         strides: elements from one entry to the next along each axis.
-        axis_names: what each axis is, like `batch_size`; numbers are not shown.
-        label: what is told of the picture to those who do not see it.
+        axis_names: the name of each axis, like `batch_size`; numbers are not shown.
+        label: the alternative text for those who cannot see the picture.
     """
     picture = _Picture(tuple(sizes), tuple(strides))
     for line in _legend(sizes, strides, axis_names):
@@ -63,7 +63,7 @@ def _legend(sizes: Sequence[int], strides: Sequence[int], axis_names: Sequence[s
 
 
 class _Picture:
-    """The parts of a picture so far, and the height that they take."""
+    """The parts of a picture so far, and their height."""
 
     def __init__(self, sizes: Index, strides: Index) -> None:
         self.sizes, self.strides = sizes, strides
@@ -84,7 +84,7 @@ class _Picture:
         )
 
     def text(self, x: float, text: str, *, anchor: str = "middle", y: float | None = None) -> None:
-        """A line of text whose top is at `y`, by default where the picture has come to."""
+        """Adds a line of text whose top is at `y`, by default below the previous parts."""
         start = x if anchor == "start" else x - _CHARACTER * len(text) / 2
         self.width = max(self.width, start + _CHARACTER * len(text))
         top = self.y if y is None else y
@@ -92,7 +92,7 @@ class _Picture:
         self.parts.append(f'<text x="{x:g}" y="{top + 12:g}" text-anchor="{anchor}"{spaced}>{html.escape(text)}</text>')
 
     def cell(self, x: float, y: float, offset: int | None, text: str, width: float) -> None:
-        """A box: filled the more the further its element is from the tensor's address, dashed where memory holds no element."""
+        """Adds a box: darker the further its element is from the tensor's address, dashed where memory holds no element."""
         self.width = max(self.width, x + width)
         depth = 0.1 + 0.5 * (offset or 0) / max(1, self.span - 1)
         fill = (
@@ -104,7 +104,7 @@ class _Picture:
         self.text(x + width / 2, text, y=y + 4)
 
     def panels(self) -> None:
-        """The entries by index: a matrix of the last two axes for each index of the others."""
+        """Adds the entries by index: a matrix of the last two axes for each index of the others."""
         sizes, strides = self.sizes, self.strides
         leading, (rows, columns) = sizes[:-2], (1, *sizes)[-2:]
         row_stride, column_stride = (0, *strides)[-2:]
@@ -134,7 +134,7 @@ class _Picture:
         self.y = math.ceil(bottom) + 6
 
     def strip(self) -> None:
-        """Memory from the tensor's address on, with the index of the first entry that lies at each element."""
+        """Adds memory from the tensor's address on, with the index of the first entry at each element."""
         shown = min(self.span, _STRIP)
         held = _entries_at(self.sizes, self.strides, shown)
         texts = ["".join(str(place) for place in index) if max(self.sizes) <= 10 else ",".join(map(str, index)) for index in held.values()]
@@ -154,7 +154,7 @@ class _Picture:
 
 
 def _entries_at(sizes: Index, strides: Index, end: int) -> dict[int, Index]:
-    """The index of the first entry at each offset below `end` that holds one, by the offset."""
+    """The index of the first entry at each occupied offset below `end`, by offset."""
     # An entry whose offset is below the end is, along each axis, nearer than the end is. A repeated one is its first.
     nearer = [1 if stride == 0 else min(size, -(-end // stride)) for size, stride in zip(sizes, strides, strict=True)]
     found: dict[int, Index] = {}

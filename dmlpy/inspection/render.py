@@ -20,7 +20,7 @@ _MAX_CELL = 1000
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under headings. Rows whose index is in `marked` are shown as broken.
+    """Rows of text under headings. Rows whose index is in `marked` are highlighted as broken.
 
     The forms for people leave out what nobody reads: rows behind `MAX_ROWS`, but for broken ones as far as there is room, and the ends of
     very long cells. `rows` has all.
@@ -34,7 +34,7 @@ class Table:
     def __rich_console__(
         self, console: rich.console.Console, options: rich.console.ConsoleOptions
     ) -> Iterator[rich.console.RenderableType]:
-        """The table as rows, or row below row where the terminal is too narrow for the words in its columns."""
+        """Renders the table as rows, or as stacked rows if the terminal is too narrow for the words in its columns."""
         table = self.to_rich()
         needed = table.__rich_measure__(console, options.update_width(10_000)).minimum
         yield table if needed <= options.max_width else self._stacked()
@@ -53,7 +53,7 @@ class Table:
             yield len(self.rows), (f"... {len(self.rows) - count} more", *[""] * (len(self.headings) - 1))
 
     def _stacked(self) -> rich.console.Group:
-        """Each row as its name and, below it, the cells with their headings."""
+        """Renders each row as its name with the cells and their headings below."""
         from rich.console import Group
         from rich.padding import Padding
         from rich.text import Text
@@ -67,7 +67,7 @@ class Table:
         return Group(*lines, "")
 
     def to_rich(self) -> rich.table.Table:
-        """The table as rows, whatever the width; broken ones are red and begin with a cross."""
+        """Renders the table as rows, whatever the width; broken ones are red and begin with a cross."""
         import rich.box
         import rich.table
         import rich.text
@@ -85,7 +85,7 @@ class Table:
         return table
 
     def to_text(self) -> str:
-        """The table without colours, as wide as it needs, in ASCII as far as its cells are: `print` must work in every encoding."""
+        """Renders the table without colours, as wide as needed, in ASCII as far as its cells allow: `print` must work in every encoding."""
         import rich.console
 
         console = rich.console.Console(width=200, color_system=None, legacy_windows=False)
@@ -95,7 +95,7 @@ class Table:
         return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 
     def to_html(self) -> str:
-        """The table for a notebook; broken rows are red and begin with a cross."""
+        """Renders the table for a notebook; broken rows are red and begin with a cross."""
         head = "".join(f"<th>{html.escape(heading)}</th>" for heading in self.headings)
         body = []
         for index, row in self._shown():
@@ -107,5 +107,5 @@ class Table:
 
 
 def paragraph_html(text: str) -> str:
-    """Preformatted text for a notebook."""
+    """Formats preformatted text for a notebook."""
     return f"<pre>{html.escape(text)}</pre>"

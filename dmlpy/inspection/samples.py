@@ -1,4 +1,4 @@
-"""A valid desc of each operator, and the Python code that makes it: what `dmlpy explain` shows and a new user copies."""
+"""A valid desc of each operator and the Python code that makes it, which `dmlpy explain` shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlpy.description.tensors import TensorDesc
 _FILE = Path(__file__).with_name("samples.json")
 _INDENT = "    "
 _LONGEST = 80
-"""Characters of a list that stands on one line."""
+"""The most characters of a list on one line."""
 
 
 @cache
@@ -25,7 +25,7 @@ def _samples() -> dict[str, Any]:
 
 
 def sample(kind: type[OperatorDesc]) -> OperatorDesc:
-    """A valid desc of an operator, of small sizes.
+    """A valid desc of an operator, with small sizes.
 
     Raises:
         KeyError: there is none.
@@ -34,7 +34,7 @@ def sample(kind: type[OperatorDesc]) -> OperatorDesc:
 
 
 def example(kind: type[OperatorDesc], *, run: bool = False) -> str:
-    """Python code that describes an operator and checks the desc; empty if there is no sample of it.
+    """Python code that describes an operator and checks the desc; empty if there is no sample.
 
     Args:
         kind: the operator's class.
@@ -59,7 +59,7 @@ def example(kind: type[OperatorDesc], *, run: bool = False) -> str:
 
 
 def _infers(bare: OperatorDesc, whole: OperatorDesc) -> bool:
-    """Whether the outputs that were left out follow from the inputs."""
+    """Returns whether the omitted outputs follow from the inputs."""
     try:
         return bare.with_outputs() == whole
     except ValueError:
@@ -67,7 +67,7 @@ def _infers(bare: OperatorDesc, whole: OperatorDesc) -> bool:
 
 
 def source(value: Any, indent: str = "") -> str:
-    """A value as Python source that makes it: a struct, a member's value. Lines after the first begin with `indent`."""
+    """Formats a value as Python source that makes it. Lines after the first begin with `indent`."""
     inner = indent + _INDENT
     if isinstance(value, Struct):
         fields = type(value).model_fields

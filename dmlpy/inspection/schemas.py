@@ -50,7 +50,7 @@ def write(folder: Path) -> list[Path]:
 
 
 def stale(folder: Path) -> list[str]:
-    """Names of files whose bytes differ from what `write` would write, missing and leftover ones included; empty if all are fresh."""
+    """The names of files that differ from what `write` would write, including missing and leftover ones; empty if all are current."""
     files = _files()
     differing = [name for name, content in files.items() if not (folder / name).is_file() or (folder / name).read_bytes() != content]
     return sorted([*differing, *_leftovers(folder, files)])
@@ -105,7 +105,7 @@ def _json(data: Mapping[str, Any]) -> bytes:
 
 
 def _lay_out(value: Any, indent: int) -> str:
-    """JSON text in which whatever fits a line stands on one line."""
+    """Formats JSON text so that whatever fits a line stands on one line."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if len(text) + indent <= _LINE or not isinstance(value, dict | list) or not value:
         return text
@@ -288,12 +288,12 @@ def _summary(kind: type[Struct]) -> str:
 
 
 def _attribute_docs(kind: type[Struct]) -> dict[str, str]:
-    """The text of each member that has one, with names in the C spelling."""
+    """The text of each documented member, with names in the C spelling."""
     return {member.name: in_c(kind, member.text) for member in kind.members() if member.name and member.text}
 
 
 def in_c(kind: type[Any], text: str) -> str:
-    """A text with what it mentions spelled for JSON: members as in directml.h (single words are left, they may be meant as words), null."""
+    """Respells the names in a text for JSON: members as in directml.h (single words stay, as they may be plain words), and null."""
     spelled = re.sub(r"[a-z]+(_[a-z]+)+", lambda match: c_member(match[0]) if match[0] in kind.model_fields else match[0], text)
     return re.sub(r"\bNone\b", "null", spelled)
 

@@ -32,7 +32,7 @@ ACTIVATIONS: dict[str, ActivationDesc] = {
     "softsign": ActivationSoftsignDesc(),
     "softmax": ActivationSoftmaxDesc(),
 }
-"""Keras's names and what they stand for."""
+"""Activation descs by Keras's names."""
 
 
 def activation(value: ActivationDesc | str | None) -> ActivationDesc:

@@ -53,7 +53,7 @@ def found_arrays(read: Callable[[Any], np.ndarray[Any, Any]], values: Iterable[A
 
 
 def size_problems(**sizes: Any) -> list[Problem]:
-    """Those of sizes that are no whole numbers of at least 1."""
+    """The problems of sizes that are not whole numbers of at least 1."""
     return [
         Problem("field.form", name, brief(size), "an integer of at least 1")
         for name, size in sizes.items()
@@ -62,7 +62,7 @@ def size_problems(**sizes: Any) -> list[Problem]:
 
 
 def dropout_problems(**rates: Any) -> list[Problem]:
-    """Those of shares that are no numbers from 0 on, below 1."""
+    """The problems of shares that are not numbers of at least 0, below 1."""
     return [
         Problem("dropout_range", name, brief(rate), "a number of at least 0, below 1")
         for name, rate in rates.items()

@@ -22,12 +22,12 @@ Array = Any
 
 
 class Backend:
-    """A device, and what surrounds the operators on it.
+    """A device, with the array operations around its operators.
 
     Attributes:
-        device: where operators run.
+        device: the device that operators run on.
         xp: the array library: `numpy` or `cupy`.
-        random: where initial weights, dropout masks and shuffles come from. It runs on the host, so a seed means the same on each device.
+        random: the generator of initial weights, dropout masks and shuffles. It runs on the host, so a seed means the same on each device.
     """
 
     def __init__(self, device: Device | str | None = None, seed: int | None = None) -> None:
@@ -49,14 +49,14 @@ class Backend:
         self._set(find_device(state["device"]), state["random"])
 
     def current(self) -> AbstractContextManager[Any]:
-        """Within it the device is the one on which `xp` allocates and computes, whichever GPU was before."""
+        """Makes the device the one on which `xp` allocates and computes within the block, and restores the previous GPU."""
         if self.device.memory_kind == "cpu":
             return nullcontext()
         device: AbstractContextManager[Any] = self.xp.cuda.Device(int(self.device.name.partition(":")[2]))
         return device
 
     def array(self, values: Any, dtype: Any = np.float32) -> Array:
-        """A packed array in the device's memory with these values."""
+        """Makes a packed array in the device's memory with these values."""
         if isinstance(values, self.xp.ndarray):
             with self.current():
                 return self.xp.ascontiguousarray(values, dtype)
@@ -69,11 +69,11 @@ class Backend:
                 array[...] = given
 
     def host(self, array: Array) -> np.ndarray[Any, Any]:
-        """The values in host memory."""
+        """Copies values to host memory."""
         return self.device.to_host(array)
 
     def values(self, values: Any) -> np.ndarray[Any, Any]:
-        """The values of anything that NumPy reads, or of an array in the device's memory, in host memory."""
+        """Converts anything that NumPy reads, or an array in the device's memory, to values in host memory."""
         return self.host(values) if isinstance(values, self.xp.ndarray) else np.asarray(values)
 
     def run(self, desc: OperatorDesc, **tensors: Array) -> Outputs:

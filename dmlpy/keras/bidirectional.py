@@ -24,13 +24,13 @@ _MODES = ("concat", "sum", "mul", "ave")
 
 
 class Bidirectional(Layer):
-    """A recurrent layer like the given one for each direction, and one output of both: one desc of direction BIDIRECTIONAL.
+    """A recurrent layer like the given one for each direction, merged into one output, by one desc of direction BIDIRECTIONAL.
 
     The backward layer reads the last step first; its output is merged in the order of time. Without `return_sequences` each gives the
     output of the step that it reads last. Weights are listed forward, then backward. Masks pass as through the layer.
 
     Args:
-        layer: SimpleRNN, GRU or LSTM with the arguments of both; the wrapper makes its own of them, and takes its input's shape.
+        layer: SimpleRNN, GRU or LSTM with the arguments of both; the wrapper copies them, and takes its input's shape.
         merge_mode: `concat`: [..., 2 H], forward first; `sum`, `mul` or `ave`: of the two, element by element.
         weights: first values: Keras 1's list of the forward layer, then that of the backward one.
         input_dim: see `Layer`, as what is not told here.
@@ -101,7 +101,7 @@ class Bidirectional(Layer):
         return (*outer, 2 * units if self.merge_mode == "concat" else units)
 
     def get_weights(self, order: Order = "keras1") -> list[np.ndarray[Any, Any]]:
-        """Copies of the weights in host memory, as `Recurrent.get_weights` lists them: the forward layer's, then the backward layer's."""
+        """Returns copies of the weights in host memory, as `Recurrent.get_weights` lists them: forward layer first, then backward."""
         return self.layer.get_weights(order)
 
     def set_weights(self, weights: Sequence[Any], order: Order = "keras1") -> None:
@@ -109,11 +109,11 @@ class Bidirectional(Layer):
         self.layer.set_weights(weights, order)
 
     def fitted_weights(self, weights: Sequence[Any], order: Order = "keras1") -> list[Array]:
-        """The values that `set_weights` gives each weight, in the device's memory."""
+        """The values that `set_weights` assigns to each weight, in the device's memory."""
         return self.layer.fitted_weights(weights, order)
 
     def begin_with(self, weights: Sequence[Any], order: Order = "keras1") -> None:
-        """Has a layer that is not built begin with these weights, as `Recurrent.begin_with` does."""
+        """Makes an unbuilt layer begin with these weights, as `Recurrent.begin_with` does."""
         self.layer.begin_with(weights, order)
 
     # passes
@@ -144,7 +144,7 @@ class Bidirectional(Layer):
         self.layer.states = states
 
     def _merged(self, both: Array) -> Array:
-        """[..., 2, H] as one output."""
+        """Merges [..., 2, H] into one output."""
         if self.merge_mode == "concat":
             return both.reshape(*both.shape[:-2], -1)
         forward, backward = both[..., 0, :], both[..., 1, :]
@@ -154,7 +154,7 @@ class Bidirectional(Layer):
         return total if self.merge_mode == "sum" else total * np.float32(0.5)
 
     def _split(self, dy: Array) -> Array:
-        """The gradient of both outputs, [..., 2, H], for that of the merged one."""
+        """The gradient of both outputs, [..., 2, H], from that of the merged one."""
         if self.merge_mode == "concat":
             return dy.reshape(*dy.shape[:-1], 2, -1)
         if self.merge_mode == "mul":

@@ -44,7 +44,7 @@ KERAS_3_ACTIVATIONS: dict[str, ActivationDesc] = {
     "celu": ActivationCeluDesc(),
     "leaky_relu": ActivationLeakyReluDesc(alpha=0.2),
 }
-"""Keras 3's names of what a cell can apply."""
+"""Keras 3's activation names that a cell can apply."""
 
 _REQUIRED = {
     "use_bias": True,
@@ -54,19 +54,19 @@ _REQUIRED = {
     "recurrent_constraint": None,
     "bias_constraint": None,
 }
-"""Options of Keras 3 with the one value that can be expressed."""
+"""Options of Keras 3, each with the only supported value."""
 
 _SAME = ("return_sequences", "stateful", "go_backwards", "unroll", "zero_output_for_mask", "reset_after")
-"""Options that Keras 3 and these layers have by one name."""
+"""Options that have the same name in Keras 3 and in these layers."""
 
 _RENAMED = {"activation": "activation", "recurrent_activation": "inner_activation"}
 _REGULARIZERS = {"kernel_regularizer": "W_regularizer", "recurrent_regularizer": "U_regularizer", "bias_regularizer": "b_regularizer"}
 
 
 def from_keras(layer: Any) -> Recurrent | Bidirectional:
-    """The layer like a built SimpleRNN, GRU, LSTM or Bidirectional of Keras 3, with its weights.
+    """Creates a layer like a built SimpleRNN, GRU, LSTM or Bidirectional of Keras 3, with its weights.
 
-    Activations are Keras 3's (its hard_sigmoid is another than Keras 1's), and `zero_output_for_mask` is set where it is, as Keras's own
+    Activations are Keras 3's (its hard_sigmoid differs from Keras 1's), and `zero_output_for_mask` is set where it is, as Keras's
     Bidirectional does. Dropout has the same rates and, as there, one mask for all gates unless the state is dropped too.
 
     Args:
@@ -102,7 +102,7 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional:
 
 
 def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
-    """A layer's arguments of one of Keras's, and what is wrong with that."""
+    """The arguments of the layer for one of Keras's, and the problems with it."""
     name = type(layer).__name__
     if name not in _CELLS or not hasattr(layer, "get_config"):
         return {}, [Problem("import.kind", "", f"a {name}", f"a layer of Keras 3: {', '.join(_CELLS)} or Bidirectional")]
@@ -146,7 +146,7 @@ def _floats(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _backward_problems(forward: Mapping[str, Any], backward: Mapping[str, Any]) -> Iterator[Problem]:
-    """The problems that keep two layers from being the two directions of one."""
+    """The problems that keep two layers from being the two directions of one layer."""
     if forward["go_backwards"]:
         yield Problem("import.option", "forward_layer.go_backwards", "True", "False", remedy="exchange the layers")
     for name in {**forward, **backward}:
@@ -168,15 +168,15 @@ def from_torch(
     stateful: bool = False,
     batch_size: int | None = None,
 ) -> Recurrent | Bidirectional:
-    """The layer like one of PyTorch's nn.RNN, nn.GRU and nn.LSTM, with its parameters; Bidirectional where that is.
+    """Creates a layer like one of PyTorch's nn.RNN, nn.GRU and nn.LSTM, with its parameters; a bidirectional one becomes Bidirectional.
 
     PyTorch's GRU is one with `reset_after`; the two biases of the others become their sum. Input and output are batch first here.
 
     Args:
         source: the module, or a state dict that holds its parameters.
         layer: which of stacked layers, from 0; None where there is one. Dropout between layers is not carried over.
-        prefix: what the module's entries in a state dict begin with: `"encoder."`.
-        nonlinearity: of an RNN in a state dict, which does not tell: `tanh` or `relu`.
+        prefix: the prefix of the module's entries in a state dict: `"encoder."`.
+        nonlinearity: the activation of an RNN in a state dict, which does not hold it: `tanh` or `relu`.
         return_sequences: whether the output has all steps, as PyTorch's.
         stateful: as of the layer; needs `batch_size`.
         batch_size: B where it is fixed.
@@ -214,12 +214,12 @@ def from_torch(
 
 
 def _torch_parameters(entries: Mapping[str, Any], layer: int | None) -> tuple[list[dict[str, Any]], Cell]:
-    """The parameters of each direction of one layer, by kind, and the cell that they are of."""
+    """The parameters of each direction of one layer, by kind, and the cell that they belong to."""
     count = sum(name.startswith("weight_ih_l") and not name.endswith("_reverse") for name in entries)
     problems = []
     if not count:
         expected = "weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0"
-        problems.append(Problem("import.missing", "source", f"entries {brief(list(entries))}", expected, remedy="tell their prefix"))
+        problems.append(Problem("import.missing", "source", f"entries {brief(list(entries))}", expected, remedy="pass their prefix"))
     elif layer is None and count > 1:
         remedy = f"take them one by one, layer=0 to layer={count - 1}, and add them to a model in this order"
         problems.append(Problem("import.option", "num_layers", str(count), "1", remedy=remedy))

@@ -17,11 +17,11 @@ from dmlpy.validation.problems import DescError, Problem
 
 Values = np.ndarray[Any, np.dtype[np.float32]]
 Initializer = Callable[[tuple[int, ...], np.random.Generator], Any]
-"""Gives the first values of a weight of a shape; arrays of other types are converted to float32."""
+"""Computes the initial values of a weight of a shape; arrays of other types are converted to float32."""
 
 
 def fans(shape: tuple[int, ...]) -> tuple[float, float]:
-    """fan_in and fan_out of a weight."""
+    """The fan_in and fan_out of a weight."""
     if len(shape) == 2:
         return shape[0], shape[1]
     root = math.sqrt(math.prod(shape))
@@ -29,47 +29,47 @@ def fans(shape: tuple[int, ...]) -> tuple[float, float]:
 
 
 def zero(shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """Zeros."""
+    """Returns zeros."""
     return np.zeros(shape, np.float32)
 
 
 def one(shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """Ones."""
+    """Returns ones."""
     return np.ones(shape, np.float32)
 
 
 def uniform(shape: tuple[int, ...], random: np.random.Generator, scale: float = 0.05) -> Values:
-    """Uniform from -scale to scale."""
+    """Draws uniformly from -scale to scale."""
     return random.uniform(-scale, scale, shape).astype(np.float32)
 
 
 def normal(shape: tuple[int, ...], random: np.random.Generator, scale: float = 0.05) -> Values:
-    """Normal with the standard deviation `scale`."""
+    """Draws normally with the standard deviation `scale`."""
     return random.normal(0, scale, shape).astype(np.float32)
 
 
 def lecun_uniform(shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """Uniform up to sqrt(3 / fan_in)."""
+    """Draws uniformly up to sqrt(3 / fan_in) in magnitude."""
     return uniform(shape, random, math.sqrt(3 / fans(shape)[0]))
 
 
 def glorot_uniform(shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """Uniform up to sqrt(6 / (fan_in + fan_out))."""
+    """Draws uniformly up to sqrt(6 / (fan_in + fan_out)) in magnitude."""
     return uniform(shape, random, math.sqrt(6 / sum(fans(shape))))
 
 
 def glorot_normal(shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """Normal with the variance 2 / (fan_in + fan_out)."""
+    """Draws normally with the variance 2 / (fan_in + fan_out)."""
     return normal(shape, random, math.sqrt(2 / sum(fans(shape))))
 
 
 def he_uniform(shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """Uniform up to sqrt(6 / fan_in)."""
+    """Draws uniformly up to sqrt(6 / fan_in) in magnitude."""
     return uniform(shape, random, math.sqrt(6 / fans(shape)[0]))
 
 
 def he_normal(shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """Normal with the variance 2 / fan_in."""
+    """Draws normally with the variance 2 / fan_in."""
     return normal(shape, random, math.sqrt(2 / fans(shape)[0]))
 
 
@@ -90,7 +90,7 @@ def orthogonal(shape: tuple[int, ...], random: np.random.Generator, scale: float
 
 
 def identity(shape: tuple[int, ...], random: np.random.Generator, scale: float = 1.0) -> Values:
-    """`scale` times the identity.
+    """Returns `scale` times the identity.
 
     Raises:
         DescError: the weight is no square matrix.
@@ -122,11 +122,11 @@ INITIALIZERS: dict[str, Initializer] = {
     "orthogonal": orthogonal,
     "identity": identity,
 }
-"""Keras's names and what they stand for."""
+"""Initializers by Keras's names."""
 
 
 def initializer(value: Initializer | str) -> Initializer:
-    """An initializer, or the one of Keras's name.
+    """Returns an initializer as it is, or the one of a Keras name.
 
     Raises:
         DescError: no such name.
@@ -140,7 +140,7 @@ def initializer(value: Initializer | str) -> Initializer:
 
 
 def initial(made: Initializer, shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """The float32 values of an initializer.
+    """The float32 values that an initializer gives.
 
     Raises:
         DescError: it gives values of another shape.

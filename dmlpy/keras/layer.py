@@ -1,4 +1,4 @@
-"""`Layer`, what every layer is: weights, a forward pass, and a backward pass that leaves gradients with the weights."""
+"""`Layer`, the base of every layer: weights, a forward pass, and a backward pass that leaves gradients with the weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Weight:
     Attributes:
         name: `W`, `U`, `b`, ...
         value: float32, in the device's memory; optimizers change it in place.
-        gradient: of the loss, like `value`; None before the first backward pass.
+        gradient: the gradient of the loss, like `value`; None before the first backward pass.
         regularizer: its part of the loss; None adds nothing.
     """
 
@@ -53,13 +53,13 @@ class Layer(ABC):
         input_length: steps of each sample.
         input_shape: sizes of a sample; in place of the two above.
         batch_input_shape: sizes of the input, the batch among them, each None where calls may choose.
-        name: what it is called; by default its class and a number.
+        name: the layer's name; by default its class and a number.
 
     Raises:
         DescError: sizes of the input that are none.
 
     Attributes:
-        name: what it is called.
+        name: the layer's name.
         input_shape: sizes of the input; None until the layer is built, unless the constructor was told.
         output_shape: sizes of the output; None until the layer is built.
         weights: the trained arrays.
@@ -77,7 +77,7 @@ class Layer(ABC):
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # What the layer was made with is what it is saved as.
+        # The layer is saved with the arguments that it was created with.
         self = super().__new__(cls)
         self._arguments = args, kwargs
         return self
@@ -113,7 +113,7 @@ class Layer(ABC):
         input_shape: Sequence[int | None] | None,
         batch_input_shape: Sequence[int | None] | None,
     ) -> Shape | None:
-        """The input's shape as far as the constructor was told; layers over sequences put `input_length` before `input_dim`."""
+        """The input's shape as far as the constructor's arguments give it; layers over sequences put `input_length` before `input_dim`."""
         if batch_input_shape is not None:
             return tuple(batch_input_shape)
         if input_shape is not None:
@@ -149,36 +149,36 @@ class Layer(ABC):
 
     @abstractmethod
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """The output's shape for an input's. Raises DescError for an input that the layer cannot have."""
+        """The output's shape for an input shape. Raises DescError for an input that the layer cannot have."""
 
     def make_weights(self, backend: Backend) -> None:
         """Fills `weights`, once `input_shape` is known."""
         return
 
     def weight_shapes(self, input_shape: Shape) -> dict[str, tuple[int, ...]] | None:
-        """The shapes of the weights of a layer with an input of this shape, by name, before there are any.
+        """The shapes by name of the weights that the layer will have for an input of this shape.
 
-        None where only `make_weights` knows: in a layer of your own that does not say.
+        None where only `make_weights` knows: in a custom layer without this method.
         """
         return {} if type(self).make_weights is Layer.make_weights else None
 
     def first_values(self, made: Initializer, shape: tuple[int, ...], backend: Backend) -> Values:
-        """The initial values of a weight: those of its initializer, or zeros in a layer that does not initialize."""
+        """The initial values of a weight, from its initializer, or zeros in a layer without one."""
         return initial(made, shape, backend.random) if self.initializes else np.zeros(shape, np.float32)
 
     @abstractmethod
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
-        """The output, and the mask for the layers that follow ([B, T], bool, False where a step is to be skipped; None: no step is).
+        """Computes the output, and the mask for later layers: [B, T], bool, False at steps to skip; None skips none.
 
         Args:
-            x: in the device's memory, of the shape that the layer was built for.
-            mask: of the steps of x.
+            x: an array in the device's memory, of the shape that the layer was built for.
+            mask: the mask of the steps of x.
             training: whether dropout acts, and what `backward` needs is kept.
         """
 
     @abstractmethod
     def backward(self, dy: Array) -> Array | None:
-        """The gradient of the last training pass's input, for that of its output; sets the weights' gradients.
+        """Computes the last training pass's input gradient from its output gradient; sets the weights' gradients.
 
         None where the input has none (symbols of an Embedding), or where `input_gradient` is False.
         """
@@ -202,7 +202,7 @@ class Layer(ABC):
         return
 
     def refuse_shape(self, x: Array, shape: Shape, mask: Array | None = None) -> None:
-        """Raises DescError for an input of other sizes than these, None for any, and for a mask that is none of its first two axes."""
+        """Raises DescError for an input of other sizes (None allows any), and for a mask that does not have its first two axes."""
         problems = []
         if x.ndim != len(shape) or any(size not in (None, own) for own, size in zip(x.shape, shape, strict=True)):
             expected = f"[{', '.join('any' if size is None else str(size) for size in shape)}]"
@@ -220,15 +220,15 @@ class Layer(ABC):
         return {**given, **more}
 
     def input_problems(self, x: Any) -> list[Problem]:
-        """The problems of the values of a model's input, where this is the first layer."""
+        """The problems of a model's input values if this is the first layer."""
         return []
 
     def get_weights(self) -> list[np.ndarray[Any, Any]]:
-        """Copies of the weights in host memory."""
+        """Returns copies of the weights in host memory."""
         return [] if self.backend is None else [np.array(self.backend.host(weight.value)) for weight in self.weights]
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """Replaces all weights; nothing is changed where one does not fit.
+        """Replaces all weights; changes nothing if one does not fit.
 
         Args:
             weights: arrays in the order of `get_weights`.
@@ -241,7 +241,7 @@ class Layer(ABC):
         self.backend.fill([weight.value for weight in self.weights], arrays)
 
     def fitted_weights(self, weights: Sequence[Any]) -> list[Array]:
-        """The values that `set_weights` gives each weight, in the device's memory.
+        """The values that `set_weights` assigns to each weight, in the device's memory.
 
         Raises:
             DescError: as for `set_weights`.
@@ -265,7 +265,7 @@ class Layer(ABC):
         return [self.backend.array(given) for given in arrays]
 
     def __call__(self, x: Any, mask: Any = None, *, training: bool = False) -> Array:
-        """Runs the layer on its own; builds it, on the default device, if it is not built yet.
+        """Runs the layer outside a model; builds it on the default device if it is not built yet.
 
         Raises:
             DescError: an input that the layer cannot have.

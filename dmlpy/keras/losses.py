@@ -45,7 +45,7 @@ class Loss(ABC):
     target_type: ClassVar[type[np.generic]] = np.float32
 
     def target_shape(self, output_shape: Shape) -> Shape:
-        """Sizes of the targets for those of the output."""
+        """The sizes of the targets for an output's sizes."""
         return output_shape
 
     def target_problems(self, targets: np.ndarray[Any, Any], output_shape: Shape) -> list[Problem]:
@@ -54,25 +54,25 @@ class Loss(ABC):
 
     @abstractmethod
     def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
-        """The scores, of the values' shape without its last axis, and the gradient of their sum for the values."""
+        """The scores, of the values' shape without its last axis, and the gradient of their sum with respect to the values."""
 
 
 class Crossentropy(Loss):
     """The base of the cross-entropies, which can be computed from their activation's argument, so that extreme values lose no accuracy.
 
     Attributes:
-        link: that activation.
+        link: the activation.
     """
 
     link: ClassVar[type[ActivationDesc]]
 
     @abstractmethod
     def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
-        """The scores, and the gradient of their sum for the logits, where the values are `link` of them."""
+        """The scores, and the gradient of their sum with respect to the logits, whose `link` the values are."""
 
 
 class MeanSquaredError(Loss):
-    """mean((y - t)^2) over the last axis."""
+    """The mean of (y - t)^2 over the last axis."""
 
     name = "mean_squared_error"
 
@@ -84,7 +84,7 @@ class MeanSquaredError(Loss):
 
 
 class BinaryCrossentropy(Crossentropy):
-    """mean(-t * ln(y) - (1 - t) * ln(1 - y)) over the last axis."""
+    """The mean of -t * ln(y) - (1 - t) * ln(1 - y) over the last axis."""
 
     name = "binary_crossentropy"
     link = ActivationSigmoidDesc
@@ -108,7 +108,7 @@ class BinaryCrossentropy(Crossentropy):
 
 
 class CategoricalCrossentropy(Crossentropy):
-    """-sum(t * ln(y)) over the last axis. Values that are no softmax's are divided by their sum first."""
+    """The loss -sum(t * ln(y)) over the last axis. Values that do not come from a softmax are first divided by their sum."""
 
     name = "categorical_crossentropy"
     link = ActivationSoftmaxDesc
@@ -131,7 +131,7 @@ class CategoricalCrossentropy(Crossentropy):
 
 
 class SparseCategoricalCrossentropy(Crossentropy):
-    """-ln(y[t]) for a class t: the categorical cross-entropy without one-hot targets."""
+    """The loss -ln(y[t]) for a class t: the categorical cross-entropy without one-hot targets."""
 
     name = "sparse_categorical_crossentropy"
     link = ActivationSoftmaxDesc
@@ -163,7 +163,7 @@ class SparseCategoricalCrossentropy(Crossentropy):
 
 
 def _apply(desc: ActivationDesc, x: Array, backend: Backend) -> Array:
-    """An activation of each row of an array."""
+    """Applies an activation to each row of an array."""
     rows = backend.xp.ascontiguousarray(x).reshape(-1, x.shape[-1])
     full = desc.replace(input_tensor=TensorDesc.of(rows)).with_outputs()
     return backend.run(full, input_tensor=rows).output_tensor.reshape(x.shape)
@@ -176,7 +176,7 @@ LOSSES: Mapping[str, type[Loss]] = {
 
 
 def loss(value: Loss | str) -> Loss:
-    """A loss, or the one of that name.
+    """Returns a loss as it is, or the one of a name.
 
     The names are `mse`, `mean_squared_error`, `binary_crossentropy`, `categorical_crossentropy` and `sparse_categorical_crossentropy`.
 
@@ -193,7 +193,7 @@ def loss(value: Loss | str) -> Loss:
 
 
 def score_weights(shape: tuple[int, ...], mask: Array | None, sample_weight: Array | None, xp: Any) -> Array:
-    """Each score's weight in the loss.
+    """The weight of each score in the loss.
 
     A masked step counts nothing, and the others as much more that the weights' sum stays 1, over the batch and not over each sample; scores
     are multiplied by the weights of their samples, and divided by the share of samples whose weight is not 0. Where all is masked, or

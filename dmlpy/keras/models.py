@@ -1,4 +1,4 @@
-"""`Sequential`: layers one after the other, with training, prediction and files."""
+"""`Sequential`: a sequence of layers, with training, prediction and files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sequential:
     Args:
         layers: the first layers; `add` adds more.
         device: `"cuda"`, `"cuda:1"`, `"numpy"`, a device, or None: the first GPU that answers, else NumPy.
-        seed: of all randomness: initial weights, dropout and shuffling. The same seed gives the same run on a device, bit for bit.
+        seed: the seed of all randomness: initial weights, dropout and shuffling. The same seed gives the same run on a device, bit for bit.
 
     Attributes:
         layers: the layers; `add` is the way to change them.
@@ -83,14 +83,14 @@ class Sequential:
 
     @property
     def input_shape(self) -> Shape:
-        """Sizes of the input, the batch first; None where calls may choose."""
+        """The sizes of the input, the batch first; None where calls may choose."""
         shape = self._known_layers()[0].input_shape
         assert shape is not None
         return shape
 
     @property
     def output_shape(self) -> Shape:
-        """Sizes of the output, the batch first; None where calls may choose."""
+        """The sizes of the output, the batch first; None where calls may choose."""
         shape = self._known_layers()[-1].output_shape
         assert shape is not None
         return shape
@@ -110,11 +110,11 @@ class Sequential:
         return sum(weight.value.size for weight in self.weights)
 
     def get_weights(self) -> list[np.ndarray[Any, Any]]:
-        """Copies of the weights of all layers, in host memory."""
+        """Returns copies of the weights of all layers, in host memory."""
         return [array for layer in self.layers for array in layer.get_weights()]
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """Replaces all weights; nothing is changed where one does not fit.
+        """Replaces all weights; changes nothing if one does not fit.
 
         Args:
             weights: arrays in the order of `get_weights`.
@@ -143,7 +143,7 @@ class Sequential:
             layer.reset_states()
 
     def table(self) -> Table:
-        """The layers with their output shapes and numbers of parameters."""
+        """A table of the layers with their output shapes and parameter counts."""
         rows = [
             (layer.name, type(layer).__name__, str(layer.output_shape), f"{sum(w.value.size for w in layer.weights):,}")
             for layer in self.layers
@@ -157,7 +157,7 @@ class Sequential:
     # Training
 
     def compile(self, optimizer: Optimizer | str, loss: Loss | str, metrics: Sequence[str] | str = ()) -> None:
-        """Says how the model is trained. The optimizer begins anew.
+        """Sets how the model is trained. The optimizer starts from its initial state.
 
         Args:
             optimizer: `sgd`, `adam`, or an optimizer.
@@ -207,7 +207,7 @@ class Sequential:
             y: targets: of the output's shape; for the sparse cross-entropy a class in place of the last axis. A last axis of size 1 may be
                 left out.
             batch_size: samples of one update; None: the model's fixed batch size, else 32. The last batch of an epoch may be smaller.
-            nb_epoch: how often all samples are seen.
+            nb_epoch: the number of passes over all samples.
             verbose: 1 for a progress bar and a line for each epoch, 2 for the lines only, 0 for nothing.
             validation_split: share of the samples, the last ones, that are not trained on but evaluated after each epoch.
             validation_data: x and y, and weights if need be, to evaluate in place of a share.
@@ -249,7 +249,7 @@ class Sequential:
         return training.fit(self, data, validation, size, int(count), shuffle=shuffle, verbose=verbose)
 
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float | list[float]:
-        """One update; the batch's loss before it, in a list with the metrics if there are any. The weights' gradients stay with them.
+        """Makes one update. Returns the batch's loss before it, in a list with any metrics. The weights keep their gradients.
 
         Raises:
             DescError: as for `fit`.
@@ -257,7 +257,7 @@ class Sequential:
         return _scalar_or_list(self.train_step(self._one_batch("train_on_batch", x, y, sample_weight)))
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float | list[float]:
-        """The loss of a batch, in a list with the metrics if there are any.
+        """Returns the loss of a batch, in a list with any metrics.
 
         Raises:
             DescError: as for `fit`.
@@ -265,7 +265,7 @@ class Sequential:
         return _scalar_or_list(self.test_step(self._one_batch("test_on_batch", x, y, sample_weight)))
 
     def evaluate(self, x: Any, y: Any, batch_size: int | None = None, sample_weight: Any = None) -> float | list[float]:
-        """The loss of all samples, averaged over batches, in a list with the metrics if there are any.
+        """Returns the loss of all samples, averaged over batches, in a list with any metrics.
 
         Raises:
             DescError: as for `fit`.
@@ -281,7 +281,7 @@ class Sequential:
 
     @np.errstate(all="ignore")
     def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray[Any, Any]:
-        """The outputs of all samples.
+        """Computes the outputs of all samples.
 
         Args:
             x: samples, [N, ...].
@@ -307,7 +307,7 @@ class Sequential:
         saving.save_weights(self.layers, self.backend, path)
 
     def load_weights(self, path: str | PathLike[str]) -> None:
-        """Reads weights that `save_weights` or `save` wrote; nothing is changed where one does not fit.
+        """Reads weights that `save_weights` or `save` wrote; changes nothing if one does not fit.
 
         Raises:
             DescError: no such file of safetensors, or missing, unknown or differently shaped weights; all problems together.
@@ -316,7 +316,7 @@ class Sequential:
         saving.load_weights(self.layers, self.backend, path)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the weights and the layers' arguments to a safetensors file, for `load_model`. What `compile` said is not kept.
+        """Writes the weights and the layers' arguments to a safetensors file, for `load_model`. The settings of `compile` are not saved.
 
         Raises:
             DescError: a layer has an argument that no file can hold: a function.
@@ -327,7 +327,7 @@ class Sequential:
 
     @np.errstate(all="ignore")
     def train_step(self, batch: Data) -> list[float]:
-        """One update with checked data of one batch: the loss before it, with the regularizers, then the metrics."""
+        """Makes one update with checked data of one batch; returns the loss before it, with the regularizers, then the metrics."""
         with self._pass():
             values, mask = self._forward(batch.x, training=True)
             measured = self._measure(batch, values, mask)
@@ -343,13 +343,13 @@ class Sequential:
 
     @np.errstate(all="ignore")
     def test_step(self, batch: Data) -> list[float]:
-        """The loss of checked data of one batch, with the regularizers, then the metrics."""
+        """Returns the loss of checked data of one batch, with the regularizers, then the metrics."""
         with self._pass():
             return self._with_penalties(self._measure(batch, *self._forward(batch.x, training=False)).values)
 
     @contextmanager
     def _pass(self) -> Iterator[None]:
-        """Runs on the model's device; where it fails, stateful layers get their states back."""
+        """Runs the block on the model's device; if it fails, stateful layers get their states back."""
         before = [layer.states for layer in self.layers]
         try:
             with self.backend.current():
@@ -383,7 +383,7 @@ class Sequential:
 
     def _known_compiled(self) -> _Compiled:
         if self._compiled is None:
-            remedy = "compile(optimizer, loss) says how, once all layers are added"
+            remedy = "call compile(optimizer, loss) once all layers are added"
             raise DescError("Sequential", [Problem("model.not_compiled", "", "not compiled", "an optimizer and a loss", remedy=remedy)])
         return self._compiled
 
@@ -414,7 +414,7 @@ class Sequential:
 
 
 def load_model(path: str | PathLike[str], *, device: Device | str | None = None, seed: int | None = None) -> Sequential:
-    """The model that `Sequential.save` wrote, not compiled.
+    """Loads a model that `Sequential.save` wrote, not compiled.
 
     Args:
         path: a safetensors file.
@@ -428,7 +428,7 @@ def load_model(path: str | PathLike[str], *, device: Device | str | None = None,
     """
     layers = saving.load_layers(path)
     shapes, complete = _planned_shapes(path, layers)
-    saving.check_shapes(path, shapes, complete=complete)  # so the file's size bounds what the weights take
+    saving.check_shapes(path, shapes, complete=complete)  # so that the file's size bounds the weights' memory
     for layer in layers:
         layer.initializes = False
     model = Sequential(layers, device=device, seed=seed)
@@ -437,7 +437,7 @@ def load_model(path: str | PathLike[str], *, device: Device | str | None = None,
 
 
 def _planned_shapes(path: str | PathLike[str], layers: Sequence[Layer]) -> tuple[Mapping[str, tuple[int, ...]], bool]:
-    """The shapes of the weights in a model of these layers, by their names in its file, before any is made; and whether they are all.
+    """The shapes of the weights of a model of these layers, by their names in its file, before any is made, and whether all are known.
 
     Layers that do not say theirs have none here.
 
@@ -460,7 +460,7 @@ def _planned_shapes(path: str | PathLike[str], layers: Sequence[Layer]) -> tuple
 
 
 def _found_input_shape(layer: Layer, before: Shape | None, name: str) -> Shape:
-    """The input's shape of a layer behind one of the given output and name; None for the first one.
+    """The input shape of a layer after one with the given output and name; None for the first layer.
 
     Raises:
         DescError: as `Sequential.add`.
@@ -474,7 +474,7 @@ def _found_input_shape(layer: Layer, before: Shape | None, name: str) -> Shape:
         remedy = "give it input_dim, input_shape or batch_input_shape"
         problems.append(Problem("layer.input_size", "input_shape", "missing", "the sizes of the first layer's input", why, remedy))
     if before is not None and given is not None and not layer.built and not _agree(given, before):
-        problems.append(Problem("layer.input_size", "input_shape", str(list(given)), f"{list(before)}, what {name} gives"))
+        problems.append(Problem("layer.input_size", "input_shape", str(list(given)), f"{list(before)}, the output of {name}"))
     if problems:
         raise DescError(layer.name, problems)
     shape = before or given
@@ -483,7 +483,7 @@ def _found_input_shape(layer: Layer, before: Shape | None, name: str) -> Shape:
 
 
 def _agree(given: Shape, before: Shape) -> bool:
-    """Whether an input may have either shape: sizes are equal where both are known."""
+    """Returns whether an input may have both shapes: sizes are equal where both are known."""
     return len(given) == len(before) and all(None in (own, other) or own == other for own, other in zip(given, before, strict=True))
 
 

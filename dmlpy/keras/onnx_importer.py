@@ -1,4 +1,4 @@
-"""Recurrent nodes of ONNX models as layers of this package. Only tensors in the package onnx's own form need that package."""
+"""Imports recurrent nodes of ONNX models as layers of this package. Only tensors in onnx's form need the package onnx."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 def from_onnx(
     source: Any, weights: Mapping[str, Any] | Iterable[Any] | str | None = None, *, return_sequences: bool | None = None
 ) -> Recurrent | Bidirectional:
-    """The layer like a node of type RNN, GRU or LSTM, with its weights; Bidirectional where the node's direction says so.
+    """Creates a layer like a node of type RNN, GRU or LSTM, with its weights; a bidirectional node becomes Bidirectional.
 
     The layer takes and gives [batch, steps, size], the node [steps, batch, size] (its Y has the directions apart). A node of direction
     `reverse` becomes a layer with `go_backwards`, whose sequences are in the order of reading, ONNX's in the order of time. Both biases
@@ -108,7 +108,7 @@ def from_onnx(
 
 
 def _node_of(source: Any, weights: Any) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
-    """The node, and the tensors that are known before a model runs, by name."""
+    """The node, and by name the tensors that are known before a model runs."""
     graph = getattr(source, "graph", source)
     if not hasattr(graph, "node"):
         if getattr(source, "op_type", None) not in LAYERS:
@@ -138,7 +138,7 @@ def _option_problems(cell: Cell, attributes: Mapping[str, Any], given: Mapping[s
     for name in ("W", "R", "B"):
         if given.get(name) and name not in arrays:
             known = "a tensor that is known before the model runs: an initializer"
-            problems.append(Problem("import.missing", name, f"{given[name]!r}, no initializer", known))
+            problems.append(Problem("import.missing", name, f"{given[name]!r}, not an initializer", known))
     for name in ("W", "R"):
         if not given.get(name):
             problems.append(Problem("import.missing", name, "missing", "a tensor"))
@@ -166,7 +166,7 @@ def _option_problems(cell: Cell, attributes: Mapping[str, Any], given: Mapping[s
 
 
 def _shape_problems(cell: Cell, attributes: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> list[Problem]:
-    """Weights that are not of the sizes that ONNX gives them: W [D, G H, I], R [D, G H, H], B [D, 2 G H]."""
+    """The problems of weights whose sizes differ from ONNX's: W [D, G H, I], R [D, G H, H], B [D, 2 G H]."""
     ways, gates = 2 if attributes.get("direction") == "bidirectional" else 1, len(GateOrder.DIRECTML.gates(cell))
     units = arrays["R"].shape[-1] if arrays["R"].ndim else 0
     size = arrays["W"].shape[-1] if arrays["W"].ndim else 0
@@ -195,7 +195,7 @@ def _activation_problems(cell: Cell, attributes: Mapping[str, Any], ways: int) -
 
 
 def _activations(cell: Cell, attributes: Mapping[str, Any], ways: int) -> list[ActivationDesc]:
-    """The activations of all directions. The lists of alphas and betas have entries only for functions that take them, in their order."""
+    """The activations of all directions. The lists of alphas and betas have entries only for functions that use them, in order."""
     left = {name: list(attributes.get(f"activation_{name}", ())) for name in ("alpha", "beta")}
     descs = []
     for name in attributes.get("activations", _DEFAULT_ACTIVATIONS[cell] * ways):
@@ -205,7 +205,7 @@ def _activations(cell: Cell, attributes: Mapping[str, Any], ways: int) -> list[A
 
 
 _FIELDS = {1: "f", 2: "i", 3: "s", 6: "floats", 7: "ints", 8: "strings"}
-"""Where an AttributeProto of a type keeps its value."""
+"""The field of an AttributeProto that holds a value of each type."""
 
 
 def _attribute(attribute: Any) -> Any:
@@ -218,13 +218,13 @@ def _attribute(attribute: Any) -> Any:
 
 
 def _array(tensor: Any) -> np.ndarray[Any, Any]:
-    """A TensorProto, or an array of any library, as float32 in host memory."""
+    """Converts a TensorProto, or an array of any library, to float32 in host memory."""
     if hasattr(tensor, "raw_data"):
         from onnx import numpy_helper
 
         try:
             tensor = numpy_helper.to_array(tensor)
-        except Exception as error:  # onnx's own readers promise no kind of error for a tensor that is none
+        except Exception as error:  # onnx's readers document no error type for an invalid tensor
             why = (brief(str(error)),)
             raise DescError("from_onnx", [Problem("import.kind", brief(tensor.name), "unreadable", "a tensor of ONNX", why)]) from None
     try:

@@ -1,4 +1,4 @@
-"""Optimizers: how weights follow their gradients.
+"""Optimizers: the updates of weights by their gradients.
 
 Weights and moments are changed in place. Beside the moments an optimizer keeps two scratch arrays, each as large as the largest weight, so
 an update allocates nothing after the first one.
@@ -73,14 +73,14 @@ class Optimizer(ABC):
 
     @abstractmethod
     def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:
-        """Changes a weight and its moments. `work` is like the weight; the gradient may be overwritten; `rate` is the decayed lr."""
+        """Updates a weight and its moments. `work` is like the weight; the gradient may be overwritten; `rate` is the decayed lr."""
 
     def reset(self) -> None:
-        """Forgets the moments and counts updates from 0 again."""
+        """Clears the moments and restarts the count of updates."""
         self.iterations, self._moments, self._scratch = 0, [], None
 
     def update(self, weights: Sequence[Weight], backend: Backend) -> None:
-        """One update of all weights, the same ones in each call. Their gradients stay as they are.
+        """Makes one update of all weights, which must be the same in each call. Their gradients stay unchanged.
 
         Raises:
             DescError: the moments are those of another model's weights.
@@ -88,7 +88,7 @@ class Optimizer(ABC):
         xp = backend.xp
         shapes = [weight.value.shape for weight in weights]
         if self._scratch is not None and shapes != self._shapes:
-            remedy = "give each model an optimizer of its own"
+            remedy = "give each model a separate optimizer"
             raise DescError(
                 type(self).__name__, [Problem("optimizer.weights", "weights", f"of the shapes {shapes}", f"{self._shapes}", remedy=remedy)]
             )
@@ -109,7 +109,7 @@ class Optimizer(ABC):
             self.step(weight.value, gradient, moments, work, rate, xp)
 
     def _shrink(self, gradients: Sequence[Array], memory: Array, xp: Any) -> float:
-        """The factor that brings the gradients' norm down to `clipnorm`."""
+        """The factor that scales the gradients' norm down to `clipnorm`."""
         if self.clipnorm is None:
             return 1.0
         squares = []
@@ -126,7 +126,7 @@ class SGD(Optimizer):
 
     Args:
         lr: the learning rate.
-        momentum: how much of the last step is kept.
+        momentum: the share of the last step that is kept.
         decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
         nesterov: whether the step looks ahead along the momentum.
         clipnorm: the largest norm of all gradients together; None: no limit.
@@ -225,7 +225,7 @@ OPTIMIZERS: Mapping[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam}
 
 
 def optimizer(value: Optimizer | str) -> Optimizer:
-    """An optimizer, or a new one of a name (`sgd`, `adam`) with Keras's defaults.
+    """Returns an optimizer as it is, or a new one of a name (`sgd`, `adam`) with Keras's defaults.
 
     Raises:
         DescError: no such name.

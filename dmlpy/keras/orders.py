@@ -1,4 +1,4 @@
-"""The orders in which versions of Keras list the weights of a recurrent layer, and the way from them to DirectML's and back.
+"""The orders in which versions of Keras list a recurrent layer's weights, and their conversion to and from DirectML's.
 
 Keras 1 lists W, U and b of one gate after the other: LSTM i, c, f, o; GRU z, r, h. Later versions list three arrays whose last axis holds
 all gates: LSTM i, f, c, o; GRU z, r, h (as Keras 1 does with `consume_less="gpu"`). Matrices are [in, out], DirectML's [out, in].
@@ -42,7 +42,7 @@ class WeightArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class WeightList:
-    """The list of a layer's weights.
+    """A layer's list of weights.
 
     Attributes:
         cell: whose gates they are.
@@ -70,7 +70,7 @@ class WeightList:
         return {f"{kind}{name}": size for name in names for kind, size in zip("WUb", sizes, strict=True)}
 
     def to_keras(self, walks: Sequence[WeightArrays], order: Order) -> list[Values]:
-        """The list for the weights of each direction.
+        """Lists the weights of each direction.
 
         Raises:
             DescError: no such order.
@@ -79,7 +79,7 @@ class WeightList:
         return list(chain.from_iterable(self._listed(walk, order) for walk in walks))
 
     def from_keras(self, weights: Sequence[Any], order: Order) -> list[WeightArrays]:
-        """The weights of each direction, for a list.
+        """The weights of each direction, from a list.
 
         Raises:
             DescError: no such order, or arrays of another number or of other shapes; all problems together.
@@ -123,7 +123,7 @@ class WeightList:
 
     def _count_problem(self, given: int, names: Sequence[str]) -> Problem:
         fitting = [order for order in ORDERS if len(self.shapes(order)) * self.directions == given]
-        remedy = f"set_weights(weights, order={fitting[0]!r}) takes so many" if fitting else None
+        remedy = f"set_weights(weights, order={fitting[0]!r}) fits" if fitting else None
         return Problem("weights.count", "weights", plural(given, "array"), f"{len(names)}: {', '.join(names)}", remedy=remedy)
 
     def _known(self, order: Any) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[str], None]]:
-    """A bar over `total` batches in a terminal or a notebook, gone when the run ends; elsewhere nothing is drawn.
+    """Shows a bar over `total` batches in a terminal or a notebook, gone when the run ends; elsewhere draws nothing.
 
     Yields:
         a function that counts one batch as done and sets the text beside the bar.

@@ -1,12 +1,12 @@
-"""The abstract `Recurrent`: what SimpleRNN, GRU and LSTM share.
+"""The abstract `Recurrent`, the base of SimpleRNN, GRU and LSTM.
 
 A layer computes nothing itself: it describes its tensors to RNN, GRU or LSTM and runs the operator. In a pass with neither mask nor dropout
-nor training that is DirectML's own struct; else it is dmlpy's training form of it, followed by its gradient in `backward`. Print
+nor training that is DirectML's struct; else it is dmlpy's training form of it, followed by its gradient in `backward`. Print
 `layer.descs` after a call to see them. Arrays are [batch, steps, size], the structs' tensors [1, steps, batch, size]: the descs say so by
 strides, and nothing is transposed or copied.
 
-Descs hold sizes, so each combination of batch, steps, mask and training has its own, made and compiled in the first such pass; later passes
-find them.
+Descs hold sizes, so each combination of batch, steps, mask and training has a separate one, which the first such pass makes and compiles
+and later passes reuse.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _LATER_NAMES = {
     "implementation": "consume_less",
     "batch_shape": "batch_input_shape",
 }
-"""Arguments of later Keras versions, with Keras 1's names of them."""
+"""Arguments of later Keras versions, each with its name in Keras 1."""
 
 
 class Recurrent(Layer):
@@ -72,7 +72,7 @@ class Recurrent(Layer):
 
     Args:
         output_dim: H.
-        activations: of the cell, by argument, in the order of the desc's `activation_descs`.
+        activations: the cell's activations by argument, in the order of the desc's `activation_descs`.
         init: initializer of the input's matrix of each gate, [I, H]: a Keras name, or a function of a shape and a generator.
         inner_init: initializer of the state's matrix of each gate, [H, H].
         W_regularizer: part of the loss that depends on the input's matrices: `l2(0.01)`, a name, or None.
@@ -94,7 +94,7 @@ class Recurrent(Layer):
         input_length: T, where it is fixed.
         input_shape: (T, I), in place of the two above.
         batch_input_shape: (B, T, I), each but I None where calls may choose.
-        name: what the layer is called.
+        name: the layer's name.
 
     Raises:
         DescError: arguments that the layer cannot have, all of them together.
@@ -104,7 +104,7 @@ class Recurrent(Layer):
     """The cell that steps through the sequence."""
 
     forms: ClassVar[tuple[type[RecurrentDesc], type[RecurrentTrainingDesc]]]
-    """DirectML's struct, and its training form."""
+    """The struct of DirectML and its training form."""
 
     bias_parts = 1
     """Biases of each gate."""
@@ -203,17 +203,17 @@ class Recurrent(Layer):
 
     @property
     def has_first_weights(self) -> bool:
-        """Whether the constructor was given weights."""
+        """Whether the constructor was given initial weights."""
         return self._first_weights is not None
 
     @property
     def directions(self) -> int:
-        """D."""
+        """The number of directions, D."""
         return self.direction.count
 
     @property
     def input_dim(self) -> int:
-        """I of a built layer."""
+        """The input size I of a built layer."""
         assert self.input_shape is not None
         size = self.input_shape[-1]
         assert size is not None
@@ -247,11 +247,11 @@ class Recurrent(Layer):
 
     @property
     def _ways(self) -> tuple[str, ...]:
-        """The prefix of the names of each direction's weights."""
+        """The prefixes of the names of each direction's weights."""
         return ("",) if self.directions == 1 else ("forward_", "backward_")
 
     def make_weights(self, backend: Backend) -> None:
-        """`weights` are parts of the desc's tensors; where a gate has one bias, Rb is not among them and stays zero."""
+        """Makes `weights` as parts of the desc's tensors; where a gate has one bias, Rb is not among them and stays zero."""
         attributes = {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
         kind = Kind(*self.forms, attributes, self.return_sequences, self.stateful, self.zero_output_for_mask)
         self._passes = RecurrentPasses(backend, kind, self.input_dim, self.output_dim)
@@ -268,18 +268,18 @@ class Recurrent(Layer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if self._passes is not None:
-            # Copies of arrays share no memory: the weights become parts of the tensors again.
+            # Copied arrays do not share memory, so the weights are made parts of the tensors again.
             for weight, part in zip(self.weights, self._parts(self._passes.constants), strict=True):
                 weight.value = part
 
     def _parts(self, constants: Mapping[str, Array]) -> list[Array]:
-        """W, U and b of each direction, as packed parts of the desc's tensors or of their gradients."""
+        """The W, U and b of each direction, as packed parts of the desc's tensors or of their gradients."""
         weight, recurrence, bias = (constants[name] for name in ("weight_tensor", "recurrence_tensor", "bias_tensor"))
         used = self.bias_parts * bias.shape[3] // 2
         return [part for way in range(self.directions) for part in (weight[0, way], recurrence[0, way], bias[0, 0, way, :used])]
 
     def _initial_weights(self, random: np.random.Generator) -> list[Any]:
-        """Keras 1's list, drawn in its order, each gate's arrays alone."""
+        """Draws the weights of Keras 1's list in its order, each gate's arrays separately."""
         shapes = self.weight_list.shapes("keras1").values()
         gates = GateOrder.KERAS_1.gates(self.cell)
         drawn: list[Any] = []
@@ -293,7 +293,7 @@ class Recurrent(Layer):
         return np.zeros(shape, np.float32)
 
     def get_weights(self, order: Order = "keras1") -> list[np.ndarray[Any, Any]]:
-        """Copies of the weights in host memory; none before the layer is built.
+        """Returns copies of the weights in host memory; none before the layer is built.
 
         Args:
             order: `keras1`: W, U and b of each gate, [I, H], [H, H] and [H], gates as in Keras 1 (LSTM i, c, f, o; GRU z, r, h).
@@ -313,7 +313,7 @@ class Recurrent(Layer):
             raise DescError(self.name, error.problems) from None
 
     def set_weights(self, weights: Sequence[Any], order: Order = "keras1") -> None:
-        """Replaces all weights; nothing is changed where one does not fit.
+        """Replaces all weights; changes nothing if one does not fit.
 
         Args:
             weights: arrays as `get_weights` lists them.
@@ -326,7 +326,7 @@ class Recurrent(Layer):
         self._built_backend("weights").fill([weight.value for weight in self.weights], arrays)
 
     def fitted_weights(self, weights: Sequence[Any], order: Order = "keras1") -> list[Array]:
-        """The values that `set_weights` gives each weight, in the device's memory.
+        """The values that `set_weights` assigns to each weight, in the device's memory.
 
         Raises:
             DescError: as for `set_weights`.
@@ -339,7 +339,7 @@ class Recurrent(Layer):
         return [backend.array(array) for array in chain.from_iterable(walks)]
 
     def begin_with(self, weights: Sequence[Any], order: Order = "keras1") -> None:
-        """Has a layer that is not built begin with these weights, as `set_weights` takes them; they are checked when it is built."""
+        """Makes an unbuilt layer begin with these weights, in the form of `set_weights`; they are checked when it is built."""
         self._first_weights = (weights, order)
 
     def _built_backend(self, what: str) -> Backend:
@@ -364,13 +364,13 @@ class Recurrent(Layer):
         return self.walk_back(self._as_read(dy)[..., None, :])
 
     def _as_read(self, y: Array) -> Array:
-        """Steps from the order of time to that of reading, or back."""
+        """Converts steps from time order to reading order, or back."""
         if not (self.return_sequences and self.go_backwards):
             return y
         return y[:, ::-1].copy()
 
     def walk(self, x: Array, mask: Array | None, *, training: bool) -> Array:
-        """The outputs of each direction in the order of time, [B, T, D, H], or the last ones, [B, D, H].
+        """Computes the outputs of each direction in time order, [B, T, D, H], or the last ones, [B, D, H].
 
         Raises:
             DescError: an input or a mask of other sizes.
@@ -383,7 +383,7 @@ class Recurrent(Layer):
         return passes.run(x, mask, dropout, training=training)
 
     def walk_back(self, dy: Array) -> Array | None:
-        """The gradient of the input, for that of what `walk` gave; sets the weights' gradients."""
+        """Computes the input's gradient from that of `walk`'s result; sets the weights' gradients."""
         if self._passes is None or not self._passes.trained:
             raise self.not_trained()
         constants, dx = self._passes.gradients(dy, wants_input=self.input_gradient)
@@ -418,7 +418,7 @@ class Recurrent(Layer):
         return problems
 
     def _dropout(self, batch: int, backend: Backend) -> dict[str, Array]:
-        """Multipliers of a batch: 0, or 1 / (1 - p) for what is kept."""
+        """Draws the dropout multipliers of a batch: 0, or 1 / (1 - p) for kept values."""
         gates = len(self.forms[0].gate_names)
         drawn = 1 if self.consume_less == "gpu" else gates
         found = {}
@@ -453,4 +453,4 @@ def _unknown_problem(name: str, kind: type[Recurrent]) -> Problem:
     known = sorted({known for known in names if known not in ("self", "kwargs", "activations", "unknown")})
     later = _LATER_NAMES.get(name)
     remedy = f"Keras 1 calls it {later}" if later in known else did_you_mean(name, known)
-    return Problem("field.unknown", name, "no argument of this layer", f"one of {', '.join(known)}", remedy=remedy)
+    return Problem("field.unknown", name, "not an argument of this layer", f"one of {', '.join(known)}", remedy=remedy)

@@ -28,7 +28,7 @@ class SimpleRNN(Recurrent):
     Args:
         output_dim: H.
         init: see `Recurrent`, as what is not told here.
-        activation: of the sum: a Keras name or an activation desc.
+        activation: the activation of the sum: a Keras name or an activation desc.
         **kwargs: `Recurrent`'s arguments by name.
     """
 
@@ -60,9 +60,9 @@ class GRU(Recurrent):
     Args:
         output_dim: H.
         init: see `Recurrent`, as what is not told here.
-        activation: of n: a Keras name or an activation desc.
-        inner_activation: of the gates z and r.
-        reset_after: whether r multiplies the product h' U_h and its own bias, as later versions of Keras have it by default, cuDNN and
+        activation: the activation of n: a Keras name or an activation desc.
+        inner_activation: the activation of the gates z and r.
+        reset_after: whether r multiplies the product h' U_h and its bias, as later versions of Keras have it by default, cuDNN and
             PyTorch always: n = activation(x W_h + b_h + r * (h' U_h + c_h)). Biases are then [2, ...]: b, then c.
         **kwargs: `Recurrent`'s arguments by name.
     """
@@ -109,8 +109,8 @@ class LSTM(Recurrent):
         output_dim: H.
         init: see `Recurrent`, as what is not told here.
         forget_bias_init: initializer of the bias of f, [H]. Ones let the cell keep what it has until it learns when to forget.
-        activation: of c's sum, and of c in h: a Keras name or an activation desc.
-        inner_activation: of the gates i, f and o.
+        activation: the activation of c's sum, and of c in h: a Keras name or an activation desc.
+        inner_activation: the activation of the gates i, f and o.
         **kwargs: `Recurrent`'s arguments by name.
     """
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
 
 _STATES = {"output_single_tensor": "hidden_init_tensor", "output_cell_single_tensor": "cell_mem_init_tensor"}
-"""Fields of a pass's final states, and of the initial states that the next pass of a stateful layer begins with."""
+"""The fields of a pass's final states, each with the initial state that the next pass of a stateful layer begins with."""
 
 
 class Kind(NamedTuple):
-    """The operators and attributes that a recurrent layer stands for.
+    """The operators and attributes of a kind of recurrent layer.
 
     Attributes:
         plain: DirectML's struct.
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A training pass: what its desc is known by, its desc, what it read with its reserve, and the outputs that count."""
+    """A training pass: the key of its desc, the desc, the arrays that it read with its reserve, and the outputs that count."""
 
     key: tuple[Any, ...]
     desc: RecurrentTrainingDesc
@@ -53,15 +53,15 @@ class _Kept(NamedTuple):
 
 @dataclass
 class RecurrentPasses:
-    """B samples, T steps, I input_dim, H output_dim, D directions, G gates.
+    """The arrays of a built layer and its passes: B samples, T steps, I input_dim, H output_dim, D directions, G gates.
 
     Attributes:
-        backend: where it runs.
+        backend: the device with its arrays.
         kind: the layer.
         input_dim: I.
         output_dim: H.
         constants: weights, recurrence and bias as the desc has them: [1, D, G H, I], [1, D, G H, H], [1, 1, D, 2 G H].
-        descs: of the last pass: the forward operator's, then, after a training step, the gradient's.
+        descs: the descs of the last pass: the forward operator's, then, after a training step, the gradient's.
         states: in which the last pass of a stateful layer ended, by the fields that the next one begins with; empty for zeros. Each pass
             makes new ones.
     """
@@ -86,27 +86,27 @@ class RecurrentPasses:
         self.constants = {name: self.backend.xp.zeros(shape, np.float32) for name, shape in shapes.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy can be trained on, but not go back through a pass of the original; descs are made again.
+        # A copy can be trained, but not run backward through a pass of the original; its descs are made anew.
         return vars(self) | {"_kept": None, "_known": {}}
 
     @property
     def gates(self) -> int:
-        """G."""
+        """The number of gates, G."""
         return len(self.kind.plain.gate_names)
 
     @property
     def directions(self) -> int:
-        """D."""
+        """The number of directions, D."""
         count: int = self.kind.attributes["direction"].count
         return count
 
     @property
     def trained(self) -> bool:
-        """Whether there was a training pass to go back through."""
+        """Whether there was a training pass to run backward through."""
         return self._kept is not None
 
     def run(self, x: Array, mask: Array | None, dropout: Mapping[str, Array], *, training: bool) -> Array:
-        """All outputs, [B, T, D, H] in the order of time, or the last ones, [B, D, H].
+        """Computes all outputs, [B, T, D, H] in time order, or the last ones, [B, D, H].
 
         Args:
             x: [B, T, I].
@@ -118,7 +118,7 @@ class RecurrentPasses:
         batch, steps, _ = x.shape
         inputs = {"input_tensor": _steps_first(_packed(xp, x)), **self.constants, **dropout}
         if mask is not None:
-            # Packed, so that its strides follow from the sizes, by which descs are known.
+            # Packed, so that its strides follow from the sizes, which are the key of a desc.
             inputs["step_mask_tensor"] = _packed(xp, mask, np.bool_).view(np.uint8).T[None, None]
         outputs, shown = self._outputs(batch, steps)
         if self.kind.stateful:
@@ -145,7 +145,7 @@ class RecurrentPasses:
         return shown
 
     def gradients(self, upstream: Array, *, wants_input: bool) -> tuple[dict[str, Array], Array | None]:
-        """The gradients of the constants, by their fields, and that of x in the last training pass if wanted.
+        """Computes the gradients of the constants, by field, and, if wanted, that of the last training pass's x.
 
         Args:
             upstream: the gradient of what `run` gave, of its shape.
@@ -173,7 +173,7 @@ class RecurrentPasses:
         return constants, outputs["input_gradient_tensor"][0].swapaxes(0, 1) if wants_input else None
 
     def _outputs(self, batch: int, steps: int) -> tuple[dict[str, Array], Array]:
-        """New memory for what is wanted of a pass, by field, and the part of it that the layer shows."""
+        """New memory for the wanted outputs of a pass, by field, and the part of it that the layer returns."""
         xp, ways, units = self.backend.xp, self.directions, self.output_dim
         shape = (batch, steps, ways, units) if self.kind.return_sequences else (batch, ways, units)
         shown = xp.empty(shape, np.float32)
@@ -186,18 +186,18 @@ class RecurrentPasses:
         return outputs, shown
 
     def _output_mask(self, mask: Array) -> Array | None:
-        """The mask that outputs are multiplied with; None if all outputs count."""
+        """The mask that multiplies the outputs; None if all outputs count."""
         if self.kind.return_sequences:
             return mask[:, :, None, None] if self.kind.zero_output_for_mask else None
         if self.kind.zero_output_for_mask:
             last = 0 if self.kind.attributes["direction"] is RecurrentDirection.BACKWARD else -1
             return mask[:, last, None, None]
-        # The operator gives the state that was carried; where no step counted, there is no output to repeat.
+        # The operator returns the carried state; if no step counted, there is no output to repeat.
         return mask.any(axis=1)[:, None, None] if self.kind.stateful else None
 
     def _gradient_desc(self, desc: RecurrentTrainingDesc, arrays: Mapping[str, Array], wanted: Iterable[str]) -> OperatorDesc:
         gradient = desc.gradient(*(_gradient_of(name) for name in wanted))
-        # Described outputs that nothing is told of, like states that are carried on, have no upstream gradient.
+        # Other described outputs, like carried states, have no upstream gradient.
         upstream = {field.name: None for field in gradient.inputs() if field.name.endswith("_gradient_tensor")}
         return gradient.replace(**upstream | {name: TensorDesc.of(array) for name, array in arrays.items()})
 
@@ -207,16 +207,16 @@ def _gradient_of(name: str) -> str:
 
 
 def _packed(xp: Any, array: Array, dtype: Any = np.float32) -> Array:
-    """The values packed: an array that is keeps its memory."""
-    # What counts as contiguous may have any stride, a negative one too, along an axis of one entry; flattening settles them.
+    """Packs the values; a packed array keeps its memory."""
+    # A contiguous array may have any stride, even a negative one, along an axis of one entry; flattening normalizes them.
     return xp.ascontiguousarray(array, dtype).reshape(-1).reshape(array.shape)
 
 
 def _steps_first(array: Array) -> Array:
-    """[B, T, I] as [1, T, B, I]."""
+    """Views [B, T, I] as [1, T, B, I]."""
     return array.swapaxes(0, 1)[None]
 
 
 def _steps_first_outputs(array: Array) -> Array:
-    """[B, T, D, H] as [T, D, B, H], [B, D, H] as [1, D, B, H]."""
+    """Views [B, T, D, H] as [T, D, B, H], and [B, D, H] as [1, D, B, H]."""
     return array.transpose(1, 2, 0, 3) if array.ndim == 4 else array.swapaxes(0, 1)[None]

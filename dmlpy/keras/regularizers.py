@@ -1,4 +1,4 @@
-"""Parts of the loss that depend on weights alone: l1 * sum(|w|) + l2 * sum(w^2)."""
+"""Regularizers, the parts of the loss that depend on weights alone: l1 * sum(|w|) + l2 * sum(w^2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dmlpy.validation.problems import DescError, Problem
 
 @dataclass(frozen=True)
 class Regularizer:
-    """l1 * sum(|w|) + l2 * sum(w^2).
+    """The penalty l1 * sum(|w|) + l2 * sum(w^2).
 
     Attributes:
         l1: weight of the sum of magnitudes.
@@ -27,28 +27,28 @@ class Regularizer:
         return float(self.l1 * abs(weight).sum() + self.l2 * (weight * weight).sum())
 
     def gradient(self, weight: Any) -> Any:
-        """The gradient of `loss`, like the array; that of |w| at 0 is 0."""
+        """The gradient of `loss`, with the array's shape; that of |w| at 0 is 0."""
         sign = (weight > 0).astype(weight.dtype) - (weight < 0).astype(weight.dtype)
         return weight.dtype.type(self.l1) * sign + weight.dtype.type(2 * self.l2) * weight
 
 
 def l1(l: float = 0.01) -> Regularizer:  # noqa: E741  (Keras's name)
-    """L * sum(|w|)."""
+    """Returns the penalty l * sum(|w|)."""
     return Regularizer(l1=l)
 
 
 def l2(l: float = 0.01) -> Regularizer:  # noqa: E741
-    """L * sum(w^2)."""
+    """Returns the penalty l * sum(w^2)."""
     return Regularizer(l2=l)
 
 
 def l1l2(l1: float = 0.01, l2: float = 0.01) -> Regularizer:
-    """l1 * sum(|w|) + l2 * sum(w^2)."""
+    """Returns the penalty l1 * sum(|w|) + l2 * sum(w^2)."""
     return Regularizer(l1, l2)
 
 
 def regularizer(value: Regularizer | str | None) -> Regularizer | None:
-    """A regularizer, or Keras's name of one (`l1`, `l2`, `l1l2`) with its default weights.
+    """Returns a regularizer as it is, or the one of a Keras name (`l1`, `l2`, `l1l2`) with its default weights.
 
     Raises:
         DescError: no such name.

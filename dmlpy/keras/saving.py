@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 FilePath = str | PathLike[str]
 
 MAX_LAYERS = 10_000
-"""Of a model in a file."""
+"""The most layers of a model in a file."""
 MAX_NESTING = 64
-"""Objects and arrays within one another in a file's header: layers within layers, and their arguments."""
+"""The deepest nesting of objects and arrays in a file's header: layers within layers, and their arguments."""
 _HEADER = "dmlpy.keras"
 
 
@@ -49,10 +49,10 @@ def save_model(layers: Sequence[Layer], backend: Backend, path: FilePath) -> Non
 
 
 def load_weights(layers: Sequence[Layer], backend: Backend, path: FilePath) -> None:
-    """Reads the weights of a model's layers; nothing is changed where one does not fit.
+    """Reads the weights of a model's layers; changes nothing if one does not fit.
 
     Raises:
-        DescError: no file of safetensors, or weights that do not fit.
+        DescError: not a safetensors file, or weights that do not fit.
         OSError: the file cannot be read.
     """
     named = _named_weights(layers)
@@ -67,10 +67,10 @@ def load_weights(layers: Sequence[Layer], backend: Backend, path: FilePath) -> N
 
 
 def load_layers(path: FilePath) -> list[Layer]:
-    """New layers from the arguments that a file holds.
+    """Creates layers from the arguments that a file holds.
 
     Raises:
-        DescError: no file of safetensors, one without a model, or a layer that cannot be made.
+        DescError: not a safetensors file, one without a model, or a layer that cannot be made.
         OSError: the file cannot be read.
     """
     with _opened(path) as file:
@@ -86,11 +86,11 @@ def load_layers(path: FilePath) -> list[Layer]:
 
 
 def check_shapes(path: FilePath, shapes: Mapping[str, tuple[int, ...]], *, complete: bool) -> None:
-    """Whether a file holds the weights of a model, before any of them is made.
+    """Raises DescError unless a file holds the weights of a model, before any of them is made.
 
     Args:
         path: the file.
-        shapes: those of the weights, by their names in the file.
+        shapes: the shapes of the weights, by their names in the file.
         complete: whether the model has no other weights.
 
     Raises:
@@ -102,12 +102,12 @@ def check_shapes(path: FilePath, shapes: Mapping[str, tuple[int, ...]], *, compl
 
 
 def weight_name(index: int, layer: Layer, name: str) -> str:
-    """The name in a file of a weight of the layer at an index of a model."""
+    """The name in a file of a weight, by its layer's index in the model."""
     return f"{index}.{type(layer).__name__.lower()}.{name}"
 
 
 def _stored_problems(file: Any, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Problem]:
-    """Weights of these shapes that a file does not hold."""
+    """The problems of weights of these shapes that a file does not hold."""
     stored = set(file.keys())
     for name, shape in shapes.items():
         if name not in stored:
@@ -120,7 +120,7 @@ def _stored_problems(file: Any, shapes: Mapping[str, tuple[int, ...]]) -> Iterat
 
 
 def _unknown_problems(file: Any, names: Iterable[str]) -> Iterator[Problem]:
-    """Tensors of a file that are no weights of these names."""
+    """The problems of a file's tensors that are not weights of these names."""
     known = set(names)
     for name in file.keys():  # noqa: SIM118  (no dict)
         if name not in known:
@@ -150,13 +150,13 @@ def _safetensors() -> Any:
 def _opened(path: FilePath) -> Iterator[Any]:
     safetensors = _safetensors()
     if Path(fspath(path)).exists() and not Path(fspath(path)).is_file():
-        # A pipe would be waited for, without end.
-        raise DescError(fspath(path), [Problem("weights.file", "", "no plain file", "a file of safetensors")])
+        # Opening a pipe would block forever.
+        raise DescError(fspath(path), [Problem("weights.file", "", "not a regular file", "a file of safetensors")])
     try:
         with safetensors.safe_open(fspath(path), framework="numpy") as file:
             yield file
     except safetensors.SafetensorError as error:
-        raise DescError(fspath(path), [Problem("weights.file", "", "no file of safetensors", "one", (brief(str(error)),))]) from None
+        raise DescError(fspath(path), [Problem("weights.file", "", "not a safetensors file", "one", (brief(str(error)),))]) from None
 
 
 def _named_weights(layers: Sequence[Layer]) -> dict[str, Weight]:
@@ -181,7 +181,7 @@ def _encoded(value: Any, path: str) -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    remedy = "save_weights keeps the weights; make the layers anew to load them"
+    remedy = "save_weights saves the weights; create the layers again to load them"
     raise DescError("Sequential.save", [Problem("model.argument", path, brief(value), "what JSON can hold", remedy=remedy)])
 
 
@@ -224,13 +224,13 @@ def _made(value: Any, path: str) -> Any:
         return _called(Regularizer, made, path)
     kinds = {known.__name__: known for known in _subclasses(Layer)}  # type: ignore[type-abstract]
     if kind not in kinds:
-        why = ("a layer of your own is known once its class is defined",)
+        why = ("a custom layer is known once its class is defined",)
         raise DescError(path, [Problem("layer.unknown", path, brief(kind), "a layer's class", why, did_you_mean(kind, kinds))])
     return _called(kinds[kind], made, path)
 
 
 def _called(make: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> Any:
-    """Calls a class or function with a file's arguments. Any error that it raises itself is the file's mistake.
+    """Calls a class or function with a file's arguments. Any error that it raises is reported as the file's.
 
     Raises:
         DescError: arguments that it does not have, or that it refuses; places begin with `path`.
@@ -240,7 +240,7 @@ def _called(make: Callable[..., Any], arguments: Mapping[str, Any], path: str) -
     except DescError as error:
         raise DescError(error.subject, [problem.under(path) for problem in error.problems]) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # Constructors of layers, some of them the user's own, expect what their signatures say; a file may hold anything.
+        # Constructors, some of user-defined layers, expect what their signatures say; a file may hold anything.
         name = getattr(make, "__name__", "it")
         raise DescError(
             path, [Problem("layer.argument", path, brief(arguments), f"arguments that {name} takes", (brief(str(error)),))]

@@ -50,20 +50,22 @@ _GRADIENTS: Mapping[type[ActivationDesc], Callable[[Any, Array, Array], Array]] 
     ActivationHardSigmoidDesc: lambda desc, y, dy: desc.alpha * dy * ((y > 0) & (y < 1)),
     ActivationSoftmaxDesc: _softmax_gradient,
 }
-"""The gradient of an activation's argument, for its desc, its value y and y's gradient. These functions' values tell their derivatives."""
+"""The gradient of an activation's argument, from its desc, its value y and y's gradient. These functions' values determine their
+derivatives.
+"""
 
 
 class Dense(Layer):
-    """y = activation(x W + b), over the last axis of x: [B, input_dim], [B, T, input_dim], ... Masks pass through.
+    """A dense layer y = activation(x W + b) over the last axis of x: [B, input_dim], [B, T, input_dim], ... Masks pass through.
 
     Args:
         output_dim: size of y's last axis.
-        init: how W begins; b begins with zeros.
+        init: the initializer of W; b begins with zeros.
         activation: a name or a desc. Training takes those whose derivative follows from their value: linear, relu, tanh, sigmoid,
             hard_sigmoid and softmax.
         weights: first values of W, [input_dim, output_dim], and b, [output_dim].
         W_regularizer: of W, a regularizer or its name.
-        b_regularizer: of b.
+        b_regularizer: the regularizer of b.
         bias: whether there is b.
         **kwargs: as for `Layer`.
 
@@ -158,7 +160,7 @@ class Dense(Layer):
         return self.backend.run(desc, input_tensor=z).output_tensor
 
     def _limited_blas(self, rows: Array) -> AbstractContextManager[None]:
-        """Within it BLAS takes as many threads as a product with these rows is worth."""
+        """Limits BLAS within the block to the threads that a product with these rows is worth."""
         return limited(rows.size * self.output_dim) if isinstance(rows, np.ndarray) else nullcontext()
 
     def backward(self, dy: Array) -> Array | None:
@@ -168,7 +170,7 @@ class Dense(Layer):
         return self.backward_logits(_GRADIENTS[type(self.activation)](self.activation, self._y, rows).reshape(dy.shape))
 
     def backward_logits(self, dz: Array) -> Array | None:
-        """The backward pass for the gradient of the activation's argument; see `backward`."""
+        """Runs the backward pass from the gradient of the activation's argument; see `backward`."""
         if self._rows is None:
             raise self.not_trained()
         shape = (*dz.shape[:-1], self._rows.shape[-1])
@@ -182,15 +184,15 @@ class Dense(Layer):
 
 
 class Embedding(Layer):
-    """A trained row of numbers for each symbol: [B, T] whole numbers to [B, T, output_dim]. It comes first in a model.
+    """A trained vector for each symbol: [B, T] whole numbers to [B, T, output_dim]. It comes first in a model.
 
     Symbols are numbers from 0 to input_dim - 1, of an integer type or floating-point numbers without a fraction; they are checked in host
     memory. The gradient of a row is summed in a fixed order, pairwise.
 
     Args:
-        input_dim: how many symbols there are.
+        input_dim: the number of symbols.
         output_dim: numbers of each.
-        init: how the rows begin.
+        init: the initializer of the rows.
         input_length: steps of each sample; None where calls may choose.
         W_regularizer: of all rows, a regularizer or its name.
         mask_zero: whether symbol 0 stands for a step to be skipped.
@@ -263,10 +265,10 @@ class Embedding(Layer):
         assert self.backend is not None
         problems = []
         if x.dtype != self.input_type:
-            expected = "symbols, as the first layer of a model has them"
+            expected = "symbols, the input of a model's first layer"
             problems.append(Problem("embedding.input", "x", f"of type {x.dtype}", expected))
         if mask is not None:
-            problems.append(Problem("mask.unexpected", "mask", "given", "no mask", ("symbols tell what is masked: mask_zero",)))
+            problems.append(Problem("mask.unexpected", "mask", "given", "no mask", ("the symbols determine the mask: mask_zero",)))
         if problems:
             raise DescError(self.name, problems)
         self.refuse_shape(x, (None, None))
@@ -291,7 +293,7 @@ class Masking(Layer):
     """Masks the steps whose values are all `mask_value`, and makes them zero: [B, T, I] to [B, T, I].
 
     Args:
-        mask_value: what the values of a masked step are.
+        mask_value: the value of all elements of a masked step.
         **kwargs: as for `Layer`.
     """
 
@@ -334,12 +336,12 @@ class Masking(Layer):
 
 
 def sum_by_symbol(rows: Array, symbols: Array, count: int, xp: Any) -> Array:
-    """The sums of the rows of each symbol, [count, D], in an order that depends on the symbols alone.
+    """Sums the rows of each symbol, [count, D], in an order that depends on the symbols alone.
 
     Args:
         rows: [N, D].
         symbols: [N], each less than count.
-        count: how many symbols there are.
+        count: the number of symbols.
         xp: the arrays' library.
     """
     order = xp.argsort(symbols, kind="stable")

@@ -1,4 +1,4 @@
-"""Training and evaluation: what is minimized, the data that a model takes, and the loop over epochs."""
+"""Training and evaluation: the objective, the data that a model takes, and the loop over epochs."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Measured(NamedTuple):
 
 
 class Objective:
-    """A loss, and metrics that are watched beside it.
+    """A loss, and the metrics that are tracked beside it.
 
     Attributes:
-        loss: what is minimized.
-        names: of the figures: `loss`, and `acc` for the accuracy.
+        loss: the loss to minimize.
+        names: the names of the figures: `loss`, and `acc` for the accuracy.
     """
 
     def __init__(self, loss: Loss, metrics: Sequence[str] = ()) -> None:
@@ -58,7 +58,7 @@ class Objective:
 
     @staticmethod
     def metric_names(metrics: Sequence[str]) -> list[str]:
-        """The figures' names of metrics: `acc` for `accuracy`.
+        """The names under which metrics are reported: `acc` for `accuracy`.
 
         Raises:
             DescError: a metric that there is not.
@@ -80,10 +80,10 @@ class Objective:
         Args:
             last: the layer that gave the values, of which it remembers the logits.
             values: the model's output.
-            mask: of the output's steps.
-            targets: as `Loss.target_shape` says.
+            mask: the mask of the output's steps.
+            targets: the targets, of the shape of `Loss.target_shape`.
             sample_weight: [B].
-            backend: where the arrays are.
+            backend: the device of the arrays.
 
         Raises:
             DescError: the mask or the targets do not fit the output.
@@ -115,7 +115,7 @@ class Objective:
             raise DescError("loss", problems)
 
     def _hits(self, targets: Array, values: Array) -> Array:
-        """1 for each score whose prediction is right, else 0; a share where several values are told apart at 0.5."""
+        """Scores each prediction 1 if it is right, else 0; a fraction where several values are thresholded at 0.5."""
         if isinstance(self.loss, SparseCategoricalCrossentropy):
             return values.argmax(axis=-1) == targets[..., 0]
         if isinstance(self.loss, BinaryCrossentropy) or values.shape[-1] == 1:
@@ -163,16 +163,16 @@ class Model(Protocol):
     def objective(self) -> Objective: ...
 
     def train_step(self, batch: Data) -> list[float]:
-        """Changes the weights by a batch; its figures before that."""
+        """Updates the weights by a batch; returns its figures before that."""
         ...
 
     def test_step(self, batch: Data) -> list[float]:
-        """A batch's figures."""
+        """Returns a batch's figures."""
         ...
 
 
 class DataReader:
-    """Reads what a model's method was given; collects everything that is wrong.
+    """Reads the data given to a model's method and collects all problems.
 
     Args:
         model: whose data it is.
@@ -185,7 +185,7 @@ class DataReader:
         self.problems: list[Problem] = []
 
     def read(self, x: Any, y: Any = None, sample_weight: Any = None, *, with_targets: bool = True, prefix: str = "") -> Data | None:
-        """The data, or None where it is wrong. `prefix` comes before the arguments' names in messages."""
+        """Reads the data; None if it has problems. `prefix` comes before the arguments' names in messages."""
         before = len(self.problems)
         inputs = self._array(x, f"{prefix}x")
         if inputs is not None:
@@ -209,7 +209,7 @@ class DataReader:
         return Data(inputs, targets, weights)
 
     def batch_size(self, given: int | None) -> int:
-        """The batch size: as given, else the model's own, else 32."""
+        """The batch size: as given, else the model's, else 32."""
         fixed = self.model.input_shape[0]
         if given is None:
             return fixed or BATCH_SIZE
@@ -222,14 +222,14 @@ class DataReader:
         return int(given)
 
     def whole_batches(self, data: Data | None, path: str = "x") -> None:
-        """Demands that no batch is smaller than a fixed batch size."""
+        """Requires that no batch is smaller than a fixed batch size."""
         fixed = self.model.input_shape[0]
         if data is not None and fixed is not None and len(data) % fixed:
             why = (f"the model was built for batches of {fixed}: batch_input_shape",)
             self.problems.append(Problem("data.length", path, f"of {plural(len(data), 'sample')}", f"a multiple of {fixed}", why))
 
     def raise_problems(self) -> None:
-        """Raises DescError if anything is wrong."""
+        """Raises DescError if there are problems."""
         if self.problems:
             raise DescError(self.subject, self.problems)
 
@@ -257,7 +257,7 @@ class DataReader:
         return array
 
     def _check_shape(self, array: Values, expected: Shape, path: str, why: str) -> None:
-        # The batch's size is told by the method that cuts batches.
+        # The method that cuts batches checks the batch size.
         sizes = (None, *expected[1:])
         if len(array.shape) != len(sizes) or any(size not in (None, own) for size, own in zip(sizes, array.shape, strict=True)):
             self.problems.append(_shape_problem(path, array.shape, sizes, why))
@@ -299,7 +299,7 @@ class Averages:
         self._samples = 0
 
     def add(self, values: Sequence[float], samples: int) -> None:
-        """Adds a batch."""
+        """Adds a batch's figures."""
         self._sums = [total + value * samples for total, value in zip(self._sums, values, strict=True)]
         self._samples += samples
 

@@ -21,7 +21,7 @@ INTEGERS_FROM_5_1 = (*FROM_1_0, Since("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32)
 
 
 class ActivationDesc(FusableDesc):
-    """An activation function. Inside another struct its tensors are null; on its own it needs all of them."""
+    """An activation function. Inside another struct its tensors are null; used alone it needs all of them."""
 
     fusable: ClassVar[bool] = True
     """Whether DirectML fuses it into other operators and runs it in a recurrent cell."""
@@ -165,7 +165,7 @@ class ActivationLinearDesc(ElementWiseActivationDesc, dml="ACTIVATION_LINEAR"):
 
 
 class ActivationHardSigmoidDesc(ElementWiseActivationDesc, dml="ACTIVATION_HARD_SIGMOID"):
-    """DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC: a straight line held between 0 and 1."""
+    """DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC: a straight line clamped between 0 and 1."""
 
     formula = "y = max(0, min(alpha * x + beta, 1))"
     support = FROM_1_0
@@ -211,14 +211,14 @@ class ActivationSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTPLUS
     @rule("steepness is at least 1 before 6_4, and positive from 6_4 on")
     def softplus_steepness(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         if not self.steepness > 0:
-            yield Breach("steepness", f"{self.steepness:g}", "a number above 0", ("the function divides by it",))
+            yield Breach("steepness", f"{self.steepness:g}", "a number above 0", ("the function divides by steepness",))
         elif self.steepness < 1 and level < FeatureLevel.FL_6_4:
             remedy = "feature level 6_4 takes a steepness below 1"
             yield Breach("steepness", f"{self.steepness:g}", f"at least 1 at feature level {level}", remedy=remedy)
 
 
 class ActivationShrinkDesc(ElementWiseActivationDesc, dml="ACTIVATION_SHRINK"):
-    """DML_ACTIVATION_SHRINK_OPERATOR_DESC: moved towards 0 by a bias, and 0 near 0.
+    """DML_ACTIVATION_SHRINK_OPERATOR_DESC: x moved towards 0 by a bias, and 0 near 0.
 
     Integers are computed as 64-bit floats, the result rounded toward zero and held within the type's range; one that a NaN as bias
     makes no number is the smallest of the type.
@@ -259,7 +259,7 @@ class ActivationHardSwishDesc(ElementWiseDesc, LoneActivationDesc, dml="ACTIVATI
 
 
 class ActivationParameterizedReluDesc(ElementWiseDesc, ActivationDesc, dml="ACTIVATION_PARAMETERIZED_RELU"):
-    """DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC: x, with a slope for each element below 0.
+    """DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC: x, with a separate slope for each element below 0.
 
     Integers are multiplied modulo two to the number of their bits. In place the output has the memory of either input; DirectML's page
     names input_tensor only.
@@ -323,7 +323,7 @@ class RowActivationDesc(LoneActivationDesc):
 
 
 class ActivationSoftmaxDesc(RowActivationDesc, dml="ACTIVATION_SOFTMAX"):
-    """DML_ACTIVATION_SOFTMAX_OPERATOR_DESC: each row as shares of 1."""
+    """DML_ACTIVATION_SOFTMAX_OPERATOR_DESC: the softmax of each row, whose elements sum up to 1."""
 
     formula = "y[i] = exp(x[i]) / (the sum of exp(x[k]) over the row)"
 
@@ -335,7 +335,7 @@ class ActivationLogSoftmaxDesc(RowActivationDesc, dml="ACTIVATION_LOG_SOFTMAX"):
 
 
 class ActivationHardmaxDesc(RowActivationDesc, dml="ACTIVATION_HARDMAX"):
-    """DML_ACTIVATION_HARDMAX_OPERATOR_DESC: where the largest element of each row is."""
+    """DML_ACTIVATION_HARDMAX_OPERATOR_DESC: 1 at the largest element of each row, 0 elsewhere."""
 
     formula = "y[i] = 1 where x[i] is the first largest element of the row, else 0"
 
@@ -350,7 +350,7 @@ class AxesActivationDesc(LoneActivationDesc):
 
 
 class ActivationSoftmax1Desc(AxesActivationDesc, dml="ACTIVATION_SOFTMAX1"):
-    """DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC: each group as shares of 1."""
+    """DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC: the softmax of each group, whose elements sum up to 1."""
 
     formula = "y[i] = exp(x[i]) / (the sum of exp(x[k]) over the group)"
 
@@ -362,13 +362,13 @@ class ActivationLogSoftmax1Desc(AxesActivationDesc, dml="ACTIVATION_LOG_SOFTMAX1
 
 
 class ActivationHardmax1Desc(AxesActivationDesc, dml="ACTIVATION_HARDMAX1"):
-    """DML_ACTIVATION_HARDMAX1_OPERATOR_DESC: where the largest element of each group is."""
+    """DML_ACTIVATION_HARDMAX1_OPERATOR_DESC: 1 at the largest element of each group, 0 elsewhere."""
 
     formula = "y[i] = 1 where x[i] is the first largest element of the group, in the order of its indices, else 0"
 
 
 def _as_activation(value: Any, path: str = "") -> ActivationDesc:
-    """An activation desc of any of its forms.
+    """Converts any form of an activation to its desc.
 
     Raises:
         DescError: the struct that a mapping holds is wrong; places begin with `path`.
@@ -393,20 +393,20 @@ def _as_activations(value: Any) -> tuple[ActivationDesc, ...]:
 
 
 def _as_function(value: Any) -> FusableDesc:
-    """A fused function of any of its forms; raises as `_as_activation`."""
+    """Converts any form of a fused function to its desc; raises as `_as_activation`."""
     if isinstance(value, Mapping):
         return FusableDesc.from_dict(value)
     return value if isinstance(value, FusableDesc) else _as_activation(value)
 
 
 def unfusable(path: str, activation: ActivationDesc | None, why: str) -> Iterable[Breach]:
-    """The breach of an operator that fuses the activation at `path`, if DirectML does not fuse it."""
+    """Yields a breach if DirectML does not fuse the activation at `path` into the operator."""
     if activation is not None and not activation.fusable:
         yield Breach(path, activation.type_name, "an element-wise activation that DirectML fuses", (why,))
 
 
 def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLevel, also: Mapping[str, str]) -> Iterable[Breach]:
-    """As `unfusable`, for an operator that fuses more: `also` has those operators' short names, each with the level that brought it."""
+    """Checks as `unfusable` does, for an operator that fuses more functions: `also` maps their short names to the level of each."""
     if function is None or (isinstance(function, ActivationDesc) and function.fusable):
         return
     since = also.get(function.short_name())

@@ -1,4 +1,4 @@
-"""What operators share whose tensors have equal sizes in all dimensions but one, which the attribute `axis` names."""
+"""The base of operators whose tensors have equal sizes in all dimensions but the one that the attribute `axis` names."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class AlongAxisDesc(OperatorDesc):
     """An operator of tensors with equal sizes, `*sizes`, except along `axis`."""
 
     along_axis: ClassVar[Mapping[str, str]] = {}
-    """What tensors hold along the axis in place of their part of `*sizes`: a term. Of an array of tensors it is a symbol, and each element
-    has one of its own (`length[0]`, `length[1]`)."""
+    """The term that a tensor has along the axis in place of its part of `*sizes`. For an array of tensors it is a symbol, with a separate
+    one for each element (`length[0]`, `length[1]`)."""
 
     axis: Annotated[Uint, Limits(axis_of="sizes")]
     """The dimension that the operator works along, the only one in which the tensors' sizes may differ."""
@@ -34,7 +34,7 @@ class AlongAxisDesc(OperatorDesc):
 
     @cached_property
     def meant_axis(self) -> int | None:
-        """The axis along which the tensors fit together, where it is not `axis`; None if there is no such one."""
+        """The axis along which the tensors would fit, if it is not `axis`; None if there is none."""
         shared, rank = self._shared(), self.rank
         described = {name for name, _ in shared} >= self.along_axis.keys()
         if not described or not 0 <= self.axis < rank or any(len(tensor.sizes) != rank for _, tensor in shared):
@@ -43,12 +43,12 @@ class AlongAxisDesc(OperatorDesc):
         return differing[0] if len(differing) == 1 and differing[0] != self.axis and self._fit_along(differing[0]) else None
 
     def _shared(self) -> list[tuple[str, TensorDesc]]:
-        """The described tensors whose sizes are `*sizes`, along the axis or everywhere, each with its field."""
+        """The described tensors with sizes `*sizes`, along the axis or everywhere, each with its field."""
         slots = [slot for slot in self.slots() if slot.field.name in self.along_axis or slot.field.marker.terms == _SIZES]
         return [(slot.field.name, slot.tensor) for slot in slots if slot.tensor is not None]
 
     def _fit_along(self, axis: int) -> bool:
-        """Whether tensors that are equal elsewhere have the sizes along an axis that they would need there."""
+        """Returns whether tensors that are equal elsewhere have the sizes along an axis that the operator requires there."""
         lengths: dict[str, list[int]] = {}
         for name, tensor in self._shared():
             lengths.setdefault(self.along_axis.get(name, ""), []).append(tensor.sizes[axis])
@@ -64,15 +64,15 @@ class AlongAxisDesc(OperatorDesc):
         if told is None or shared is None:
             return super().aligned(slot, dimension_count)
         if dimension_count != self.rank or not 0 <= self.axis < dimension_count or self.meant_axis is not None:
-            # Nobody knows which dimension is the axis, so nothing can be said of the sizes.
+            # The axis is unknown, so the sizes cannot be checked.
             return tuple(Term(1, f"{slot.place}.sizes[{axis}]") for axis in range(dimension_count))
         if told.isdigit() and len(self._shared()) == 2:
-            return super().aligned(slot, dimension_count)  # of two tensors, the other one tells the sizes
+            return super().aligned(slot, dimension_count)  # with two tensors, the other one determines the sizes
         own = parse(told)[0] if slot.index is None else Term(1, f"{told}[{slot.index}]")
         return tuple(own if axis == self.axis else term for axis, term in enumerate(shared))
 
     def with_along_axis(self, known: Sizes, length: Derived) -> list[Derived]:
-        """`*sizes` with another length along the axis.
+        """The pattern `*sizes` with another length along the axis.
 
         Raises:
             UnboundSymbolError: no tensor tells a size, or the axis is none.
@@ -98,7 +98,7 @@ class AlongAxisDesc(OperatorDesc):
         return f"only along dimension {self.axis}, the axis, it may differ from the others" if field.name in self._misfits else None
 
     def _sizes_remedy(self, known: Sizes, length: int) -> str | None:
-        """The sizes of a tensor that has a fixed length along the axis."""
+        """A remedy with the sizes of a tensor that has a fixed length along the axis."""
         sizes = [length if axis == self.axis else known.get(f"sizes[{axis}]") for axis in range(known["len(sizes)"])]
         if None in sizes:
             return None
@@ -106,7 +106,7 @@ class AlongAxisDesc(OperatorDesc):
 
     @cached_property
     def _misfits(self) -> frozenset[str]:
-        """The fields with a tensor that has another size than the others where it may not."""
+        """The fields of tensors whose size differs from the others' where it must not."""
         known = self.sizes()
         sizes = [known.get(f"sizes[{axis}]") for axis in range(known["len(sizes)"])]
         shared = [(name, tensor.sizes) for name, tensor in self._shared() if len(tensor.sizes) == len(sizes)]

@@ -19,7 +19,7 @@ from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolEr
 from dmlpy.description.support import FLOATS, INT32, Since
 from dmlpy.description.tensors import TensorDesc
 
-# What each input gives of query, key and value.
+# The parts of query, key and value that each input provides.
 _GIVES = {
     "query_tensor": ("query",),
     "key_tensor": ("key",),
@@ -48,7 +48,7 @@ _KEY_VALUE_HEADED = {
 
 _KEPT = ("past_key_tensor", "past_value_tensor", "output_present_key_tensor", "output_present_value_tensor")
 
-# What a last size is a multiple of, by the number of heads.
+# The divisor of each last size, by the number of heads.
 _WIDTHS = {
     "hidden_size": "head_size",
     "key_hidden_size": "head_size",
@@ -58,7 +58,7 @@ _WIDTHS = {
 
 
 class AttentionDesc(OperatorDesc):
-    """The inputs that both structs begin with, and what their sizes have to do with each other."""
+    """The inputs that both structs begin with, and the relations between their sizes."""
 
     head_counts: ClassVar[tuple[str, str]]
     """The attributes that tell how many heads the queries have, and how many the keys and values."""
@@ -93,7 +93,7 @@ class AttentionDesc(OperatorDesc):
     past_key_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length head_size")] = None
     """The keys of earlier steps, given together with past_value_tensor."""
 
-    past_value_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length head_size")] = None
+    past_value_tensor: Annotated[TensorDesc | None, In("batch_size heads past_sequence_length value_head_size")] = None
     """The values of earlier steps."""
 
     output_tensor: Annotated[TensorDesc | None, Out("batch_size sequence_length output_hidden_size", required=True)] = None
@@ -102,7 +102,7 @@ class AttentionDesc(OperatorDesc):
     output_present_key_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
     """The keys as they were used, past ones first. If absent, they are not stored."""
 
-    output_present_value_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length head_size")] = None
+    output_present_value_tensor: Annotated[TensorDesc | None, Out("batch_size heads total_sequence_length value_head_size")] = None
     """The values as they were used, past ones first. If absent, they are not stored."""
 
     scale: Float
@@ -114,12 +114,12 @@ class AttentionDesc(OperatorDesc):
     mask_type: Spelled[MultiheadAttentionMaskType] = default(MultiheadAttentionMaskType.NONE)
     """What the mask holds. KEY_SEQUENCE_LENGTH: how many keys count. KEY_SEQUENCE_END_START: end and start of the keys that count.
     KEY_QUERY_SEQUENCE_LENGTH_START_END: B lengths of keys, where each of B queries starts and the last ends, where each of B lines of keys
-    starts and the last ends. BOOLEAN: 1 for each score that counts.
+    starts and the last ends; only the lengths matter. BOOLEAN: 1 for each score that counts.
     """
 
     @cached_property
     def _counts(self) -> tuple[int, int] | None:
-        """Heads of the queries, and of keys and values; None where the attributes, or all tensors, say that these are wrong."""
+        """The heads of the queries, and of keys and values; None if the attributes, or all tensors, show that these are wrong."""
         queries, keys = (getattr(self, name) for name in self.head_counts)
         if not (1 <= queries <= MAX_SIZE and 1 <= keys <= MAX_SIZE):
             return None
@@ -127,15 +127,15 @@ class AttentionDesc(OperatorDesc):
 
     @cached_property
     def _widths(self) -> tuple[tuple[str, int, int], ...]:
-        """The last sizes of query, key and value, with the field, and the place in `head_counts` of what divides it."""
+        """The last sizes of query, key and value: the field, the size, and the index in `head_counts` of its divisor."""
         given = [(name, getattr(self, name), index) for index, name in ((0, "query_tensor"), (1, "key_tensor"), (1, "value_tensor"))]
         return tuple((name, tensor.sizes[-1], index) for name, tensor, index in given if tensor is not None and tensor.sizes)
 
     @cached_property
     def _patterns(self) -> dict[str, tuple[Term, ...]]:
-        """The patterns that attributes or other tensors change, by field."""
+        """The patterns, by field, that attributes or other tensors change."""
         patterns = {"mask_tensor": _MASKS[self.mask_type]} if self.mask_type in _MASKS else {}
-        # Keys that are stacked with the queries are as many as these.
+        # Keys stacked with the queries have the queries' sequence length.
         symbols = {"key_value_sequence_length": "sequence_length"} if self._keys_beside_queries else {}
         for field in self.tensor_fields():
             terms = [Term(term.factor, symbols.get(term.symbol or "", term.symbol), term.run) for term in field.marker.terms]
@@ -145,6 +145,8 @@ class AttentionDesc(OperatorDesc):
                 like_keys = terms[-1].symbol == "output_hidden_size" and self._values_like_keys
                 symbol = "head_size" if like_keys else _WIDTHS[terms[-1].symbol]
                 terms[-1] = Term(self._counts[field.name in _KEY_VALUE_HEADED], symbol)
+            if terms[-1].symbol == "value_head_size" and field.name in _KEPT and self._values_like_keys:
+                terms[-1] = Term(1, "head_size")
             patterns.setdefault(field.name, tuple(terms))
         return patterns
 
@@ -154,15 +156,29 @@ class AttentionDesc(OperatorDesc):
 
     @property
     def _keys_of_past(self) -> bool:
-        """Whether the past gives all keys and values: cross-attention, whose keys stay the same from step to step."""
+        """Returns whether the past holds all keys and values: cross-attention, whose keys stay the same from step to step."""
         new = [name for name, parts in _GIVES.items() if parts != ("query",) and getattr(self, name) is not None]
         return not new and self.past_key_tensor is not None and self.past_value_tensor is not None
 
     @property
     def _values_like_keys(self) -> bool:
-        """Whether the heads of the values have the size of the keys' heads: those that are stacked with the keys, or come from the past."""
+        """Returns whether the values' heads have the size of the keys' heads: if they are stacked with the keys, or come from the past."""
         stacked = self.stacked_key_value_tensor is not None or self.stacked_query_key_value_tensor is not None
         return stacked or self._keys_of_past
+
+    @property
+    def key_lengths(self) -> tuple[int, int, int]:
+        """P, L and T of a checked desc: earlier keys, new keys, and places for keys in the scores and the present tensors.
+
+        T is P + L, or beside past_sequence_lengths_tensor what the present tensors hold.
+        """
+        new, past = 0, 0 if self.past_key_tensor is None else self.past_key_tensor.sizes[-2]
+        if self.key_tensor is not None:
+            new = self.key_tensor.sizes[-2]
+        for stacked in (self.stacked_query_key_tensor, self.stacked_key_value_tensor, self.stacked_query_key_value_tensor):
+            new = new if stacked is None else stacked.sizes[1]
+        presents = (self.output_present_key_tensor, self.output_present_value_tensor)
+        return past, new, next((tensor.sizes[-2] for tensor in presents if tensor is not None), past + new)
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         return self._patterns[field.name]
@@ -174,7 +190,7 @@ class AttentionDesc(OperatorDesc):
         return (Term(1),) * (dimension_count - len(terms)) + terms if dimension_count >= len(terms) else None
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        """What to change where heads have a dimension of their own, or another than they should, or where another head count would fit."""
+        """A remedy for heads in a separate dimension or of a wrong size, and for inputs that another head count would fit."""
         tensor = getattr(self, field.name)
         if self._counts is None or tensor is None:
             return None
@@ -194,11 +210,11 @@ class AttentionDesc(OperatorDesc):
         found, rest = fitting.pop()
         return f"{name}={found} fits" if not fitting and rest == 0 and found not in (0, count) else None
 
-    @derived("how many heads the queries have, by the attribute")
+    @derived("the number of query heads, by the attribute")
     def heads(self, known: Sizes) -> Told:
         return self._count(0)
 
-    @derived("how many heads the keys and values have, by the attribute")
+    @derived("the number of key and value heads, by the attribute")
     def key_value_heads(self, known: Sizes) -> Told:
         return self._count(1)
 
@@ -228,7 +244,7 @@ class AttentionDesc(OperatorDesc):
         lengths = {tensor.sizes[-2:-1] for tensor in (self.past_key_tensor, self.past_value_tensor) if tensor is not None}
         if not lengths:
             return Told(known[symbol], f"{symbol}, without a past")
-        if len(lengths) > 1:  # one of them is wrong: it is told so, and no other tensor by its fault
+        if len(lengths) > 1:  # one of them is wrong: only it is reported, not a tensor that depends on it
             raise UnboundSymbolError("past_sequence_length")
         if self._keys_of_past:
             return Told(known["past_sequence_length"], "past_sequence_length, without new keys")
@@ -251,7 +267,7 @@ class AttentionDesc(OperatorDesc):
                 places = [name for name, parts in _GIVES.items() if part in parts]
                 yield Breach(places[0], "missing", f"a {part}: {', '.join(places[:-1])} or {places[-1]}")
 
-    @rule("query, key and value are as wide as so many heads, whose size is one integer")
+    @rule("the widths of query, key and value are multiples of the numbers of heads")
     def head_count_divides(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         counts = [getattr(self, name) for name in self.head_counts]
         if self._counts is not None or not all(1 <= count <= MAX_SIZE for count in counts):
@@ -262,7 +278,7 @@ class AttentionDesc(OperatorDesc):
                 told.add(self.head_counts[index])
                 yield Breach(self.head_counts[index], str(counts[index]), f"a divisor of {width}, the last size of {name}")
 
-    @rule("there is a mask if, and only if, mask_type tells what it holds")
+    @rule("a mask is given if and only if mask_type is not NONE")
     def mask_with_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         if self.mask_tensor is None and self.mask_type is not MultiheadAttentionMaskType.NONE:
             yield Breach("mask_tensor", "missing", "a mask", (f"mask_type is {self.mask_type}",), "mask_type=NONE is without a mask")
@@ -275,7 +291,7 @@ class AttentionDesc(OperatorDesc):
         absent = [name for name in ("past_key_tensor", "past_value_tensor") if getattr(self, name) is None]
         if len(absent) == 1:
             other = "past_value_tensor" if absent == ["past_key_tensor"] else "past_key_tensor"
-            yield Breach(absent[0], "missing", f"a tensor: {other} is given", ("there is a value to each key",))
+            yield Breach(absent[0], "missing", f"a tensor: {other} is given", ("each key has a value",))
 
     @rule("a relative position bias, and a mask of booleans, have the sizes [B, heads, S, T] of the scores, or 1 where they repeat")
     def score_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -285,7 +301,7 @@ class AttentionDesc(OperatorDesc):
         for name in names:
             sizes = () if getattr(self, name) is None else getattr(self, name).sizes
             if len(sizes) > len(symbols) + 1:
-                continue  # no level takes so many dimensions: that is told already
+                continue  # no level accepts so many dimensions, which is already reported
             terms = ("1", *symbols)[len(symbols) + 1 - len(sizes) :]
             keys = (known.get("batch_size"), known.get("total_sequence_length"))
             remedy = f"for all heads and queries alike: sizes [{keys[0]}, 1, 1, {keys[1]}]" if sizes == keys else None
@@ -303,9 +319,12 @@ class MultiheadAttentionDesc(AttentionDesc, dml="MULTIHEAD_ATTENTION"):
     {stacked query key value}; or the query alone, with past keys and values that are all there are, as ONNX Runtime describes
     cross-attention, of which Microsoft's page does not speak. The bias is added to them; past keys and values go in front of the new
     ones; the scores of each query and key get the relative position bias, then the mask. Keys and queries have heads of head_size, values
-    of value_head_size, which is head_size where values are stacked, and in the past and present values, as Microsoft's page has it.
-    What KEY_QUERY_SEQUENCE_LENGTH_START_END does is not told there, nor what becomes of past and present values of another size than the
-    new ones: such descs are checked, not computed.
+    of value_head_size, which is head_size where values are stacked.
+
+    What the page leaves open is as ONNX Runtime and ONNX have it. Of a mask of KEY_QUERY_SEQUENCE_LENGTH_START_END only the lengths of the
+    keys are read, as by ONNX Runtime's MultiHeadAttention on the CPU: the tensors tell where each batch entry starts. Past and present
+    values have value_head_size, as in ONNX's Attention: the page gives them head_size, which fits only where the two are equal. If a mask
+    filters out all keys of a query, they all count alike, as if it filtered none.
     """
 
     formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head"
@@ -338,8 +357,15 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     """DML_MULTIHEAD_ATTENTION1_OPERATOR_DESC: attention of each of several heads; several may share their keys and values.
 
     As MULTIHEAD_ATTENTION, with heads of the queries in groups: each head of the keys and values serves as many of the queries' heads as
-    the next. Microsoft's page says little of this operator; the groups are read from the names of its members, and what
-    past_sequence_lengths_tensor is from what ONNX Runtime passes. Descs with it are checked, not computed.
+    the next. Microsoft's page says little of this operator; the groups are read from the names of its members.
+
+    What past_sequence_lengths_tensor does is as ONNX Runtime's GroupQueryAttention has it, which is computed by this operator on DirectML.
+    Of the past keys and values of a batch entry so many count, the first ones. The new ones follow these, and 0 follows up to the end of
+    the present tensors. Attention is then causal: the first query sees the past keys that count and the first new key, each later query
+    one more of the new keys. Places after the last new key count for no query, and masks and biases of scores have entries for them that
+    are not read. A query without any key gives 0. A length below 0, or NaN, counts as 0; one that exceeds the past, or leaves the new keys
+    no room in the present tensors, as the greatest that does not; one of floating point is rounded toward zero. Without past tensors
+    there are no earlier keys: where DirectML lets past and present share a buffer, the past has to be given as an input here.
     """
 
     formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head of the queries and its group's K and V"
@@ -356,8 +382,8 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
 
     past_sequence_lengths_tensor: Annotated[TensorDesc | None, In("batch_size", "L"), After("past_value_tensor")] = None
     """How many earlier keys and values count, for each batch entry. The present tensors may then be buffers for later steps too, that hold
-    more than the new total. ONNX Runtime passes INT32. Microsoft's page, which tells nothing else of the member, gives it the other
-    tensors' types, which are taken too.
+    more than the new total, or as much as the past, if that is enough for the new keys. ONNX Runtime passes INT32. Microsoft's page, which
+    tells nothing else of the member, gives it the other tensors' types, which are taken too.
     """
 
     query_head_count: Annotated[Uint, Limits(least=1), After("mask_filter_value")]
@@ -366,17 +392,18 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     key_value_head_count: Annotated[Uint, Limits(least=1)]
     """How many heads the keys and values have."""
 
-    @derived("past_sequence_length + key_value_sequence_length, or what the present tensors hold beside past_sequence_lengths_tensor")
+    @derived("past_sequence_length + key_value_sequence_length, or the length of the present tensors beside past_sequence_lengths_tensor")
     def total_sequence_length(self, known: Sizes) -> Told:
         told = self._joined_length(known)
         presents = [tensor for tensor in (self.output_present_key_tensor, self.output_present_value_tensor) if tensor is not None]
         lengths = {size for tensor in presents for size in tensor.sizes[-2:-1]}
         if self.past_sequence_lengths_tensor is None or len(lengths) != 1:
             return told
-        # The lengths tell how much of a buffer counts: with room for later steps, or the past's own, which takes the new keys up.
+        # The lengths say how much of a buffer is valid: it may have room for later steps, or be the past's, which receives the new keys.
         (held,) = lengths
-        fits = held >= told.value if self.past_key_tensor is None else held == known["past_sequence_length"]
-        return Told(held, "held by the present tensors; past_sequence_lengths_tensor tells how much counts") if fits else told
+        past = 0 if self.past_key_tensor is None else known["past_sequence_length"]
+        fits = held >= told.value if self.past_key_tensor is None else held == past >= told.value - past
+        return Told(held, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else told
 
     @rule("heads of the queries share those of keys and values in groups of equal size; stacked, there are as many")
     def head_groups(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:

@@ -16,7 +16,7 @@ from dmlpy.operators.windows import SlidingDesc, channels_first
 
 
 class ConvolvingDesc(SlidingDesc):
-    """What convolutions share: a filter is the window, channels come in groups that are convolved apart."""
+    """The base of convolutions: the filter is the window, and channels are divided into groups that are convolved separately."""
 
     ranked = ("input_tensor", "filter_tensor", "bias_tensor", "output_tensor")
 
@@ -57,10 +57,10 @@ class ConvolvingDesc(SlidingDesc):
         return self._of_a_group(known)
 
     def _of_a_group(self, known: Sizes) -> Told:
-        """The input's channels in each group."""
+        """The number of input channels in each group."""
         channels, groups = known["input_channels"], self.group_count
         if groups < 1 or channels % groups:
-            raise UnboundSymbolError("group_count")  # `groups_of_channels` tells of it
+            raise UnboundSymbolError("group_count")  # `groups_of_channels` reports it
         if len(self.input_tensor.sizes) > self.rank:
             raise UnboundSymbolError("input_channels")  # which of more dimensions are the channels?
         return Told(channels // groups, f"input_channels / group_count = {channels} / {groups}")
@@ -87,7 +87,7 @@ class ConvolvingDesc(SlidingDesc):
         return f"one bias for each output channel is sizes {[1, channels, *[1] * (self.rank - 2)]}"
 
     def _filter_remedy(self, known: Sizes) -> str | None:
-        """A remedy for the channels of a filter: its group, the input's layout, or its own."""
+        """A remedy for a filter's channel count: by its group, the input's layout, or its layout."""
         sizes, given, groups = self.filter_tensor.sizes, self.input_tensor.sizes, max(1, self.group_count)
         channels = given[1]
         if min(*sizes, *given) < 1:
@@ -98,10 +98,10 @@ class ConvolvingDesc(SlidingDesc):
             return f"backward, the channels of a filter change places: sizes {moved}" if swapped else None
         wanted = None if self.output_tensor is None or len(self.output_tensor.sizes) < 2 else self.output_tensor.sizes[1]
         of_layout, of_groups = self._filter_layout(sizes, channels, groups, wanted), self._filter_groups(sizes, channels, groups)
-        # A filter that has the output's channels where they belong is of no other layout.
+        # A filter with the output's channels in the right place has no other layout.
         remedy = of_groups or of_layout if sizes[0] == wanted else of_layout or of_groups
         if remedy is None and given[-1] == sizes[1] * groups != channels:
-            return f"{channels_first('input_tensor', given)}: strides alone tell a layout"
+            return f"{channels_first('input_tensor', given)}: strides alone define a layout"
         return remedy
 
     def _filter_groups(self, sizes: tuple[int, ...], channels: int, groups: int) -> str | None:
@@ -124,7 +124,7 @@ class ConvolvingDesc(SlidingDesc):
             moved = [sizes[axis] for axis in order]
             if sizes[1] * groups != channels == moved[1] * groups and moved[0] % groups == 0 and wanted in (None, moved[0]):
                 strides = packed_strides(sizes)
-                return f"if it has {name}, it is sizes {moved}, strides {[strides[axis] for axis in order]}: strides alone tell a layout"
+                return f"if it has {name}, it is sizes {moved}, strides {[strides[axis] for axis in order]}: strides alone define a layout"
         return None
 
     def _channels_agree(self, slid: int, positioned: int) -> bool:
@@ -205,7 +205,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
             raise UnboundSymbolError("output_channels")
         channels, filters = known["filter_channels"], self.filter_tensor.sizes
         if filters[1:2] == (known["input_channels"],) != filters[:1]:
-            raise UnboundSymbolError("output_channels")  # a filter as of a forward convolution tells nothing of the output
+            raise UnboundSymbolError("output_channels")  # a filter laid out as in a forward convolution says nothing about the output
         return Told(channels * self.group_count, f"filter_channels * group_count = {channels} * {self.group_count}")
 
     @derived("forward: input_channels / group_count")
@@ -219,7 +219,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         return self._transposed(known) if self.backward else self._forward(known)
 
     def _forward(self, known: Sizes) -> Sequence[Derived]:
-        """The positions, or fewer where fewer are described.
+        """The positions, or fewer if the output describes fewer.
 
         TensorFlow describes fewer for the gradient of a filter, which strides that left a rest over make smaller.
         """
@@ -231,11 +231,11 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
 
     def _transposed(self, known: Sizes) -> Sequence[Derived]:
         values: list[Derived] = []
-        # ONNX Runtime and WebNN tell DirectML no output_padding, only the sizes that it made.
+        # ONNX Runtime and WebNN pass DirectML no output_padding, only the sizes that result from it.
         described = None if any(self.output_padding) else self.described()
         for axis, (value, numbers) in enumerate(self._transposed_sizes(known)):
             if value < 1:
-                raise UnboundSymbolError("out")  # `padding_cuts` tells of it
+                raise UnboundSymbolError("out")  # `padding_cuts` reports it
             if described is not None and 0 < described[axis] - value < self.strides[axis]:
                 values.append(Told(described[axis], f"held by output_tensor; {numbers}, and up to strides[{axis}] - 1 more"))
                 continue
@@ -245,7 +245,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         return values
 
     def _transposed_sizes(self, known: Sizes) -> list[tuple[int, str]]:
-        """The output's size along each spatial dimension, backward, and its formula with the numbers filled in."""
+        """The backward output's size along each spatial dimension, and its formula with the numbers filled in."""
         if any(not 0 <= padding <= MAX_SIZE for padding in self.output_padding):
             raise UnboundSymbolError("output_padding")
         sizes = []
@@ -279,7 +279,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
             size - value + own
             for size, (value, _), own in zip(tensor.sizes[2:], self._transposed_sizes(known), self.output_padding, strict=True)
         ]
-        # Beyond a stride another element of the input would be due.
+        # A stride or more would need another element of the input.
         if added != [*self.output_padding] and all(0 <= extra < stride for extra, stride in zip(added, self.strides, strict=True)):
             return f"output_padding {added} makes these sizes: with strides, several sizes are those of one forward input"
         return None

@@ -1,4 +1,8 @@
-"""Operators that read or write elements by index: gather and scatter, one-hot, the coordinates of what is not zero."""
+"""Operators that read or write elements by index: gather and scatter, one-hot, the coordinates of non-zero elements.
+
+DirectML does not define what an index out of range does, nor which of several updates of one element is written. Each class says what dmlpy
+does, on every device.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +30,12 @@ FROM_1_0 = (Since("1_0", dims=4, T=FLOATS, I=UINT32), *FROM_2_1)
 
 
 def _of_rank(sizes: Sequence[int], dimension_count: int) -> tuple[int, ...]:
-    """A tensor's own sizes, as a run of so many dimensions."""
+    """A tensor's sizes, as a run of this many dimensions."""
     return (*sizes[:dimension_count], *(1 for _ in range(dimension_count - len(sizes))))
 
 
 class PickDesc(OperatorDesc):
-    """What the operators share whose indices pick blocks of a tensor, so that its rank and theirs add up to the result's.
+    """The base of operators whose indices pick blocks of a tensor, so that the result's rank is the sum of its rank and theirs.
 
     All tensors have one dimension count; where there are fewer actual dimensions, those in front are padding of size 1.
     """
@@ -50,22 +54,22 @@ class PickDesc(OperatorDesc):
 
     @abstractmethod
     def picked(self, known: Sizes) -> list[Told]:
-        """The sizes of what is picked, each with the place that it is from, not padded.
+        """The sizes of the picked blocks, each with the place that it comes from, not padded.
 
         Raises:
             UnboundSymbolError: the attributes make no sense, or the tensors have no common dimension count.
         """
 
     def too_many(self, excess: Sequence[Told]) -> int:
-        """How many of the sizes in front, for which there is no dimension, may not be left out."""
+        """The number of leading sizes without a dimension that must not be dropped."""
         return len(excess)
 
     def padded(self, known: Sizes) -> Sequence[Derived]:
-        """`picked`, with ones in front up to the common dimension count; raises as it does, and where padding dimensions are not 1."""
+        """`picked`, with leading ones up to the common dimension count; raises as it does, and where padding dimensions are not 1."""
         dimension_count, sizes = known["len(sizes)"], self.picked(known)
         excess = max(len(sizes) - dimension_count, 0)
         if any(self._wrong_padding(attribute) for attribute in self.counted):
-            raise UnboundSymbolError("picked")  # `padding_dimensions` tells of it
+            raise UnboundSymbolError("picked")  # `padding_dimensions` reports it
         if self.too_many(sizes[:excess]):
             raise UnboundSymbolError("picked")
         return [Told(1, "a leading one")] * (dimension_count - len(sizes)) + sizes[excess:]
@@ -104,10 +108,10 @@ class PickDesc(OperatorDesc):
                 yield Breach(attribute, str(value), f"at most {dimension_count}", (f"{name} has {plural(dimension_count, 'dimension')}",))
 
     def _wrong_padding(self, attribute: str) -> list[int]:
-        """The dimensions of a tensor in front of those that an attribute tells to be actual, where they are not 1."""
+        """A tensor's dimensions, in front of the actual ones that an attribute counts, whose size is not 1."""
         value, sizes = getattr(self, attribute), getattr(self, self.counted[attribute]).sizes
         if not self.fewest <= value <= len(sizes):
-            return []  # told already
+            return []  # already reported
         return [axis for axis, size in enumerate(sizes[: len(sizes) - value]) if size > 1]
 
     @rule("dimensions in front of the actual ones are 1")
@@ -120,7 +124,7 @@ class PickDesc(OperatorDesc):
                 remedy = f"with {attribute}={len(sizes) - wrong[0]} it would count"
                 yield Breach(f"{name}.sizes[{axis}]", str(sizes[axis]), "1", why, remedy)
 
-    @rule("what is picked has no more dimensions than the tensors")
+    @rule("the picked blocks have no more dimensions than the tensors")
     def picked_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         dimension_count, sizes = known["len(sizes)"], self.picked(known)
         too_many = self.too_many(sizes[: max(len(sizes) - dimension_count, 0)])
@@ -128,7 +132,7 @@ class PickDesc(OperatorDesc):
             return
         attribute = next(name for name, tensor in self.counted.items() if tensor == "indices_tensor")
         value, needed = getattr(self, attribute), dimension_count + too_many
-        why = (f"what is picked has the sizes {[size.value for size in sizes[-needed:]]}", known.why("len(sizes)"))
+        why = (f"the picked blocks have the sizes {[size.value for size in sizes[-needed:]]}", known.why("len(sizes)"))
         remedy = f"put ones in front of the sizes of every tensor, for {needed} dimensions" if needed <= MAX_DIMENSION_COUNT else None
         yield Breach(attribute, str(value), f"at most {value - too_many}", why, remedy)
 
@@ -181,7 +185,7 @@ class GatherDesc(PickDesc, dml="GATHER"):
         return f"with axis={fitting[0]} these would be the sizes" if len(fitting) == 1 and fitting[0] != self.axis else None
 
     def _sizes_along(self, axis: int) -> tuple[int, ...] | None:
-        """The output's sizes if this were the axis; None if there are not enough dimensions for them."""
+        """The output's sizes if this were the axis; None if there are too few dimensions for them."""
         sizes, indices = self.input_tensor.sizes, self.indices_tensor.sizes
         picked = (*sizes[:axis], *indices[len(indices) - self.index_dimensions :], *sizes[axis + 1 :])
         excess = len(picked) - len(sizes)
@@ -216,12 +220,12 @@ class GatherElementsDesc(AlongAxisDesc, dml="GATHER_ELEMENTS"):
 
     def inferred_sizes(self, field: TensorField) -> tuple[int, ...] | None:
         sizes = super().inferred_sizes(field)
-        # Indices of other sizes than the input's are wrong; the output has theirs all the same, so that `check` blames them alone.
+        # Indices of other sizes than the input's are wrong; the output takes their sizes anyway, so that `check` blames only them.
         return sizes and self.indices_tensor.sizes
 
 
 class PickNDDesc(PickDesc):
-    """What GATHER_ND, GATHER_ND1 and SCATTER_ND share: the indices' last dimension holds tuples, which point into the input."""
+    """The base of GATHER_ND, GATHER_ND1 and SCATTER_ND: the indices' last dimension holds tuples, which point into the input."""
 
     counted = {"input_dimension_count": "input_tensor", "indices_dimension_count": "indices_tensor"}
 
@@ -239,11 +243,11 @@ class PickNDDesc(PickDesc):
 
     @property
     def batch_dimensions(self) -> int:
-        """How many dimensions in front input and indices have in common."""
+        """The number of leading dimensions that input and indices have in common."""
         return 0 if self.batch is None else int(getattr(self, self.batch))
 
     def _counts(self, dimension_count: int) -> tuple[int, int, int]:
-        """Actual dimensions of input and indices, and how many of them are the batch's.
+        """The numbers of actual dimensions of input and indices, and of batch dimensions among them.
 
         Raises:
             UnboundSymbolError: they make no sense.
@@ -263,7 +267,7 @@ class PickNDDesc(PickDesc):
             return terms
         shared = tuple(Term(1, f"sizes[{dimension_count - of_input + axis}]") for axis in range(batch))
         actual = of_indices
-        if slot.field.name == "output_tensor":  # the batch is the first of what is picked
+        if slot.field.name == "output_tensor":  # the batch comes first among the picked sizes
             tuple_size = (self.indices_tensor.sizes or (0,))[-1]
             actual = of_indices - 1 + of_input - batch - tuple_size
             if not 1 <= tuple_size <= of_input - batch or actual > dimension_count:
@@ -339,7 +343,7 @@ class GatherND1Desc(PickNDDesc, dml="GATHER_ND1"):
     def gathered(self, known: Sizes) -> Sequence[Derived]:
         return self.padded(known)
 
-    @rule("the batch leaves a dimension of the input to index, and one of the indices for tuples")
+    @rule("the batch dimensions leave a dimension of the input to index, and one of the indices for tuples")
     def batch_dimension_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         least = min(self.input_dimension_count, self.indices_dimension_count)
         if self.batch_dimension_count >= least > 0:
@@ -348,7 +352,7 @@ class GatherND1Desc(PickNDDesc, dml="GATHER_ND1"):
 
 
 class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
-    """DML_NONZERO_COORDINATES_OPERATOR_DESC: the coordinates of all elements that are not zero, in row-major order.
+    """DML_NONZERO_COORDINATES_OPERATOR_DESC: the coordinates of all non-zero elements, in row-major order.
 
     What the coordinates hold behind the last that is counted is not defined; here zeros. The dimension counts of the three tensors are
     their own.
@@ -409,12 +413,12 @@ class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
     def _order_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
         sizes = [*tensor.sizes[:-2], *reversed(tensor.sizes[-2:])]
         if sizes == [*(1,) * (len(sizes) - 2), known.get("input_element_count"), known.get("len(sizes)")]:
-            return f"a row is an element's, other than in ONNX's NonZero: sizes {sizes}"
+            return f"each row belongs to one element, unlike in ONNX's NonZero: sizes {sizes}"
         return None
 
 
 class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
-    """DML_ONE_HOT_OPERATOR_DESC: sequences along an axis that hold one value where an index points, and another one elsewhere.
+    """DML_ONE_HOT_OPERATOR_DESC: sequences along an axis that hold one value at an index, and another value elsewhere.
 
     An index out of range leaves its sequence without the value. Of signed types, a negative index counts from the end. The reference
     demands one dimension count of all tensors; that of the values is not checked, as ONNX Runtime always gives them four dimensions.

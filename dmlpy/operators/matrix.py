@@ -40,7 +40,7 @@ class MatrixProductDesc(OperatorDesc):
         return _repeated(tensor, known.infer(self.terms(field)))
 
     def _folded(self, tensor: TensorDesc) -> str | None:
-        """How to give tensors of more than 4 dimensions: the leading ones folded into one, if the strides of every tensor allow it."""
+        """A remedy for tensors of more than 4 dimensions: the leading ones folded into one, if every tensor's strides allow it."""
         others = [own for own in self.tensors().values() if len(own.sizes) == len(tensor.sizes)]
         batch = tuple(max(column) for column in zip(*(own.sizes[:-2] for own in others), strict=True))
         folded = _folded(tensor, batch)
@@ -53,7 +53,7 @@ class MatrixProductDesc(OperatorDesc):
 
 
 def _folded(tensor: TensorDesc, batch: Sequence[int]) -> tuple[list[int], list[int]] | None:
-    """Sizes and strides of a tensor, repeated to a batch, with all dimensions but the last three as one; None if no stride steps so."""
+    """A tensor's sizes and strides, repeated to a batch, with all but the last three dimensions merged; None if no stride does that."""
     fits = all(size in (1, most) for size, most in zip(tensor.sizes, batch, strict=False))
     if not fits or len(tensor.element_strides) != len(tensor.sizes):
         return None
@@ -66,7 +66,7 @@ def _folded(tensor: TensorDesc, batch: Sequence[int]) -> tuple[list[int], list[i
 
 
 def _repeated(tensor: TensorDesc, wanted: Sequence[int] | None) -> str | None:
-    """How to repeat a tensor along the dimensions where it has size 1, or none, and others are wanted; None if it has another size."""
+    """The strides that repeat a tensor along dimensions of size 1, or missing ones, to the wanted size; None if it has another size."""
     if wanted is None or len(tensor.sizes) > len(wanted) or len(tensor.element_strides) != len(tensor.sizes):
         return None
     missing = len(wanted) - len(tensor.sizes)
@@ -126,7 +126,7 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
         return super().size_remedy(field, known) or self._transforms()
 
     def _transforms(self) -> str | None:
-        """The transforms with which the sizes agree, if those given do not and one other choice does."""
+        """The transforms with which the sizes agree, if the given ones do not and exactly one other choice does."""
         a, b, c = self.a_tensor.sizes, self.b_tensor.sizes, self.output_tensor or self.c_tensor
         if len(a) < 2 or len(b) < 2:
             return None

@@ -1,4 +1,4 @@
-"""Reductions along axes: of groups of elements to one, to running results, and to the largest or smallest few."""
+"""Reductions along axes: to one element per group, to running results, and to the largest or smallest few."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dmlpy.description.tensors import TensorDesc
 
 
 def _of_input(axis: int, size: int, why: str) -> Told:
-    """The size of a dimension that an output has as the input has it."""
+    """The size that an output takes from the same dimension of the input."""
     return Told(size, f"input_tensor.sizes[{axis}], {why}")
 
 
@@ -52,7 +52,7 @@ class ReductionDesc(OperatorDesc):
         ]
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        """What to change where the output lacks the dimensions in axes, as NumPy and ONNX (keepdims=0) have it."""
+        """A remedy if the output lacks the reduced dimensions, as in NumPy and ONNX (keepdims=0)."""
         tensor = getattr(self, field.name)
         if tensor is None or not field.marker.output or "len(reduced)" not in known:
             return None
@@ -70,7 +70,7 @@ _INDICES = {"function": (ReduceFunction.ARGMIN, ReduceFunction.ARGMAX)}
 
 
 class ReduceDesc(ReductionDesc, dml="REDUCE"):
-    """DML_REDUCE_OPERATOR_DESC: each group of n elements x becomes one element, by a function.
+    """DML_REDUCE_OPERATOR_DESC: reduces each group of n elements x to one element, by a function.
 
     SUM adds, AVERAGE divides the sum by n, MULTIPLY multiplies, MIN and MAX take the smallest and the largest. L1 = sum(|x|),
     L2 = sqrt(sum(x^2)), SUM_SQUARE = sum(x^2), LOG_SUM = log(sum(x)), LOG_SUM_EXP = log(sum(exp(x))). ARGMIN and ARGMAX give the index of
@@ -111,7 +111,7 @@ class ReduceDesc(ReductionDesc, dml="REDUCE"):
 
 
 class IndexReductionDesc(ReductionDesc):
-    """The index of one element of each group."""
+    """The base of ARGMIN and ARGMAX, which return the index of one element of each group."""
 
     support = (
         Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
@@ -144,7 +144,7 @@ class ArgmaxDesc(IndexReductionDesc, dml="ARGMAX"):
 
 
 class CumulativeDesc(OperatorDesc):
-    """A running result along one axis."""
+    """The base of running results along one axis."""
 
     in_place: ClassVar[bool] = True
 
@@ -174,7 +174,7 @@ class CumulativeSummationDesc(CumulativeDesc, dml="CUMULATIVE_SUMMATION"):
     support = (Since("2_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
 
     has_exclusive_sum: Bool = default(False)
-    """Whether an element's own value is left out of its sum. The first element is then 0."""
+    """Whether an element's value is left out of its sum. The first element is then 0."""
 
 
 class CumulativeProductDesc(CumulativeDesc, dml="CUMULATIVE_PRODUCT"):
@@ -187,7 +187,7 @@ class CumulativeProductDesc(CumulativeDesc, dml="CUMULATIVE_PRODUCT"):
     support = (Since("3_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
 
     has_exclusive_product: Bool = default(False)
-    """Whether an element's own value is left out of its product. The first element is then 1."""
+    """Whether an element's value is left out of its product. The first element is then 1."""
 
 
 _TOP_K1_ROWS = (

@@ -1,4 +1,4 @@
-"""Resampling: tensors of other sizes by interpolation, the gradients of that; and scaling the values of images.
+"""Resampling of tensors to other sizes by interpolation, its gradients, and scaling of images' values.
 
 Where an output element lies in the input is told by scales and offsets, one of each for every dimension. Places outside the input are
 those of its edge.
@@ -22,7 +22,7 @@ from dmlpy.validation.problems import Problem
 
 
 class AnySizesDesc(OperatorDesc):
-    """An operator whose output has as many dimensions as its input, of any sizes: the scales alone tell what is where."""
+    """An operator whose output has the input's dimension count and any sizes: the scales alone place the elements."""
 
     interpolation_mode: Spelled[InterpolationMode]
     """How values between elements are found: NEAREST_NEIGHBOR takes the nearest element, LINEAR weighs the two on both sides, in each
@@ -49,7 +49,7 @@ _FROM_5_1 = (Since("5_1", dims=(1, 4), T=FLOATS), Since("6_2", dims=(1, 4), T=FL
 
 
 class PixelOffsetsDesc(AnySizesDesc):
-    """A resampling whose coordinates may be moved within the pixels."""
+    """A resampling whose coordinates may be shifted within the pixels."""
 
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"DimensionCount": ("scales", "input_pixel_offsets", "output_pixel_offsets")}
 
@@ -61,14 +61,14 @@ class PixelOffsetsDesc(AnySizesDesc):
 
 
 class RoundingDirectionDesc(PixelOffsetsDesc):
-    """A resampling that tells which of two elements is the nearest one."""
+    """A resampling with a rounding direction for halves between two neighbours."""
 
     rounding_direction: Annotated[Spelled[AxisDirection], After("interpolation_mode")] = default(AxisDirection.INCREASING)
     """The element that NEAREST_NEIGHBOR takes: INCREASING rounds its coordinate up, DECREASING down."""
 
 
 class ForwardResampleDesc(AnySizesDesc):
-    """A resampling, as opposed to the gradient of one."""
+    """A forward resampling, as opposed to a gradient."""
 
     input_tensor: Annotated[TensorDesc, In("*sizes"), After()]
     """The samples."""
@@ -88,7 +88,7 @@ class ResampleGradientDesc(PixelOffsetsDesc):
 
 
 class ResampleDesc(ForwardResampleDesc, dml="RESAMPLE"):
-    """DML_RESAMPLE_OPERATOR_DESC: reads a tensor at other places, by the centres of its pixels.
+    """DML_RESAMPLE_OPERATOR_DESC: resamples a tensor by the centres of its pixels.
 
     Of two elements that are equally near, NEAREST_NEIGHBOR takes the later one. The output may have any sizes: one larger than the scaled
     input repeats the input's edge, a smaller one crops.
@@ -100,7 +100,7 @@ class ResampleDesc(ForwardResampleDesc, dml="RESAMPLE"):
 
 
 class Resample1Desc(ForwardResampleDesc, PixelOffsetsDesc, dml="RESAMPLE1"):
-    """DML_RESAMPLE1_OPERATOR_DESC: reads a tensor at other places.
+    """DML_RESAMPLE1_OPERATOR_DESC: resamples a tensor.
 
     Of two elements that are equally near, NEAREST_NEIGHBOR takes the later one. The output may have any sizes: one larger than the scaled
     input repeats the input's edge, a smaller one crops.
@@ -111,7 +111,7 @@ class Resample1Desc(ForwardResampleDesc, PixelOffsetsDesc, dml="RESAMPLE1"):
 
 
 class Resample2Desc(ForwardResampleDesc, RoundingDirectionDesc, dml="RESAMPLE2"):
-    """DML_RESAMPLE2_OPERATOR_DESC: reads a tensor at other places; which neighbour is the nearest is told.
+    """DML_RESAMPLE2_OPERATOR_DESC: resamples a tensor, with a given rounding direction for the nearest neighbour.
 
     The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
     """
@@ -121,7 +121,7 @@ class Resample2Desc(ForwardResampleDesc, RoundingDirectionDesc, dml="RESAMPLE2")
 
 
 class Resample3Desc(Resample2Desc, dml="RESAMPLE3"):
-    """DML_RESAMPLE3_OPERATOR_DESC: reads a tensor at other places, without the artefacts of shrinking if asked to.
+    """DML_RESAMPLE3_OPERATOR_DESC: resamples a tensor, optionally without the artefacts of shrinking.
 
     The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
     """
@@ -155,7 +155,7 @@ class ResampleGrad1Desc(ResampleGradientDesc, RoundingDirectionDesc, dml="RESAMP
 
 
 class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
-    """DML_UPSAMPLE_2D_OPERATOR_DESC: images, or volumes slice by slice, made larger by whole factors."""
+    """DML_UPSAMPLE_2D_OPERATOR_DESC: enlarges images, or volumes slice by slice, by whole factors."""
 
     formula = "output[o] = input at (o + 0.5) / scale - 0.5, for height and width"
     support = (Since("1_0", dims=(4, 5), T=FLOATS),)
@@ -192,13 +192,13 @@ class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
             factor, symbol = getattr(self.scale_size, name), f"input_{name}"
             if factor == 0:
                 yield Breach(f"scale_size.{name}", "0", "at least 1")
-            elif symbol in known and MAX_SIZE // known[symbol] < factor <= MAX_SIZE:  # no UINT holds a larger one: that is told too
+            elif symbol in known and MAX_SIZE // known[symbol] < factor <= MAX_SIZE:  # a larger one exceeds UINT, which is reported too
                 most = MAX_SIZE // known[symbol]
                 yield Breach(f"scale_size.{name}", str(factor), f"at most {most} = {MAX_SIZE} // {symbol}", (known.why(symbol),))
 
 
 class ValueScale2DDesc(OperatorDesc, dml="VALUE_SCALE_2D"):
-    """DML_VALUE_SCALE_2D_OPERATOR_DESC: the values of images times a factor, plus a number for each channel."""
+    """DML_VALUE_SCALE_2D_OPERATOR_DESC: multiplies the values of images by a factor and adds a number for each channel."""
 
     formula = "output[n, c, h, w] = scale * input[n, c, h, w] + bias[c]"
     c_counts: ClassVar[Mapping[str, str]] = {"ChannelCount": "bias"}

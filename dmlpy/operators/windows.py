@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial dimensions of a tensor: what pooling and convolution share."""
+"""Windows that slide over the spatial dimensions of a tensor, for pooling and convolution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Window:
     """A window along one spatial dimension.
 
     Attributes:
-        size: of the tensor that it slides over.
+        size: the size of the tensor that it slides over.
         start: padding before the first element.
         end: padding after the last one.
         length: elements of the window.
@@ -39,7 +39,7 @@ class Window:
 
     @property
     def reach(self) -> int:
-        """Steps from the window's first element to its last, both included."""
+        """The steps from the window's first element to its last, inclusive."""
         return 1 + (self.length - 1) * self.dilation
 
     @property
@@ -48,33 +48,39 @@ class Window:
 
     @property
     def positions(self) -> int:
-        """How many positions the window has: below 1 where it does not fit."""
+        """The number of positions of the window: below 1 if it does not fit."""
         return (self.padded - self.reach) // self.stride + 1
 
     @property
     def rounded_up(self) -> int:
-        """The positions, and one more where elements are left over at the end: a window that is cut off there."""
+        """The number of positions, plus one if elements are left over at the end, where a window is cut off."""
         return -(-(self.padded - self.reach) // self.stride) + 1
 
+    @property
+    def rounded_up_within(self) -> int:
+        """As `rounded_up`, without a last window that begins after the last element: ONNX and PyTorch drop it."""
+        last = (self.rounded_up - 1) * self.stride
+        return self.rounded_up if last < self.start + self.size else self.positions
+
     def filled_by(self, positions: int) -> bool:
-        """Whether fewer positions leave no room for a longer window: sizes of a filter's gradient, where the window is the output's."""
+        """Returns whether fewer positions leave no room for a longer window, as in a filter's gradient, where the window is the output."""
         room = self.padded - 1 - (positions - 1) * self.stride
         return positions < self.positions and room // self.dilation + 1 == self.length
 
     def formula(self, divided: str = "//") -> str:
-        """The positions with the numbers filled in."""
+        """The formula of the positions with the numbers filled in."""
         return f"({self.size} + {self.start} + {self.end} - {self.reach_formula()}) {divided} {self.stride} + 1"
 
     def reach_formula(self) -> str:
         return str(self.length) if self.dilation == 1 else f"(1 + ({self.length} - 1) * {self.dilation})"
 
     def padding_for(self, positions: int) -> int:
-        """What the padding has to be, start and end together, at the least for so many positions."""
+        """The least padding, start and end together, for this many positions."""
         return max(0, (positions - 1) * self.stride + self.reach - self.size)
 
 
 def channels_first(name: str, sizes: Sequence[int]) -> str:
-    """How to describe a tensor whose sizes were given with the channels last."""
+    """A remedy for a tensor whose sizes were given with the channels last."""
     return f"if the channels lie last, {name} is sizes {_moved(sizes)}, strides {_moved(packed_strides(sizes))}"
 
 
@@ -83,7 +89,7 @@ def _moved(values: Sequence[int]) -> list[int]:
 
 
 class SlidingDesc(OperatorDesc):
-    """An operator of a window that slides over the spatial dimensions of [batch, channels, *spatial], and has `out` positions there.
+    """An operator whose window slides over the spatial dimensions of [batch, channels, *spatial] and has `out` positions there.
 
     Its arrays have an entry for each spatial dimension, the outermost first: depth, height, width.
     """
@@ -114,7 +120,7 @@ class SlidingDesc(OperatorDesc):
 
     @cached_property
     def rank(self) -> int:
-        """The dimension count that most tensors have, the arrays weighing as `array_weight` tensors.
+        """The dimension count that most tensors have; the arrays count as `array_weight` tensors.
 
         So a forgotten batch is told of the tensor that forgets it, and not of all others.
         """
@@ -135,14 +141,14 @@ class SlidingDesc(OperatorDesc):
 
     @abstractmethod
     def window_lengths(self, known: Sizes) -> Sequence[int]:
-        """Elements of the window along each spatial dimension."""
+        """The number of elements of the window along each spatial dimension."""
 
     @abstractmethod
     def window_place(self, axis: int) -> str:
-        """The member that tells the window's length along a spatial dimension."""
+        """The member that holds the window's length along a spatial dimension."""
 
     def windows(self, known: Sizes, spatial: Sequence[int] | None = None) -> tuple[Window, ...]:
-        """The window along each spatial dimension, of the desc's own sizes or of others.
+        """The window along each spatial dimension, for the desc's sizes or for others.
 
         Raises:
             UnboundSymbolError: sizes are not known, or arrays have a wrong length or values that make no sense.
@@ -166,16 +172,16 @@ class SlidingDesc(OperatorDesc):
         """The positions along each spatial dimension; raises as `windows`, and where a window does not fit."""
         windows = self.windows(known)
         if any(window.positions < 1 for window in windows):
-            raise UnboundSymbolError("out")  # `window_fits` tells of it
+            raise UnboundSymbolError("out")  # `window_fits` reports it
         return [Told(window.positions, self.reason(axis, window)) for axis, window in enumerate(windows)]
 
     def described(self) -> list[int] | None:
-        """The spatial sizes that the tensor of the positions is described with; None if it has none, or another dimension count."""
+        """The spatial sizes that the tensor of positions describes; None if it is null or has another dimension count."""
         tensor = self._tensor(self.positioned)
         return [*tensor.sizes[2:]] if tensor is not None and len(tensor.sizes) == self.rank else None
 
     def reason(self, axis: int, window: Window, divided: str = "//") -> str:
-        """Why there are so many positions along a spatial dimension, first with names, then with numbers."""
+        """The reason for the number of positions along a spatial dimension, first with names, then with numbers."""
         at = self.entry(axis)
         reach = self.window_place(axis) if window.dilation == 1 else f"({self._reach(axis)})"
         padded = f"{self.slid_over}.sizes[{axis + 2}] + start_padding[{at}] + end_padding[{at}]"
@@ -185,7 +191,7 @@ class SlidingDesc(OperatorDesc):
         return f"1 + ({self.window_place(axis)} - 1) * dilations[{self.entry(axis)}]"
 
     def entry(self, axis: int) -> int:
-        """The entry of the arrays that is for a spatial dimension."""
+        """The index of the arrays' entry for a spatial dimension."""
         return axis
 
     @derived("the dimensions of the tensors, less batch and channels")
@@ -239,7 +245,7 @@ class SlidingDesc(OperatorDesc):
             return None
         strides = "" if tensor.strides is None else f" and strides {[*tensor.strides[:2], 0, tensor.strides[2]]}"
         fitting = [*tensor.sizes[:2], 1, tensor.sizes[2]]
-        return f"give it a height of 1, sizes {fitting}{strides}, and each array an entry in front: 1, of padding 0"
+        return f"give it a height of 1, sizes {fitting}{strides}, and put an entry in front of each array: 1, or 0 for padding"
 
     def _rank_remedy(self, field: TensorField, tensor: TensorDesc) -> str | None:
         if self.terms(field)[0].symbol == "batch" and len(tensor.sizes) == self.rank - 1:
@@ -247,7 +253,7 @@ class SlidingDesc(OperatorDesc):
         return None
 
     def _channels_last(self, known: Sizes) -> str | None:
-        """A remedy where all sizes agree once the channels are read from the last dimension: sizes of NHWC."""
+        """A remedy if all sizes agree once the channels are read from the last dimension, as in NHWC."""
         slid, positioned = self._tensor(self.slid_over), self._tensor(self.positioned)
         if slid is None or positioned is None or not len(slid.sizes) == len(positioned.sizes) == self.rank:
             return None
@@ -256,18 +262,18 @@ class SlidingDesc(OperatorDesc):
             return None
         if [window.positions for window in self.windows(known, sizes[1:-1])] != [*out[1:-1]]:
             return None
-        return f"{channels_first(self.slid_over, sizes)}, and {self.positioned} is sizes {_moved(out)}: strides alone tell a layout"
+        return f"{channels_first(self.slid_over, sizes)}, and {self.positioned} is sizes {_moved(out)}: strides alone define a layout"
 
     def _channels_agree(self, slid: int, positioned: int) -> bool:
-        """Whether the two tensors may have so many channels."""
+        """Returns whether the two tensors may have these channel counts."""
         return slid == positioned
 
     def _padding_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
-        """A remedy where padding makes the sizes: those of a size rounded up, or of padding that keeps the size."""
+        """A remedy where padding would give the sizes: sizes rounded up, or kept the same."""
         pairs = list(zip(tensor.sizes[2:], self.windows(known), strict=True))
         if all(size - window.positions in (0, 1 if (window.padded - window.reach) % window.stride else 0) for size, window in pairs):
             ends = [max(window.end, window.padding_for(size) - window.start) for size, window in pairs]
-            # A size that the windows have already differs elsewhere, in its channels.
+            # If the windows already have these sizes, the tensor differs elsewhere, in its channels.
             return f"sizes are rounded down; end_padding {ends} rounds up" if ends != [*self.end_padding] else None
         if all(size == -(-window.size // window.stride) for size, window in pairs):
             both = [window.padding_for(size) for size, window in pairs]
@@ -280,5 +286,5 @@ class SlidingDesc(OperatorDesc):
         return getattr(self, name, None)
 
     def _arrays(self) -> list[tuple[int, ...]]:
-        """The arrays whose length DimensionCount tells."""
+        """The arrays whose length is DimensionCount."""
         return [getattr(self, name) for name in self.c_counts["DimensionCount"]]

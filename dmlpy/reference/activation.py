@@ -1,4 +1,4 @@
-"""What the activations compute, alone or fused into other operators: functions of one element, and of groups of elements.
+"""The definitions of the activations, alone or fused into other operators: of one element, and of groups of elements.
 
 Every function is right from the smallest to the largest number and for infinities, where it has its limit. NaN stays NaN, except where
 the definition itself makes it 0 (THRESHOLDED_RELU, SHRINK). Integers wrap around.
@@ -52,7 +52,7 @@ Function = Callable[[Any, Array], Array]
 
 
 def activate(desc: ActivationDesc, x: Array) -> Array:
-    """An activation of every element, or of every row, in the array's own type; the desc may be a fused one, without tensors."""
+    """Applies an activation to every element, or to every row, in the array's type; the desc may be a fused one, without tensors."""
     function = definition(type(desc))
     assert function is not None
     result = function(desc, {"input_tensor": x})
@@ -113,8 +113,8 @@ def shrink(desc: ActivationShrinkDesc, x: Array) -> Array:
 
 
 def _shrink_integers(desc: ActivationShrinkDesc, x: Array) -> Array:
-    """SHRINK in float64, rounded toward zero and held within the type's range."""
-    # The attributes are 32-bit floats in the operator's struct; what is between two of them would decide some integers otherwise.
+    """SHRINK in float64, rounded toward zero and clamped to the type's range."""
+    # The attributes are 32-bit floats in the operator's struct; a value between two of them would change some integers' result.
     stored = desc.replace(bias=float(np.float32(desc.bias)), threshold=float(np.float32(desc.threshold)))
     # NaN, which only an attribute brings, becomes the smallest integer.
     return as_integers(np.fmax(shrink(stored, x.astype(np.float64)), np.iinfo(x.dtype).min), x.dtype)
@@ -130,7 +130,7 @@ def elu(desc: ActivationEluDesc, x: Array) -> Array:
 
 @_of_input(ActivationCeluDesc)
 def celu(desc: ActivationCeluDesc, x: Array) -> Array:
-    # For either sign of alpha max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) has one of its terms zero: which one, x's sign tells.
+    # For either sign of alpha max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) has one term that is zero, chosen by x's sign.
     return np.where(x < 0, desc.alpha * np.expm1(x / desc.alpha), x)
 
 
@@ -140,7 +140,7 @@ def scaled_elu(desc: ActivationScaledEluDesc, x: Array) -> Array:
 
 
 def logistic(x: Array) -> Array:
-    """1 / (1 + exp(-x)), the sigmoid function; exp(-x) may overflow, to the right result 0."""
+    """Computes the sigmoid function 1 / (1 + exp(-x)); exp(-x) may overflow, to the right result 0."""
     value: Array = 1.0 / (1.0 + np.exp(-x))
     return value
 
@@ -166,7 +166,7 @@ def softsign(desc: ActivationSoftsignDesc, x: Array) -> Array:
 
 
 def _log1p_exp(x: Array) -> Array:
-    """ln(1 + exp(x)), without overflow."""
+    """Computes ln(1 + exp(x)) without overflow."""
     value: Array = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
     return value
 
@@ -202,7 +202,7 @@ def hard_swish(desc: ActivationHardSwishDesc, x: Array) -> Array:
 
 
 def _gated(x: Array, gate: Array) -> Array:
-    """X * gate, and 0 where the gate is closed, also to an infinity."""
+    """Computes x * gate, and 0 where the gate is closed, even if x is infinite."""
     return np.where(gate != 0, x * gate, x.dtype.type(0))
 
 
@@ -226,7 +226,7 @@ def relu_gradient(desc: ActivationReluGradDesc, inputs: Inputs) -> Array:
 
 
 def _axes(desc: ActivationDesc, x: Array) -> tuple[int, ...]:
-    """The dimensions along which the elements of one group lie, in ascending order."""
+    """The dimensions that the elements of one group extend along, in ascending order."""
     return tuple(sorted(set(desc.axes))) if isinstance(desc, AxesActivationDesc) else (x.ndim - 1,)
 
 
@@ -236,7 +236,7 @@ def softmax_of_groups(desc: ActivationDesc, x: Array) -> Array:
 
 
 def softmax(x: Array, axes: tuple[int, ...]) -> Array:
-    """exp(x) as shares of its sum along the axes; the largest element is subtracted first, so nothing overflows."""
+    """Computes exp(x) divided by its sum along the axes; the largest element is subtracted first, so nothing overflows."""
     powers = np.exp(x - np.max(x, axis=axes, keepdims=True))
     shares: Array = powers / np.sum(powers, axis=axes, keepdims=True)
     return shares
@@ -252,7 +252,7 @@ def log_softmax(desc: ActivationDesc, x: Array) -> Array:
 
 @_of_input(ActivationHardmaxDesc, ActivationHardmax1Desc)
 def hardmax(desc: ActivationDesc, x: Array) -> Array:
-    """1 at the first largest element of each group, 0 elsewhere; NaN is larger than any number."""
+    """Writes 1 at the first largest element of each group and 0 elsewhere; NaN counts as larger than any number."""
     axes = _axes(desc, x)
     order = [axis for axis in range(x.ndim) if axis not in axes] + list(axes)
     kept, group = x.ndim - len(axes), [x.shape[axis] for axis in axes]

@@ -1,4 +1,4 @@
-"""The derivatives of the element-wise activations that a recurrent cell may have, by their argument.
+"""The derivatives, by their argument, of the element-wise activations that a recurrent cell may have.
 
 Where a derivative is one-sided, or a function jumps, one value is taken:
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def derivative(desc: of.ActivationDesc, x: Array) -> Array:
-    """The derivative at every element, in the array's own type.
+    """The derivative at every element, in the array's type.
 
     Raises:
         TypeError: the activation is none that a recurrent cell may have.
@@ -77,18 +77,18 @@ def _derivative(desc: Any, x: Array) -> Any:
             return desc.alpha * desc.beta * logistic(desc.beta * x)
         case of.ActivationGeluDesc():
             return _gelu(x)
-    raise TypeError(f"{desc.type_name} is no activation of a recurrent cell")
+    raise TypeError(f"{desc.type_name} is not an activation of a recurrent cell")
 
 
 def _tanh(x: Array) -> Array:
-    """1 - tanh(x)^2, which keeps its digits where tanh is nearly 1 or -1."""
+    """Computes 1 - tanh(x)^2 accurately where tanh is nearly 1 or -1."""
     power = np.exp(-2.0 * np.abs(x))
     slope: Array = 4.0 * power / (1.0 + power) ** 2
     return slope
 
 
 def _gelu(x: Array) -> Array:
-    """Phi(x) + x phi(x), with the distribution function Phi and the density phi of the standard normal distribution."""
+    """Computes Phi(x) + x phi(x), with the standard normal distribution function Phi and density phi."""
     magnitude = np.minimum(np.abs(x), 40.0)  # so that infinity times a density of 0 has its limit
     below = 0.5 * normal_tail(x) - magnitude * np.exp(-0.5 * magnitude * magnitude) / sqrt(2.0 * pi)
     return np.where(x < 0, below, 1.0 - below)

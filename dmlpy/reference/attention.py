@@ -1,4 +1,4 @@
-"""What the attention operators compute, on whole arrays.
+"""The definitions of the attention operators, on whole arrays.
 
 Sizes as in `dmlpy.operators.attention`: B batch entries, S queries, L new and P earlier keys, T keys in all.
 """
@@ -12,25 +12,11 @@ import numpy as np
 from dmlpy.description.enums import MultiheadAttentionMaskType
 from dmlpy.operators.attention import MultiheadAttention1Desc, MultiheadAttentionDesc
 from dmlpy.reference.activation import softmax
-from dmlpy.reference.registry import Array, Inputs, defines, undocumented
-
-
-@undocumented(MultiheadAttentionDesc, MultiheadAttention1Desc)
-def undocumented_part(desc: Any) -> str | None:
-    """The first part of a desc whose semantics are undocumented, or None."""
-    if desc.mask_type is MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END:
-        return "mask_type KEY_QUERY_SEQUENCE_LENGTH_START_END"
-    if getattr(desc, "past_sequence_lengths_tensor", None) is not None:
-        return "past_sequence_lengths_tensor"
-    heads = getattr(desc, desc.head_counts[1])
-    kept = [tensor for tensor in (desc.past_value_tensor, desc.output_present_value_tensor) if tensor is not None]
-    if desc.value_tensor is not None and any(tensor.sizes[-1] * heads != desc.value_tensor.sizes[-1] for tensor in kept):
-        return "past or present values of another size than the values"
-    return None
+from dmlpy.reference.registry import Array, Inputs, defines
 
 
 def _parts(desc: Any, inputs: Inputs) -> tuple[Array, Array | None, Array | None]:
-    """Query, key and value as [B, S or L, heads, size]; no key and value where the past has them all."""
+    """Query, key and value as [B, S or L, heads, size]; key and value are None if the past holds them all."""
     counts = [getattr(desc, name) for name in desc.head_counts]
 
     def split(name: str, heads: int) -> Array | None:
@@ -44,12 +30,12 @@ def _parts(desc: Any, inputs: Inputs) -> tuple[Array, Array | None, Array | None
         key, value = stacked[..., 0, :], stacked[..., 1, :]
     if (stacked := inputs["stacked_query_key_value_tensor"]) is not None:
         query, key, value = stacked[..., 0, :], stacked[..., 1, :], stacked[..., 2, :]
-    assert query is not None  # the check sees to it
+    assert query is not None  # guaranteed by the check
     return query, key, value
 
 
 def _biased(bias: Array, query: Array, key: Array | None, value: Array | None) -> tuple[Array, Array | None, Array | None]:
-    """Query, key and value plus the bias, which holds a line for each of them in this order."""
+    """Query, key and value plus the bias, which holds a row for each of them in this order."""
     starts = np.cumsum([0] + [0 if part is None else part.shape[-2] * part.shape[-1] for part in (query, key, value)])
 
     def plus(part: Array, at: int) -> Array:
@@ -64,14 +50,48 @@ def _with_past(past: Array | None, new: Array | None) -> Array:
     return np.concatenate([*earlier, *([] if new is None else [new.swapaxes(1, 2)])], axis=2)
 
 
+def _valid_past(desc: Any, lengths: Array) -> Array:
+    """How many earlier keys count in each batch entry, [B]: at least none, at most the past ones that leave room for the new ones."""
+    past, new, total = desc.key_lengths
+    valid: Array = np.nan_to_num(np.clip(lengths.reshape(-1), 0, min(past, total - new))).astype(np.int64)
+    return valid
+
+
+def _compacted(joined: Array, valid: Array, past: int, total: int) -> Array:
+    """Keys or values of which the new ones follow the valid ones of the past, and then zeros; [B, heads, T, size]."""
+    batch_size, heads, length, size = joined.shape
+    at, first = np.arange(total), valid[:, np.newaxis]
+    row = np.minimum(np.where(at < first, at, at - first + past), length)
+    followed = np.concatenate([joined, np.zeros((batch_size, heads, 1, size), joined.dtype)], axis=2)
+    compacted: Array = np.take_along_axis(followed, row[:, np.newaxis, :, np.newaxis], axis=2)
+    return compacted
+
+
 def _filtered(desc: Any, mask: Array, batch_size: int, keys: int) -> Array:
-    """Which scores a mask filters out, broadcastable to [B, heads, S, T]."""
+    """The scores that a mask filters out, as an array that broadcasts to [B, heads, S, T]."""
     if desc.mask_type is MultiheadAttentionMaskType.BOOLEAN:
         return np.equal(mask.reshape(mask.shape[-4:]), 0)
-    limits, at = mask.reshape(-1, batch_size, 1, 1, 1), np.arange(keys)
-    if desc.mask_type is MultiheadAttentionMaskType.KEY_SEQUENCE_LENGTH:
-        return np.asarray(at >= limits[0])
-    return np.asarray((at >= limits[0]) | (at < limits[1]))
+    at = np.arange(keys)
+    if desc.mask_type is MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END:
+        mask = mask.reshape(-1)[:batch_size]  # the lengths alone
+    limits = mask.reshape(-1, batch_size, 1, 1, 1)
+    if desc.mask_type is MultiheadAttentionMaskType.KEY_SEQUENCE_END_START:
+        return np.asarray((at >= limits[0]) | (at < limits[1]))
+    return np.asarray(at >= limits[0])
+
+
+def _weights(scores: Array, filtered: Array | None, absent: Array | None, filter_value: float) -> Array:
+    """The softmax of scores over those keys that are not absent; 0 for all keys where all are."""
+    if filtered is not None:
+        added = np.where(filtered, scores.dtype.type(filter_value), scores.dtype.type(0))
+        present = added if absent is None else np.where(absent, scores.dtype.type(-np.inf), added)
+        # A constant added for all keys changes no weight, but would cost the scores precision.
+        most = present.max(axis=-1, keepdims=True)
+        scores = scores + np.where(added == most, scores.dtype.type(0), added - most)
+    if absent is None:
+        return softmax(scores, (-1,))
+    weights = softmax(np.where(absent, scores.dtype.type(-np.inf), scores), (-1,))
+    return np.where(absent.all(axis=-1, keepdims=True), scores.dtype.type(0), weights)
 
 
 @defines(MultiheadAttentionDesc, MultiheadAttention1Desc)
@@ -81,18 +101,24 @@ def _attention(desc: Any, inputs: Inputs) -> dict[str, Array]:
         query, new_key, new_value = _biased(inputs["bias_tensor"].reshape(-1), query, new_key, new_value)
     key, value = _with_past(inputs["past_key_tensor"], new_key), _with_past(inputs["past_value_tensor"], new_value)
     batch_size, length, heads, head_size = query.shape
+    absent = None
+    if (lengths := inputs.get("past_sequence_lengths_tensor")) is not None:
+        past, new, total = desc.key_lengths
+        valid = _valid_past(desc, lengths)
+        key, value = _compacted(key, valid, past, total), _compacted(value, valid, past, total)
+        # A query sees the earlier keys, and of the new ones those up to its own.
+        seen = valid[:, np.newaxis] + np.minimum(new, np.arange(length) + 1)
+        absent = np.arange(total) >= seen[:, np.newaxis, :, np.newaxis]
     groups, keys = key.shape[1:3]
-    # Heads of the queries that share one of the keys and values follow each other.
+    # Query heads that share one head of keys and values are adjacent.
     grouped = query.swapaxes(1, 2).reshape(batch_size, groups, heads // groups, length, head_size)
     scores: Array = desc.scale * (grouped @ key[:, :, np.newaxis].swapaxes(-1, -2))
     scores = scores.reshape(batch_size, heads, length, keys)
     if (position_bias := inputs["relative_position_bias_tensor"]) is not None:
         scores = scores + position_bias.reshape(position_bias.shape[-4:])
-    if (mask := inputs["mask_tensor"]) is not None:
-        added = np.where(_filtered(desc, mask, batch_size, keys), scores.dtype.type(desc.mask_filter_value), scores.dtype.type(0))
-        # What all keys get alike changes no weight, and would cost the scores their digits.
-        scores = scores + (added - added.max(axis=-1, keepdims=True))
-    weights = softmax(scores, (-1,)).reshape(batch_size, groups, heads // groups, length, keys)
+    mask = inputs["mask_tensor"]
+    filtered = None if mask is None else _filtered(desc, mask, batch_size, keys)
+    weights = _weights(scores, filtered, absent, desc.mask_filter_value).reshape(batch_size, groups, heads // groups, length, keys)
     output = (weights @ value[:, :, np.newaxis]).reshape(batch_size, heads, length, value.shape[-1])
     results = {"output_tensor": output.swapaxes(1, 2), "output_present_key_tensor": key, "output_present_value_tensor": value}
     return {name: array.reshape(getattr(desc, name).sizes) for name, array in results.items() if getattr(desc, name) is not None}

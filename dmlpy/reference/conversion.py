@@ -1,4 +1,4 @@
-"""Numbers in the type of a tensor: floating point that becomes integers is cut to whole numbers and clipped."""
+"""Conversion of numbers to a tensor's type: floating point is truncated and clipped when it becomes an integer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def converted(values: Array, data_type: DataType) -> Array:
-    """Values in an element type.
+    """Converts values to an element type.
 
     From floating point to an integer the fraction is dropped, what the type cannot hold becomes its nearest number, and NaN becomes 0.
     Integers wrap around in integers, and floating point is rounded to floating point.
@@ -24,7 +24,7 @@ def converted(values: Array, data_type: DataType) -> Array:
 
 
 def as_integers(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers rounded toward zero and moved into an integer type's range; NaN gives 0."""
+    """Rounds numbers toward zero and clips them to an integer type's range; NaN gives 0."""
     limits = np.iinfo(dtype)
     whole = np.trunc(values)
     # One past the largest integer is a power of two: a number in any type, as the largest itself need not be.
@@ -35,11 +35,12 @@ def as_integers(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def of_float(value: float, data_type: DataType) -> Array:
-    """An attribute of type FLOAT in an element type, as `converted` does it."""
-    return converted(np.asarray(np.float32(value)), data_type)
+    """Converts an attribute of type FLOAT to an element type, as `converted` does; FLOAT16 becomes infinite beyond its range."""
+    with np.errstate(over="ignore"):
+        return converted(np.asarray(np.float32(value)), data_type)
 
 
 def of_scalar(value: float, data_type: DataType) -> Array:
-    """A DML_SCALAR_UNION, which holds a number of the element type that it is read as."""
+    """The value of a DML_SCALAR_UNION, which holds a number of the element type that it is read as."""
     dtype = data_type.numpy
     return np.asarray(float(value) if dtype.kind == "f" else int(value), dtype)

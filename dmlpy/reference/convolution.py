@@ -1,4 +1,4 @@
-"""What the convolutions compute, on whole arrays."""
+"""The definitions of the convolutions, on whole arrays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def cross_correlation(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:
-    """The sums over each position of the window: a product of matrices for each batch entry and group of channels.
+    """Sums over each position of the window, as a matrix product for each batch entry and group of channels.
 
     Args:
         x: [batch, input_channels, *spatial].
         filters: [output_channels, input_channels / groups, *window].
-        groups: how many.
+        groups: the number of groups.
         along: the window, sliding over x.
     """
     batch, filter_count = x.shape[0], filters.shape[0]
@@ -34,7 +34,7 @@ def cross_correlation(x: Array, filters: Array, groups: int, along: Sequence[Alo
 
 
 def _transposed(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:
-    """The adjoint of `cross_correlation`: the window, its positions those of x, slides over the result.
+    """The adjoint of `cross_correlation`: the window slides over the result, and its positions are those of x.
 
     Filters are [input_channels, output_channels / groups, *window].
     """
@@ -49,7 +49,7 @@ def _convolution(desc: ConvolutionDesc, inputs: Inputs) -> Array:
     x, filters, bias = inputs["input_tensor"], inputs["filter_tensor"], inputs["bias_tensor"]
     if desc.mode is ConvolutionMode.CONVOLUTION:
         filters = np.flip(filters, tuple(range(2, filters.ndim)))
-    assert desc.output_tensor is not None  # the check asks for it
+    assert desc.output_tensor is not None  # guaranteed by the check
     out, lengths = desc.output_tensor.sizes[2:], filters.shape[2:]
     if desc.backward:
         result = _transposed(x, filters, desc.group_count, windows(desc, out, lengths, x.shape[2:]))

@@ -1,8 +1,8 @@
-"""What the element-wise operators compute, on whole arrays.
+"""The definitions of the element-wise operators, on whole arrays.
 
 Where DirectML's pages are silent the results are NumPy's: a NaN operand gives NaN, integers wrap around and give 0 where they are divided
-by 0. Where an operator makes numbers of integers (scale and bias, limits, an exponent that is no integer) it counts in double precision;
-what is stored in integers then is rounded toward zero and moved into the type's range.
+by 0. Where an operator makes numbers of integers (a scale or bias that is not whole, an exponent that is no integer) it counts in double
+precision; what is stored in integers then is rounded toward zero and moved into the type's range.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ from dmlpy.operators.elementwise.ranges import (
 from dmlpy.reference.conversion import as_integers
 from dmlpy.reference.fused import fused
 from dmlpy.reference.integers import (
+    held_product,
     holding,
     integer_mean,
     integer_power,
@@ -103,7 +104,14 @@ if TYPE_CHECKING:
 
 
 def _scaled(desc: Any, x: Array) -> Array:
-    """X * scale + bias; integers become numbers in double precision."""
+    """Computes x * scale + bias; integers stay integers where both are whole, and are converted to double precision otherwise."""
+    if desc.scale_bias is not None and is_integer(x) and desc.scale_bias.is_whole:
+        return held_product(x, int(desc.scale_bias.scale), int(desc.scale_bias.bias))
+    return _scaled_number(desc, x)
+
+
+def _scaled_number(desc: Any, x: Array) -> Array:
+    """Computes x * scale + bias; integers are converted to double precision."""
     if desc.scale_bias is None:
         return x
     numbers = x.astype(np.float64) if is_integer(x) else x
@@ -112,14 +120,14 @@ def _scaled(desc: Any, x: Array) -> Array:
 
 
 def _stored(desc: Any, y: Array) -> Array:
-    """Numbers for the output: those that are stored in integers are rounded."""
+    """Converts numbers for the output: those stored in integers are rounded."""
     dtype = desc.output_tensor.data_type.numpy
     return as_integers(y, dtype) if dtype.kind in "iu" and not is_integer(y) else y
 
 
 def _of_scaled(function: Callable[[Array], Array]) -> Definition:
-    """The function of x * scale + bias."""
-    return lambda desc, inputs: _stored(desc, function(_scaled(desc, inputs["input_tensor"])))
+    """Attaches a function of x * scale + bias."""
+    return lambda desc, inputs: _stored(desc, function(_scaled_number(desc, inputs["input_tensor"])))
 
 
 def _of_one(function: Callable[[Array], Array]) -> Definition:
@@ -130,12 +138,13 @@ def _of_two(function: Callable[[Array, Array], Array]) -> Definition:
     return lambda desc, inputs: function(inputs["a_tensor"], inputs["b_tensor"])
 
 
-def _identity(x: Array) -> Array:
-    return x
+@defines(ElementWiseIdentityDesc)
+def _identity(desc: Any, inputs: Inputs) -> Array:
+    return _stored(desc, _scaled(desc, inputs["input_tensor"]))
 
 
 def _sign(x: Array) -> Array:
-    # NumPy's own has NaN for NaN.
+    # numpy.sign returns NaN for NaN.
     return np.greater(x, 0).astype(np.int8) - np.less(x, 0)
 
 
@@ -161,14 +170,16 @@ def _add1(desc: Any, inputs: Inputs) -> Array:
 @defines(ElementWiseConstantPowDesc)
 def _constant_pow(desc: Any, inputs: Inputs) -> Array:
     x = _scaled(desc, inputs["input_tensor"])
-    power: Array = np.power(x, x.dtype.type(desc.exponent))
-    return power
+    exponent = x.dtype.type(desc.exponent)
+    power: Array = np.power(x, exponent)
+    # C's pow has an infinity for that of minus infinity, and so has NumPy but for an exponent of 0.5.
+    return power if exponent == np.trunc(exponent) else np.where(x < 0, x.dtype.type(np.nan), power)
 
 
 @defines(ElementWisePowDesc)
 def _pow(desc: Any, inputs: Inputs) -> Array:
     stored, exponent = inputs["input_tensor"], inputs["exponent_tensor"]
-    x = _scaled(desc, stored)
+    x = _scaled_number(desc, stored)
     if is_integer(x) and is_integer(exponent):
         return integer_power(x, exponent)
     numbers: Array = np.power(x.astype(np.float64) if is_integer(stored) else x, exponent)
@@ -230,7 +241,7 @@ def _round(desc: Any, inputs: Inputs) -> Array:
 
 
 def _bits(x: Array, data_type: DataType) -> Array:
-    """The elements' bits as they are stored; what is computed in a wider type goes back to its own."""
+    """Wraps a function of the elements' stored bits; results computed in a wider type are converted back."""
     return x.astype(data_type.numpy, copy=False).view(f"u{data_type.bits // 8}")
 
 
@@ -284,7 +295,6 @@ _SCALED: dict[type[OperatorDesc], Callable[[Array], Array]] = {
     ElementWiseErfDesc: erf,
     ElementWiseExpDesc: np.exp,
     ElementWiseFloorDesc: np.floor,
-    ElementWiseIdentityDesc: _identity,
     ElementWiseLogDesc: np.log,
     ElementWiseRecipDesc: np.reciprocal,
     ElementWiseSinDesc: np.sin,

@@ -1,4 +1,4 @@
-"""`reference`: what a desc should give, computed by its definition."""
+"""`reference`: the results of a desc, computed by its definition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.description.outputs import Outputs
+from dmlpy.nibbles import packed_tensor, unpacked_tensor
 from dmlpy.reference.registry import Array, definition, why_undefined
+from dmlpy.validation.array_problems import int4_problems, shape_remedy, value_problems
 from dmlpy.validation.checking import check
 from dmlpy.validation.problems import BindError, CompileError, DescError, Problem
 from dmlpy.validation.tensor_arguments import TensorArguments
@@ -30,14 +32,17 @@ _WIDE = {np.dtype(np.float32), np.dtype(np.float64)}
 def reference(
     desc: OperatorDesc, inputs: Mapping[str, Any] | Sequence[Any] | None = None, /, *, dtype: DTypeLike = np.float64, **arrays: Any
 ) -> Outputs:
-    """What an operator should give, by its plain definition in `dmlpy.reference`: the results that every device is held to.
+    """Computes an operator's results by its plain definition in `dmlpy.reference`, to which every device is held.
 
     FLOAT16 and FLOAT32 tensors are computed in `dtype`, and outputs of these types have it: they are not rounded to the described type
     (`outputs.output_tensor.astype(numpy.float16)` does that). FLOAT64 stays FLOAT64. Integers have their described types, and quantized
     operators round and clamp to them as on a device.
 
     Arrays are given by the tensors' sizes: strides do not matter, nor does OWNED_BY_DML. A reserve is an array of `dtype` in a layout
-    of the reference's own: a gradient takes the one that `reference` gave for the training form.
+    that only `reference` uses: a gradient takes the reserve that `reference` returned for the training form.
+
+    Tensors of 4-bit elements are given and returned as the bytes that operators take, in the described layout, or given as arrays of
+    `ml_dtypes` of the described sizes.
 
     Args:
         desc: the operator.
@@ -45,7 +50,7 @@ def reference(
             None for those that are absent. An element of an array of tensors may be named by itself: `input_tensors[0]`.
         dtype: type of the arithmetic, `numpy.float64` or `numpy.float32`.
         **arrays: the inputs: arrays in host memory of the described sizes; for an array of tensors a list of them. Floating-point
-            tensors take floating-point arrays of any precision, other tensors arrays of their own type.
+            tensors take floating-point arrays of any precision, other tensors arrays of the described type.
 
     Returns:
         Outputs: the described outputs by field name, new arrays of the described sizes.
@@ -68,7 +73,7 @@ def reference(
     if problems := problems + wrong:
         raise BindError(desc.c_name, problems)
     function = definition(type(desc))
-    assert function is not None  # or `why_undefined` would have said so
+    assert function is not None  # otherwise `why_undefined` gives a reason
     with np.errstate(all="ignore"):
         results = function(desc, given)
         return Outputs(_outputs(desc, results, wide))
@@ -91,15 +96,15 @@ def _parse_type(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def _computed_type(tensor: TensorDesc, wide: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which a tensor's elements are computed and given."""
-    return wide if tensor.data_type in (DataType.FLOAT16, DataType.FLOAT32) else tensor.data_type.numpy
+    """The type in which a tensor's elements are computed and returned."""
+    return wide if tensor.data_type in (DataType.FLOAT16, DataType.FLOAT32) else tensor.data_type.unpacked
 
 
 # inputs
 
 
 def _inputs(desc: OperatorDesc, values: Mapping[str, Any], wide: np.dtype[Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Every input as its definition takes it, of values by place, and a problem for all that does not fit."""
+    """Converts values by place to the inputs that a definition takes, with a problem for each that does not fit."""
     problems: list[Problem] = []
     found: dict[str, Any] = {field.name: () if field.listed and getattr(desc, field.name) is not None else None for field in desc.inputs()}
     known = desc.sizes()
@@ -112,7 +117,7 @@ def _inputs(desc: OperatorDesc, values: Mapping[str, Any], wide: np.dtype[Any]) 
             continue
         array, wrong = _array(slot.place, slot.tensor, values[slot.place])
         if not wrong and slot.field.marker.at_most is not None:
-            wrong = _beyond(slot.place, array, known[slot.field.marker.at_most], slot.field.marker.at_most)
+            wrong = value_problems(slot.place, array, known[slot.field.marker.at_most], slot.field.marker.at_most)
         problems += wrong
         array = array.astype(_computed_type(slot.tensor, wide), copy=False)
         found[slot.field.name] = array if slot.index is None else (*found[slot.field.name], array)
@@ -122,7 +127,7 @@ def _inputs(desc: OperatorDesc, values: Mapping[str, Any], wide: np.dtype[Any]) 
 def _by_place(
     desc: OperatorDesc, inputs: Mapping[str, Any] | Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """What was given, by place, and a problem for all that does not belong here."""
+    """The given values by place, with a problem for each that does not belong here."""
     fields = [replace(slot.field, name=slot.place) for slot in desc.input_slots()]
     table = TensorArguments(desc, fields, "input", [field.name for field in fields], returned=True)
     values, problems = table.by_place(inputs)
@@ -133,7 +138,7 @@ def _by_place(
 
 
 def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Problem]]:
-    """A value as an array of the described sizes and kind, or what is wrong with it."""
+    """A value as an array of the described sizes and kind, or the problem with it."""
     nothing = np.zeros(0)
     try:
         seen = view(value)
@@ -143,6 +148,10 @@ def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Prob
         remedy = "copy it to the host: array.get()"
         return nothing, [Problem("array.device", place, "an array in GPU memory", "host memory", remedy=remedy)]
     array: Array = seen.owner[0]
+    if tensor.data_type.bits == 4:
+        wrong = int4_problems(place, tensor, array.dtype, array.shape, f"the desc has {tensor.summary()}", copied=True)
+        unpacks = array.dtype == np.uint8 and not wrong
+        return (unpacked_tensor(np.ascontiguousarray(array), tensor) if unpacks else array), wrong
     problems = []
     expected = tensor.data_type.numpy
     if array.dtype != expected and not array.dtype.kind == expected.kind == "f":
@@ -150,26 +159,17 @@ def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Prob
         cast = f"cast it: array.astype(numpy.{expected})" if array.dtype.kind in "biuf" else None
         problems.append(Problem("array.type", place, str(array.dtype), wanted, (f"the desc has {tensor.summary()}",), cast))
     if array.shape != tensor.sizes:
-        same = [size for size in array.shape if size != 1] == [size for size in tensor.sizes if size != 1]
-        reshape = f"only ones differ: array.reshape({', '.join(map(str, tensor.sizes))})" if same else None
         reasons = (f"the desc has {tensor.summary()}",)
+        reshape = shape_remedy(tensor, array.shape)
         problems.append(Problem("array.shape", place, str(list(array.shape)), str(list(tensor.sizes)), reasons, reshape))
     return array, problems
-
-
-def _beyond(place: str, array: Array, limit: int, symbol: str) -> list[Problem]:
-    """A problem for the first value that is not from 0 to a limit."""
-    for index, value in enumerate(array.reshape(-1).tolist()):
-        if not 0 <= value <= limit:
-            return [Problem("value.range", f"{place}[{index}]", str(value), f"0 to {limit}", (f"{symbol} is {limit}",))]
-    return []
 
 
 # outputs
 
 
 def _outputs(desc: OperatorDesc, results: Any, wide: np.dtype[Any]) -> dict[str, Any]:
-    """The described outputs by field name, of what a definition gives."""
+    """The described outputs by field name, from a definition's results."""
     described = {field.name: getattr(desc, field.name) for field in desc.outputs()}
     described = {name: tensors for name, tensors in described.items() if tensors is not None}
     if not isinstance(results, Mapping):
@@ -184,6 +184,8 @@ def _outputs(desc: OperatorDesc, results: Any, wide: np.dtype[Any]) -> dict[str,
 
 
 def _output(tensor: TensorDesc, result: Array, wide: np.dtype[Any]) -> Array:
+    if tensor.data_type.bits == 4:
+        return packed_tensor(result, tensor)
     output = np.empty(tensor.sizes, _computed_type(tensor, wide))
     output[...] = result  # integers wrap around
     return output

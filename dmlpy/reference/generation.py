@@ -1,4 +1,4 @@
-"""What the operators compute that make tensors, on whole arrays."""
+"""The definitions of the operators that generate tensors, on whole arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dmlpy.reference.philox import philox4x32
 from dmlpy.reference.registry import Array, Inputs, defines
 
 _WORD_BITS, _WORD = 32, 0xFFFFFFFF
-_COUNTER_WORDS = 4  # as many as a counter gives random ones
+_COUNTER_WORDS = 4  # each counter yields as many random words
 
 
 @defines(DiagonalMatrixDesc)
@@ -39,7 +39,7 @@ def diagonal_matrix1(desc: DiagonalMatrix1Desc, inputs: Inputs) -> Array:
 
 
 def _diagonals(height: int, width: int) -> Array:
-    """The number of the diagonal that each element of a matrix lies on: 0 is the main one, those right of it are positive."""
+    """The diagonal of each element of a matrix: 0 is the main one, those right of it are positive."""
     return np.arange(width) - np.arange(height)[:, None]
 
 
@@ -76,7 +76,7 @@ def random_generator(desc: RandomGeneratorDesc, inputs: Inputs) -> dict[str, Arr
 
 
 def _counters(first: list[int], count: int) -> Array:
-    """Counters one after the other, uint64 [4, count]: the words of each in a column, the lowest first."""
+    """Consecutive counters, uint64 [4, count]: each column holds one counter's words, the lowest first."""
     found = np.empty((_COUNTER_WORDS, count), np.uint64)
     carried = np.arange(count, dtype=np.uint64)
     for place, word in enumerate(first):

@@ -1,4 +1,4 @@
-"""What the indexing operators compute, on whole arrays."""
+"""The definitions of the indexing operators, on whole arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LARGEST = np.iinfo(np.int64).max
 
 
 def _from_start(indices: Array, size: int) -> Array:
-    """Indices into a dimension as int64, where negative ones counted from its end. Those out of range stay so."""
+    """Converts indices into a dimension to int64, with negative ones counted from its end. Those out of range stay so."""
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, _LARGEST)
     wide = indices.astype(np.int64)
@@ -34,12 +34,12 @@ def _from_start(indices: Array, size: int) -> Array:
 
 
 def _to_read(indices: Array, size: int) -> Array:
-    """`_from_start`, those out of range moved to the nearest element."""
+    """Converts as `_from_start` does, with indices out of range moved to the nearest element."""
     return np.clip(_from_start(indices, size), 0, size - 1)
 
 
 def _to_write(indices: Array, size: int) -> Array:
-    """`_from_start`, those out of range moved to the one place behind the last element."""
+    """Converts as `_from_start` does, with indices out of range moved to one place behind the last element."""
     places = _from_start(indices, size)
     return np.where((places >= 0) & (places < size), places, size)
 
@@ -68,14 +68,14 @@ def gather_elements(desc: GatherElementsDesc, inputs: Inputs) -> Array:
 def scatter(desc: ScatterDesc, inputs: Inputs) -> Array:
     values: Array = inputs["input_tensor"]
     size = values.shape[desc.axis]
-    # What has an index out of range is written behind the last element, and cut off.
+    # Elements with an index out of range are written behind the last element, and cut off.
     result = np.concatenate([values, np.take(values, [0], desc.axis)], desc.axis)
     np.put_along_axis(result, _to_write(inputs["indices_tensor"], size), inputs["updates_tensor"], desc.axis)
     return np.moveaxis(np.moveaxis(result, desc.axis, 0)[:size], 0, desc.axis)
 
 
 def _row_major(tuples: Array, sizes: Sequence[int]) -> tuple[Array, Array]:
-    """The numbers of elements in row-major order by their coordinates, these moved into the range; and whether they were in it."""
+    """The row-major indices of elements by coordinates, clipped to the range, and whether the coordinates were in range."""
     numbers, inside = np.zeros(tuples.shape[:-1], np.int64), np.ones(tuples.shape[:-1], np.bool_)
     for axis, size in enumerate(sizes):
         own = _from_start(tuples[..., axis], size)

@@ -1,4 +1,4 @@
-"""Arithmetic of integers that NumPy has no function for, and limits as integers."""
+"""Integer arithmetic that NumPy lacks, and limits as integers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def is_integer(x: Array) -> bool:
-    """Whether the elements are integers."""
+    """Returns whether the elements are integers."""
     return x.dtype.kind in "iu"
 
 
 def holding(limit: float, dtype: np.dtype[Any]) -> Any:
-    """A limit of results in their type: as `as_integers` has it, but NaN, below and above which nothing lies, stays."""
+    """Converts a limit of results to their type as `as_integers` does, except that NaN stays: nothing is below or above it."""
     if dtype.kind not in "iu":
         return dtype.type(limit)
     if math.isnan(limit):
@@ -28,19 +28,31 @@ def holding(limit: float, dtype: np.dtype[Any]) -> Any:
     return dtype.type(min(max(math.trunc(limit), limits.min), limits.max))
 
 
+def held_product(x: Array, scale: int, bias: int) -> Array:
+    """Integers x * scale + bias, exact and held within the type's range."""
+    limits = np.iinfo(x.dtype)
+    estimate = np.abs(x.astype(np.float64)) * abs(scale) + abs(bias)
+    found: Array = np.clip(x.astype(np.int64) * np.int64(scale) + np.int64(bias), limits.min, min(limits.max, 2**63 - 1)).astype(x.dtype)
+    beyond = estimate >= 2.0**62
+    if beyond.any():
+        exact = [min(max(int(value) * scale + bias, limits.min), limits.max) for value in x[beyond]]
+        found[beyond] = np.array(exact, x.dtype)
+    return found
+
+
 def integer_quotient(a: Array, b: Array) -> Array:
-    """A / b rounded toward zero; 0 where b is 0."""
+    """Computes a / b rounded toward zero; 0 where b is 0."""
     quotient: Array = np.floor_divide(a - np.fmod(a, b), b)
     return quotient
 
 
 def integer_mean(a: Array, b: Array) -> Array:
-    """(a + b) / 2 of integers of at most 32 bits, without overflow, rounded toward zero."""
+    """Computes (a + b) / 2 of integers of at most 32 bits, without overflow, rounded toward zero."""
     return integer_quotient(a.astype(np.int64) + b, np.full((), 2, np.int64)).astype(a.dtype)
 
 
 def integer_power(x: Array, exponent: Array) -> Array:
-    """X ^ exponent of integers of at most 32 bits, which wraps around.
+    """Computes x ^ exponent of integers of at most 32 bits, which wraps around.
 
     A negative power is rounded toward zero as well: it is 0 unless x is 1 or -1; also that of 0.
     """
@@ -50,6 +62,6 @@ def integer_power(x: Array, exponent: Array) -> Array:
 
 
 def snapped(values: Array) -> Array:
-    """Numbers of double precision, with those that are whole up to a rounding error made so: whole powers stay whole in any library."""
+    """Rounds double-precision numbers that are whole up to a rounding error, so that whole powers stay whole in any library."""
     nearest = np.rint(values)
     return np.where(np.abs(values - nearest) <= 4 * np.finfo(values.dtype).eps * np.abs(values), nearest, values)

@@ -1,4 +1,4 @@
-"""What the matrix operators compute, on whole arrays."""
+"""The definitions of the matrix operators, on whole arrays."""
 
 from __future__ import annotations
 

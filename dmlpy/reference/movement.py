@@ -1,7 +1,8 @@
-"""What the movement operators compute, on whole arrays."""
+"""The definitions of the movement operators, on whole arrays."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,13 +43,33 @@ def tile(desc: TileDesc, inputs: Inputs) -> Array:
     return np.tile(inputs["input_tensor"], desc.repeats)
 
 
+_LEAST_BLOCK = 256
+"""Elements of a block for each length above which a slice for each length is faster than an index for each element."""
+
+
 @defines(ReverseSubsequencesDesc)
 def reverse_subsequences(desc: ReverseSubsequencesDesc, inputs: Inputs) -> Array:
     values: Array = inputs["input_tensor"]
     size = values.shape[desc.axis]
     lengths = np.minimum(inputs["sequence_lengths_tensor"], size).astype(np.int64)
+    # Dimensions along which all lengths are equal are reversed as blocks.
+    for axis in range(values.ndim):
+        first = lengths.take([0], axis)
+        lengths = first if (lengths == first).all() else lengths
+    if lengths.size * _LEAST_BLOCK <= values.size:
+        result: Array = values.copy()
+        own = [axis for axis, count in enumerate(lengths.shape) if count > 1]
+        order = [*own, desc.axis, *(axis for axis in range(values.ndim) if axis not in (*own, desc.axis))]
+        source, target = values.transpose(order), result.transpose(order)
+        for place, length in zip(np.ndindex(*source.shape[: len(own)]), lengths.reshape(-1).tolist(), strict=True):
+            if length > 1:
+                target[place][:length] = source[place][length - 1 :: -1]
+        return result
     places = np.arange(size).reshape([-1 if axis == desc.axis else 1 for axis in range(values.ndim)])
-    return np.take_along_axis(values, np.where(places < lengths, lengths - 1 - places, places), desc.axis)
+    sources = np.where(places < lengths, lengths - 1 - places, places)
+    firsts = np.arange(values.size).reshape(values.shape).take([0], desc.axis)
+    reversed_ones: Array = values.reshape(-1).take(firsts + sources * math.prod(values.shape[desc.axis + 1 :]))
+    return reversed_ones
 
 
 @defines(PaddingDesc)
@@ -64,15 +85,28 @@ def padding1(desc: Padding1Desc, inputs: Inputs) -> Array:
 def _padded(desc: PaddingDesc | Padding1Desc, inputs: Inputs, value: Array) -> Array:
     values: Array = inputs["input_tensor"]
     rows = list(zip(values.shape, desc.start_padding, desc.end_padding, strict=True))
+    shape = [start + size + end for size, start, end in rows]
+    inside = [slice(start, start + size) for size, start, _ in rows]
     if desc.padding_mode is PaddingMode.CONSTANT:
-        result = np.full([start + size + end for size, start, end in rows], value, values.dtype)
-        result[tuple(slice(start, start + size) for size, start, _ in rows)] = values
+        result = np.full(shape, value, values.dtype)
+        result[tuple(inside)] = values
         return result
-    return values[np.ix_(*(_source(desc.padding_mode, np.arange(-start, size + end), size) for size, start, end in rows))]
+    result = np.empty(shape, values.dtype)
+    result[tuple(inside)] = values
+    filled = inside.copy()
+    # Dimension by dimension, the margins are copied from what is filled so far.
+    for axis, (size, start, end) in reversed(list(enumerate(rows))):
+        for first, count in ((0, start), (start + size, end)):
+            if count:
+                source = start + _source(desc.padding_mode, np.arange(first, first + count) - start, size)
+                outer, inner = filled[:axis], filled[axis + 1 :]
+                result[(*outer, slice(first, first + count), *inner)] = result[(*outer, source, *inner)]
+        filled[axis] = slice(None)
+    return result
 
 
 def _source(mode: PaddingMode, places: Array, size: int) -> Array:
-    """Which elements of a dimension lie at places, of which those below 0 and from `size` on are margin."""
+    """The elements of a dimension at some places, of which those below 0 and from `size` on are padding."""
     if mode is PaddingMode.EDGE:
         return np.clip(places, 0, size - 1)
     period = {PaddingMode.WRAP: size, PaddingMode.SYMMETRIC: 2 * size, PaddingMode.REFLECTION: max(2 * size - 2, 1)}[mode]
@@ -107,7 +141,7 @@ def slice_grad(desc: SliceGradDesc, inputs: Inputs) -> Array:
 
 
 def _window(desc: WindowDesc, counts: Sequence[int]) -> tuple[slice, ...]:
-    """Where so many elements of a window are, for each dimension."""
+    """The index of a window's first elements, this many in each dimension."""
     found = []
     for offset, size, stride, count in zip(
         desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, counts, strict=True
@@ -184,5 +218,5 @@ def fold(desc: FoldDesc, inputs: Inputs) -> Array:
 
 
 def _reaches(desc: FoldDesc | UnfoldDesc) -> tuple[int, ...]:
-    """Elements from a block's first to its last, both included."""
+    """The elements from a block's first to its last, inclusive."""
     return tuple((size - 1) * dilation + 1 for size, dilation in zip(desc.window_sizes, desc.dilations, strict=True))

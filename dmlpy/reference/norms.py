@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lp_norm(x: Array, p: int, axis: tuple[int, ...]) -> Array:
-    """(sum of |x| ** p) ** (1 / p) along axes, which are kept with a size of 1.
+    """Computes (sum of |x| ** p) ** (1 / p) along axes, which are kept with a size of 1.
 
     Powers are those of shares of the largest, so that none overflows and small ones do not all vanish.
     """

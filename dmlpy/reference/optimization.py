@@ -1,4 +1,4 @@
-"""What the optimizer computes, on whole arrays."""
+"""The definition of the optimizer, on whole arrays."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What the reductions compute, on whole arrays."""
+"""The definitions of the reductions, on whole arrays."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,11 @@ def _sum(x: Array, axis: Axes) -> Array:
     return np.sum(x, axis=axis, keepdims=True, dtype=x.dtype)
 
 
+def _type_of_products(x: Array) -> np.dtype[Any]:
+    """Float64 for floating point: each factor adds a rounding of the product's full size, and parts of it may leave float32's range."""
+    return np.dtype(np.float64) if x.dtype.kind == "f" else x.dtype
+
+
 def _log_sum_exp(x: Array, axis: Axes) -> Array:
     largest = np.max(x, axis=axis, keepdims=True)
     # An infinity is not taken off: its difference to itself is NaN.
@@ -44,7 +49,7 @@ def _log_sum_exp(x: Array, axis: Axes) -> Array:
 _REDUCTIONS: Mapping[ReduceFunction, Callable[[Array, Axes], Array]] = {
     ReduceFunction.SUM: _sum,
     ReduceFunction.AVERAGE: lambda x, axis: np.mean(x, axis=axis, keepdims=True),
-    ReduceFunction.MULTIPLY: lambda x, axis: np.prod(x, axis=axis, keepdims=True, dtype=x.dtype),
+    ReduceFunction.MULTIPLY: lambda x, axis: np.prod(x, axis=axis, keepdims=True, dtype=_type_of_products(x)),
     ReduceFunction.MIN: lambda x, axis: np.min(x, axis=axis, keepdims=True),
     ReduceFunction.MAX: lambda x, axis: np.max(x, axis=axis, keepdims=True),
     ReduceFunction.L1: lambda x, axis: _sum(np.abs(x), axis),
@@ -66,12 +71,12 @@ def _reduce(desc: ReduceDesc, inputs: Inputs) -> Array:
 
 
 def _axes(desc: ReductionDesc) -> Axes:
-    """The reduced axes in ascending order, each once."""
+    """The reduced axes in ascending order, without repetitions."""
     return tuple(sorted(set(desc.axes)))
 
 
 def _groups(desc: ReductionDesc, x: Array) -> Array:
-    """The groups in rows: an axis for each dimension that tells them apart, and one for the entries in the order of their indices."""
+    """The groups in rows: an axis for each kept dimension, and one for the entries in index order."""
     axes = _axes(desc)
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     return x.transpose(*kept, *axes).reshape(*(x.shape[axis] for axis in kept), prod(x.shape[axis] for axis in axes))
@@ -101,13 +106,13 @@ def _argmax(desc: IndexReductionDesc, inputs: Inputs) -> Array:
 
 
 def _running(desc: CumulativeDesc, x: Array, function: np.ufunc, exclusive: bool, start: int) -> Array:
-    """The running result of a function along the axis; with `exclusive` it is `start` first, and the last element has no part."""
+    """A running result along the axis; if `exclusive`, it begins with `start` and leaves out the last element."""
     lines = np.moveaxis(x, desc.axis, 0)
     if desc.axis_direction is AxisDirection.DECREASING:
         lines = np.flip(lines, 0)
     if exclusive:
         lines = np.concatenate([np.full_like(lines[:1], start), lines[:-1]])
-    lines = function.accumulate(lines, axis=0, dtype=x.dtype)
+    lines = function.accumulate(lines, axis=0, dtype=_type_of_products(x) if function is np.multiply else x.dtype)
     if desc.axis_direction is AxisDirection.DECREASING:
         lines = np.flip(lines, 0)
     return np.moveaxis(lines, 0, desc.axis)
@@ -125,12 +130,65 @@ def _cumulative_product(desc: CumulativeProductDesc, inputs: Inputs) -> Array:
 
 @defines(TopKDesc, TopK1Desc)
 def _top_k(desc: TopKDesc, inputs: Inputs) -> Results:
-    x = inputs["input_tensor"]
-    if isinstance(desc, TopK1Desc) and desc.axis_direction is AxisDirection.INCREASING:
-        order = np.argsort(x, axis=desc.axis, stable=True)
+    x = np.moveaxis(inputs["input_tensor"], desc.axis, -1)
+    rows = np.ascontiguousarray(x).reshape(-1, x.shape[-1])
+    increasing = isinstance(desc, TopK1Desc) and desc.axis_direction is AxisDirection.INCREASING
+    candidates = _top_candidates(rows, desc.k, increasing)
+    if candidates is None:
+        index = _sorted(rows, increasing)[:, : desc.k]
     else:
-        # Sorted backwards and read backwards, equal elements keep the order of their indices.
-        backwards = np.argsort(np.flip(x, desc.axis), axis=desc.axis, stable=True)
-        order = x.shape[desc.axis] - 1 - np.flip(backwards, desc.axis)
-    index = np.take(order, range(desc.k), axis=desc.axis)
-    return {"output_value_tensor": np.take_along_axis(x, index, axis=desc.axis), "output_index_tensor": index}
+        index = np.take_along_axis(candidates[1], _sorted(candidates[0], increasing)[:, : desc.k], 1)
+    found = (np.take_along_axis(rows, index, 1), index)
+    values, index = (np.moveaxis(own.reshape(*x.shape[:-1], desc.k), -1, desc.axis) for own in found)
+    return {"output_value_tensor": values, "output_index_tensor": index}
+
+
+def _sorted(rows: Array, increasing: bool) -> Array:
+    """Indices that sort each row; equal elements keep the order of their indices, and NaN is the largest."""
+    if increasing:
+        return np.argsort(rows, axis=1, stable=True)
+    # Sorted backwards and read backwards, equal elements keep the order of their indices.
+    backwards: Array = rows.shape[1] - 1 - np.flip(np.argsort(np.flip(rows, 1), axis=1, stable=True), 1)
+    return backwards
+
+
+_MOST_GROUPED = 32
+"""Elements of a group of which `_top_candidates` looks at the best one alone."""
+
+
+def _top_candidates(rows: Array, k: int, increasing: bool) -> tuple[Array, Array] | None:
+    """Elements among which the first k of each sorted row are, and their indices, ascending; None where there are hardly fewer than in all.
+
+    Rows with fewer candidates than others end with elements that none comes after.
+    """
+    count, size = rows.shape
+    if size < 4 * k:
+        return None
+    # The k-th best of the best elements of groups is no better than the k-th best of all.
+    grouped = max(1, min(_MOST_GROUPED, size // (4 * k)))
+    groups = rows[:, : size // grouped * grouped].reshape(count, grouped, -1)
+    best = np.fmin.reduce(groups, axis=1) if increasing else np.maximum.reduce(groups, axis=1)
+    place = k - 1 if increasing else best.shape[1] - k
+    bound = np.partition(best, place, axis=1)[:, place, None]
+    if rows.dtype.kind == "f" and np.isnan(bound).any():
+        return None
+    is_candidate = rows <= bound if increasing else ~(rows < bound)  # NaN is the largest
+    numbers = np.count_nonzero(is_candidate, axis=1)
+    most = int(numbers.max())
+    if most > size // 2:
+        return None
+    row = np.repeat(np.arange(count), numbers)
+    slot = np.arange(row.size) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+    index = np.zeros((count, most), np.intp)
+    index[row, slot] = np.flatnonzero(is_candidate) - row * size
+    values = np.full((count, most), _last(rows.dtype, increasing))
+    values[row, slot] = rows[row, index[row, slot]]
+    return values, index
+
+
+def _last(dtype: np.dtype[Any], increasing: bool) -> Array:
+    """An element of a type that no other comes after in sorted rows."""
+    if dtype.kind == "f":
+        return np.asarray(np.nan if increasing else -np.inf, dtype)
+    limits = np.iinfo(dtype)
+    return np.asarray(limits.max if increasing else limits.min, dtype)

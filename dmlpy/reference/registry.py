@@ -1,4 +1,4 @@
-"""Which function defines what an operator computes: `@defines(ElementWiseAddDesc)` attaches it, and the most derived class wins.
+"""The definitions of operators: `@defines(ElementWiseAddDesc)` attaches a function, and the most derived class wins.
 
 The functions for the structs of `dmlpy.operators.elementwise` stand in `dmlpy.reference.elementwise`.
 """
@@ -30,14 +30,8 @@ rounded, integers wrap around), and include some that the desc leaves out. Input
 Callers suppress floating-point warnings (`numpy.errstate`).
 """
 
-Undocumented = Callable[[Any], str | None]
-"""Takes a checked desc; returns the first part whose semantics are undocumented, or None."""
-
 defines: Attachments[Definition] = Attachments("dmlpy.reference")
 """`@defines(ElementWiseAddDesc)` makes a function the definition of an operator, and of those that derive from it."""
-
-undocumented: Attachments[Undocumented] = Attachments("dmlpy.reference")
-"""`@undocumented(MultiheadAttentionDesc)` makes a function tell what DirectML leaves undocumented: such a desc has no definition."""
 
 
 def definition(kind: type[OperatorDesc]) -> Definition | None:
@@ -46,12 +40,5 @@ def definition(kind: type[OperatorDesc]) -> Definition | None:
 
 
 def why_undefined(desc: OperatorDesc) -> str | None:
-    """Why nothing defines what a checked desc computes, or None if something does."""
-    if definition(type(desc)) is None:
-        return f"{desc.type_name} has no definition"
-    for place, tensor in desc.tensors().items():
-        if tensor.data_type.bits < 8:
-            return f"{place} has {tensor.data_type} elements, for which NumPy has no type"
-    find = undocumented.find(type(desc))
-    part = None if find is None else find(desc)
-    return None if part is None else f"the semantics of {part} are undocumented"
+    """The reason why a checked desc has no definition, or None if it has one."""
+    return None if definition(type(desc)) is not None else f"{desc.type_name} has no definition"

@@ -1,4 +1,4 @@
-"""What the resampling operators compute, on whole arrays: one dimension after the other."""
+"""The definitions of the resampling operators, on whole arrays: one dimension after another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _directed(desc: Any) -> Rounding:
 
 
 def _offsets(desc: Any) -> list[tuple[float, float, float]]:
-    """Scale, input offset and output offset of each dimension."""
+    """The scale, input offset and output offset of each dimension."""
     return list(zip(desc.scales, desc.input_pixel_offsets, desc.output_pixel_offsets, strict=True))
 
 
@@ -49,7 +49,7 @@ def _taps(
     *,
     antialiased: bool = False,
 ) -> Taps:
-    """What one dimension reads: its input and output sizes in `sizes`."""
+    """The taps of one dimension, with its input and output sizes in `sizes`."""
     (scale, input_offset, output_offset), (size, output_size) = dimension, sizes
     places = coordinates(output_size, scale, input_offset, output_offset)
     if mode is InterpolationMode.NEAREST_NEIGHBOR:
@@ -64,7 +64,9 @@ def _resampled(
     array, mode = inputs["input_tensor"], desc.interpolation_mode
     whole = array.dtype.kind in "iu" and mode is InterpolationMode.LINEAR
     result: Array = array.astype(np.float32) if whole else array
-    for axis, (dimension, size) in enumerate(zip(dimensions, desc.output_tensor.sizes, strict=True)):
+    rows = [*enumerate(zip(dimensions, desc.output_tensor.sizes, strict=True))]
+    # Elements that are only chosen are so from the last dimension on: along the others whole rows are copied.
+    for axis, (dimension, size) in reversed(rows) if mode is InterpolationMode.NEAREST_NEIGHBOR else rows:
         taps = _taps(mode, rounding, dimension, (array.shape[axis], size), antialiased=antialiased)
         result = taps.gather(result, axis, size)
     return np.rint(result) if whole else result

@@ -1,4 +1,4 @@
-"""Where resampling reads along one dimension: which input elements make an output element, and how much each of them counts."""
+"""The taps of resampling along one dimension: the input elements of each output element, and their weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FLOAT_ROUNDING = 2.0**-23
 
 @dataclass(frozen=True)
 class Taps:
-    """One entry for each input element that counts in an output element; weights are not 0, and sum up to 1 for each output element."""
+    """One entry per input element that contributes to an output element; weights are not 0, and sum to 1 for each output element."""
 
     inputs: Array
     outputs: Array
@@ -27,27 +27,27 @@ class Taps:
 
     @classmethod
     def of(cls, inputs: Array, weights: Array) -> Taps:
-        """Of rows, one for each output element, that may hold weights of 0."""
+        """The taps of rows, one per output element, which may hold weights of 0."""
         outputs, at = np.nonzero(weights)
         return cls(inputs[outputs, at], outputs, weights[outputs, at])
 
     def gather(self, array: Array, axis: int, size: int) -> Array:
-        """The array resampled along an axis, to a size."""
+        """Resamples the array along an axis, to a size."""
         return _weigh(array, axis, self.inputs, self.outputs, self.weights, size)
 
     def scatter(self, gradient: Array, axis: int, size: int) -> Array:
-        """The gradient of the resampled array's input, which has a size along the axis."""
+        """The gradient of the resampled array's input, which has this size along the axis."""
         return _weigh(gradient, axis, self.outputs, self.inputs, self.weights, size)
 
 
 def coordinates(size: int, scale: float, input_offset: float, output_offset: float) -> Array:
-    """Where output elements lie in the input, in float64; NaN, of scales that no image has, is taken as the first element's place."""
+    """The input coordinates of the output elements, in float64; NaN, from degenerate scales, becomes the first element's place."""
     places = (np.arange(size) - np.float64(output_offset)) / np.float64(scale) - input_offset
     return np.clip(np.nan_to_num(places, nan=0.0, posinf=_FARTHEST, neginf=-_FARTHEST), -_FARTHEST, _FARTHEST)
 
 
 def settled(places: Array, input_offset: float) -> Array:
-    """Coordinates, with those that a FLOAT scale lets miss an integer or a half by its rounding alone moved there.
+    """Moves coordinates to the integer or half that they miss only by the rounding of a FLOAT scale.
 
     A scale of 0.3 is 0.30000001 as a FLOAT; without this, rounding would take another neighbour than the exact scale does.
     """
@@ -56,13 +56,13 @@ def settled(places: Array, input_offset: float) -> Array:
 
 
 def single(chosen: Array, size: int) -> Taps:
-    """One input element for each output element; those outside are the edge's."""
+    """One input element for each output element, clipped to the edges."""
     inputs = np.clip(chosen, 0, size - 1).astype(np.intp)
     return Taps(inputs, np.arange(inputs.size), np.ones(inputs.size))
 
 
 def linear(places: Array, size: int) -> Taps:
-    """The two neighbours of each coordinate; those outside are the edge's."""
+    """The two neighbours of each coordinate, clipped to the edges."""
     lower = np.floor(places)
     beside = np.clip(np.stack([lower, lower + 1], axis=1), 0, size - 1).astype(np.intp)
     upper_weight = places - lower
@@ -70,7 +70,7 @@ def linear(places: Array, size: int) -> Taps:
 
 
 def stretched(places: Array, size: int, radius: float) -> Taps:
-    """All input elements nearer than a radius, of at least 1, by their distance; what lies outside the input counts for its edge."""
+    """All input elements within a radius of at least 1, weighted by distance; the edge stands for those outside the input."""
     radius = min(radius, _FARTHEST)
     count = min(size, int(2 * np.ceil(radius)) + 1)
     first = np.clip(np.ceil(places - radius), 0, size - count)
@@ -84,26 +84,28 @@ def stretched(places: Array, size: int, radius: float) -> Taps:
 
 
 def _below_zero(places: Array, radius: float) -> Array:
-    """What the elements before the first one weigh together, were there any."""
+    """The total weight of the elements before the first one, if there were any."""
     below = np.floor(places)
     nearest = np.minimum(below, -1)
     return _series(places - nearest, radius, np.inf) + _series(below + 1 - places, radius, -1 - below)
 
 
 def _series(distance: Array, radius: float, most: Array | float) -> Array:
-    """The sum of the weights at a distance, 1 more, 2 more and so on, while they are above 0 and no more than so many."""
+    """The sum of the weights at a distance, 1 more, 2 more and so on, while they are positive, up to a count."""
     count = np.maximum(np.minimum(np.ceil(radius - distance), most), 0)
     return np.asarray(count - (count * distance + count * (count - 1) / 2) / radius)
 
 
 def _weigh(array: Array, axis: int, sources: Array, targets: Array, weights: Array, size: int) -> Array:
-    """Along an axis, the sums of source elements times weights by their targets; 0 where a target has none."""
+    """Sums source elements times weights by target along an axis; 0 where a target has none."""
     order = np.argsort(targets, kind="stable")
     sources, targets, weights = sources[order], targets[order], weights[order]
     every = np.arange(size)
     alone = np.array_equal(targets, every)
     if alone and array.shape[axis] == size and np.array_equal(sources, every) and (weights == 1).all():
         return array
+    if alone and (weights == 1).all():
+        return _chosen(array, axis, sources)
     values = np.take(array, sources, axis)
     if (weights != 1).any():
         shape = [-1 if at == axis else 1 for at in range(array.ndim)]
@@ -116,4 +118,16 @@ def _weigh(array: Array, axis: int, sources: Array, targets: Array, weights: Arr
         return np.asarray(sums)
     result = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
     result[(slice(None),) * axis + (targets[starts],)] = sums
+    return result
+
+
+def _chosen(array: Array, axis: int, sources: Array) -> Array:
+    """The elements at some places along an axis."""
+    times, rest = divmod(sources.size, array.shape[axis])
+    if axis < array.ndim - 1 or rest or not np.array_equal(sources, np.arange(sources.size) // times):
+        return np.take(array, sources, axis)
+    # Each so many times in a row, along the last axis: strided copies take less than an index for each.
+    result = np.empty((*array.shape[:-1], sources.size), array.dtype)
+    for place in range(times):
+        result[..., place::times] = array
     return result

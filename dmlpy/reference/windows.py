@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial dimensions of [batch, channels, *spatial], on whole arrays: what pooling and convolution share."""
+"""Windows that slide over the spatial dimensions of [batch, channels, *spatial], on whole arrays, for pooling and convolution."""
 
 from __future__ import annotations
 
@@ -42,9 +42,23 @@ class Along:
 
     @cached_property
     def held(self) -> Array:
-        """`at`, but in place of padding the position's first element of the tensor; any element where it has none."""
+        """As `at`, with padding replaced by the position's first element of the tensor; any element if it has none."""
         first = np.take_along_axis(self.at, np.argmax(self.inside, axis=0)[np.newaxis], axis=0)
         return np.clip(np.where(self.inside, self.at, first), 0, self.size - 1)
+
+    @cached_property
+    def views(self) -> list[tuple[slice, slice]]:
+        """For each tap the positions where it is an element of the tensor, and these elements: a row of them, as far apart each time."""
+        found = []
+        for places, inside in zip(self.at, self.inside, strict=True):
+            at = np.flatnonzero(inside)
+            if at.size == 0:
+                found.append((slice(0, 0), slice(0, 0)))
+                continue
+            first, last = int(at[0]), int(at[-1])
+            step = int(places[first + 1] - places[first]) if last > first else 1
+            found.append((slice(first, last + 1), slice(int(places[first]), int(places[last]) + 1, step)))
+        return found
 
 
 def windows(desc: SlidingDesc, spatial: Sequence[int], lengths: Sequence[int], positions: Sequence[int]) -> tuple[Along, ...]:
@@ -54,7 +68,7 @@ def windows(desc: SlidingDesc, spatial: Sequence[int], lengths: Sequence[int], p
         desc: tells strides, paddings and dilations.
         spatial: elements of the tensor that the window slides over.
         lengths: taps of the window.
-        positions: of the window.
+        positions: the positions of the window.
     """
     count = len(spatial)
     dilations: Sequence[int] = getattr(desc, "dilations", (1,) * count)
@@ -64,13 +78,6 @@ def windows(desc: SlidingDesc, spatial: Sequence[int], lengths: Sequence[int], p
         Along(np.arange(length)[:, np.newaxis] * dilation + np.arange(places) * stride - start, size, end)
         for size, length, places, stride, dilation, start, end in zip(spatial, lengths, positions, *arrays, strict=True)
     )
-
-
-def taken(x: Array, indices: Sequence[Array]) -> Array:
-    """The elements at each tap of each position, [batch, channels, *taps, *positions]; indices are [taps, positions] of each dimension."""
-    for axis, index in enumerate(indices):
-        x = np.moveaxis(np.take(x, index, axis=2 + 2 * axis), 2 + 2 * axis, 2 + axis)
-    return x
 
 
 def gathered(x: Array, along: Sequence[Along]) -> Array:
@@ -84,7 +91,7 @@ def gathered(x: Array, along: Sequence[Along]) -> Array:
 
 
 def spread(values: Array, along: Sequence[Along]) -> Array:
-    """The sums of the values, [batch, channels, *taps, *positions], at the elements that they are of: [batch, channels, *spatial]."""
+    """Sums values, [batch, channels, *taps, *positions], at the elements that they come from: [batch, channels, *spatial]."""
     for axis, window in reversed([*enumerate(along)]):
         taps = np.moveaxis(values, 2 + axis, 0)
         before = (slice(None),) * (2 + 2 * axis)
@@ -97,7 +104,7 @@ def spread(values: Array, along: Sequence[Along]) -> Array:
 
 
 def outer(factors: Sequence[Array]) -> Array:
-    """The product of one vector for each dimension: [*positions] of a vector of positions for each."""
+    """The product of one vector per dimension: [*positions] from one vector of positions each."""
     product = np.ones((), np.intp)
     for factor in factors:
         product = product[..., np.newaxis] * factor

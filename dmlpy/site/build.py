@@ -21,12 +21,12 @@ _NEEDED = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo"}
 
 @dataclass(frozen=True)
 class Built:
-    """A site.
+    """A built site.
 
     Attributes:
         pages: its HTML pages.
         missing: pages of a checkout that are not in it, as dmlpy was installed without them.
-        warnings: what Sphinx complained of, a line each.
+        warnings: Sphinx's warnings, a line each.
     """
 
     pages: int
@@ -39,7 +39,7 @@ def build(output: Path, *, sources: Path | None = None, jobs: int | None = None)
 
     Args:
         output: the folder, which need not exist.
-        sources: where the Markdown is written that the site is made of; None, a temporary folder.
+        sources: the folder for the Markdown that the site is made from; None means a temporary one.
         jobs: processes that Sphinx uses; None, one for each core.
 
     Raises:
@@ -55,7 +55,7 @@ def build(output: Path, *, sources: Path | None = None, jobs: int | None = None)
 
 
 def settings() -> dict[str, Any]:
-    """What a conf.py of Sphinx would say."""
+    """The settings that a conf.py of Sphinx would hold."""
     return {
         "project": "dmlpy",
         "author": "the dmlpy developers",

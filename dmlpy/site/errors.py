@@ -1,4 +1,4 @@
-"""The page of error codes: each with the code of an example, and the error that it gave when the page was written."""
+"""The page of error codes: each with an example's code, and the error that it raised when the page was written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECTIONS: Mapping[str, str] = {
     "models": "Files and models of DxDispatch",
     "keras": "Layers and models of dmlpy.keras",
 }
-"""The page's sections: of `rules` an operator's own are members, of the others the examples in the module of that name."""
+"""The page's sections: those of `rules` list an operator's rules, the others the examples in the module of that name."""
 
 _DUMP = "a dump of ONNX Runtime, a binary file, that is damaged or not as ONNX Runtime writes it"
 WITHOUT_EXAMPLE: Mapping[str, str] = {
@@ -30,17 +30,18 @@ WITHOUT_EXAMPLE: Mapping[str, str] = {
     "file.changed": "a file that changes after a model was read, before it is used",
     "file.problems": "a model with so many problems that the rest is not looked for",
     "image.pillow": "a picture where Pillow is not installed",
+    "operator.undefined": "an operator, or a part of one, whose semantics are not documented anywhere",
     **dict.fromkeys(("serialized.attributes", "serialized.constant", "serialized.edge"), _DUMP),
     **dict.fromkeys(("serialized.name", "serialized.nodes", "serialized.slots"), _DUMP),
 }
-"""Codes that a page cannot give an example of, each with what leads to it."""
+"""Codes without an example on the page, each with the situation that leads to it."""
 
 Broken = Mapping[str, Mapping[str, Mistake]]
 """The mistakes that an operator's desc can have, by its type name and the code."""
 
 
 def errors_page(broken: Broken) -> str:
-    """The page.
+    """Writes the page.
 
     Raises:
         RuntimeError: an example does not give the error that it is one of.
@@ -63,13 +64,13 @@ def errors_page(broken: Broken) -> str:
 
 
 def code_link(name: str, document: str = error_document()) -> str:
-    """A code as a link to its place on the page, as seen from a document."""
+    """Formats a code as a link to its place on the page, relative to a document."""
     address = "" if document == error_document() else between(document, error_document())
     return f"[{code(name)}]({address}#{error_anchor(name)})"
 
 
 def _entries(section: str, broken: Broken) -> dict[str, str]:
-    """By code, what a section shows of it. A code of an example is not looked for among the mistakes."""
+    """A section's entries by code. A code with an example is not searched for among the mistakes."""
     shown = {name: _of_example(name, example) for example in examples() if example.section == section for name in example.codes}
     known = {name for example in examples() for name in example.codes}
     if section in ("rules", "descs"):
@@ -88,7 +89,7 @@ def _of_example(name: str, example: Example) -> str:
 
 
 def _of_mistake(name: str, broken: Broken) -> str:
-    """The example with the fewest other problems, of the operators with the shortest names."""
+    """The mistake with the fewest other problems, among the operators with the shortest names."""
     kinds: Iterable[type[OperatorDesc]] = (OPERATORS[type_name] for type_name, found in broken.items() if name in found)
     kind = min(kinds, key=lambda kind: (broken[kind.type_name][name].problem_count, len(kind.short_name()), kind.short_name()))
     mistake, document = broken[kind.type_name][name], error_document()

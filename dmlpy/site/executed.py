@@ -1,4 +1,4 @@
-"""Examples that a page shows as code and as what the code gave: they are executed when the page is written."""
+"""Examples that a page shows as code with its results; they are executed when the page is written."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _NORMAL, _SMALL, _ABOVE_ONE, _BITS = "normal", "between 0 and 1", "above 1", "0 
 
 
 @dataclass(frozen=True)
-class Run:
-    """An operator's example as it ran.
+class ExecutedExample:
+    """An operator's example with its results.
 
     Attributes:
         code: the Python code.
         inputs: the arrays that it made, by place.
-        outputs: what the operator computed of them on the NumPy device, by place: arrays, and a training form's `Reserve`.
+        outputs: the operator's results on the NumPy device, by place: arrays, and a training form's `Reserve`.
     """
 
     code: str
@@ -38,8 +38,8 @@ class Run:
     outputs: Mapping[str, Any]
 
 
-def run_example(kind: type[OperatorDesc]) -> Run | None:
-    """An operator's sample with random inputs, run on the NumPy device; None where that does not run it.
+def run_example(kind: type[OperatorDesc]) -> ExecutedExample | None:
+    """Runs an operator's sample with random inputs on the NumPy device; None if that does not run it.
 
     Of several kinds of inputs the first is taken that every step accepts and that gives finite results: a logarithm wants positive numbers,
     indices want to be small.
@@ -48,7 +48,7 @@ def run_example(kind: type[OperatorDesc]) -> Run | None:
         return None
     desc = sample(kind)
     failure: Exception | None = None
-    last: Run | None = None
+    last: ExecutedExample | None = None
     for floats, integers in ((_NORMAL, _NORMAL), (_SMALL, _NORMAL), (_ABOVE_ONE, _NORMAL), (_NORMAL, _BITS), (_SMALL, _BITS)):
         described = example(kind).replace("import dmlpy as dml\n", "import dmlpy as dml\nimport numpy as np\n", 1)
         code = f"{described}\n{_running(desc, floats, integers)}"
@@ -59,7 +59,7 @@ def run_example(kind: type[OperatorDesc]) -> Run | None:
         except ValueError as error:  # an index out of range
             failure = error
             continue
-        last = Run(code, scope["inputs"], dict(_by_place(scope["outputs"])))
+        last = ExecutedExample(code, scope["inputs"], dict(_by_place(scope["outputs"])))
         if all(np.isfinite(value).all() for value in last.outputs.values() if isinstance(value, np.ndarray) and value.dtype.kind == "f"):
             return last
     if last is None and failure is not None:
@@ -68,7 +68,7 @@ def run_example(kind: type[OperatorDesc]) -> Run | None:
 
 
 def show_value(name: str, value: Any) -> str:
-    """An input or output as it is printed on a page: a small array whole, of a large one the first matrix, with dots for its middle."""
+    """Formats an input or output for a page: a small array whole, of a large one the first matrix, abbreviated with dots."""
     if isinstance(value, Reserve):
         return f"{name}: a Reserve of {value.array.nbytes} bytes, for the gradient"
     heading = f"{name}: {value.dtype} {list(value.shape)}"
@@ -81,7 +81,7 @@ def show_value(name: str, value: Any) -> str:
 
 
 def _by_place(outputs: Any) -> Iterator[tuple[str, Any]]:
-    """The values of `Outputs`, each of an array of tensors by itself."""
+    """The values of `Outputs`, with arrays of tensors split."""
     for name, value in outputs.as_dict().items():
         yield from ((f"{name}[{index}]", item) for index, item in enumerate(value)) if isinstance(value, tuple) else [(name, value)]
 
@@ -96,7 +96,7 @@ def _inputs(desc: OperatorDesc, floats: str, integers: str) -> Iterator[tuple[Sl
     for slot in desc.input_slots():
         if slot.tensor is None:
             continue
-        dtype, sizes = slot.tensor.data_type.numpy, list(slot.tensor.sizes)
+        dtype, sizes = slot.tensor.memory.data_type.numpy, list(slot.tensor.memory.sizes)
         limit = slot.field.marker.at_most
         if limit is not None:
             made = f"rng.integers(1, {desc.sizes()[limit] + 1}, {sizes})"

@@ -1,4 +1,4 @@
-"""What the site's pages use beyond Sphinx and MyST: places of members, and docstrings written in Markdown's way."""
+"""The site's additions to Sphinx and MyST: link targets for members, and Markdown in docstrings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 
 class MemberRole(SphinxRole):
-    """A struct's member, `LSTMDesc.input_tensor`: shown as the member's name, and a place that links and other projects can name."""
+    """A struct's member, `LSTMDesc.input_tensor`: shown as the member's name, and a target for links from here and other projects."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         name = f"dmlpy.{self.text}"
@@ -36,7 +36,7 @@ class MemberRole(SphinxRole):
 
 
 def _as_rest(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings have Markdown's code spans; reStructuredText wants two backticks, and gives a meaning to what stands between them.
+    """Converts Markdown code spans in docstrings to reStructuredText, which uses two backticks and interprets single ones.
 
     Of a struct only the text above its members is left: a table on the page has these.
     """
@@ -51,7 +51,7 @@ def _as_rest(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
 
 
 def _contents_of(env: BuildEnvironment, builder: Builder, document: str) -> str:
-    """The contents beside a page: every family, but the operators of the page's own family only."""
+    """The contents beside a page: every family, and the operators of the page's family only."""
     found = []
     for tree in env.get_doctree(env.config.root_doc).findall(addnodes.toctree):
         found.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(tree["caption"])}</span></p>')
@@ -74,12 +74,12 @@ def _listed(env: BuildEnvironment, builder: Builder, document: str, entries: Ite
 
 
 def _give_contents(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Gives the theme its contents. Sphinx's own function copies every operator's entry for every page, which doubles a build's time."""
+    """Supplies the theme's contents. Sphinx's function copies every operator's entry for every page, which doubles a build's time."""
     context["toctree"] = lambda **options: _contents_of(app.env, app.builder, pagename)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Sphinx calls this."""
+    """Registers the extension; Sphinx calls this."""
     app.add_role("dml-member", MemberRole())
     # Before napoleon, which takes the sections apart.
     app.connect("autodoc-process-docstring", _as_rest, priority=100)

@@ -1,4 +1,4 @@
-"""Where the site has a page for what a name stands for."""
+"""The site's pages by the names that they document."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def family_document(family: str) -> str:
 
 
 def between(document: str, other: str) -> str:
-    """The address of a document in a page of another one."""
+    """The address of a document relative to another one's page."""
     return posixpath.relpath(f"{other}.md", posixpath.dirname(document) or ".")
 
 
 def links_from(document: str) -> Callable[[str], str | None]:
-    """A function that gives the address of a name's page, as seen from a document; None for a name that is no operator's, or its own."""
+    """Makes a function that returns the address of a name's page relative to a document; None if there is no page but the document."""
 
     def link(name: str) -> str | None:
         kind = _named().get(name)
@@ -45,7 +45,7 @@ def links_from(document: str) -> Callable[[str], str | None]:
 
 @cache
 def _named() -> dict[str, type[OperatorDesc]]:
-    """The operators by every name that they have."""
+    """The operators by each of their names."""
     return {name: kind for kind in OPERATORS.values() for name in (kind.short_name(), kind.type_name, kind.c_name, kind.__name__)}
 
 
@@ -65,5 +65,5 @@ def error_document() -> str:
 
 
 def error_anchor(code: str) -> str:
-    """The place of a code on that page: what GitHub makes of the heading, by which every MyST finds it."""
+    """The anchor of a code on that page: what GitHub makes of the heading, which every MyST resolves."""
     return re.sub(r"[^\w-]", "", code)

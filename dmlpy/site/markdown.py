@@ -1,4 +1,4 @@
-"""The Markdown that pages are made of: MyST's, as Sphinx reads it."""
+"""The Markdown that pages consist of, in MyST's dialect for Sphinx."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _CODE_SPAN = re.compile(r"(`[^`\n]+`)")
 
 
 def escape(text: str) -> str:
-    """Plain text as Markdown: no character of it has a meaning, and it is one line."""
+    """Escapes plain text as one line of Markdown."""
     return _escaped(" ".join(text.split()))
 
 
 def code(text: str) -> str:
-    """A name or a value as it is typed."""
+    """Formats a name or a value as code."""
     if not text:
         return ""
     fence = "``" if "`" in text else "`"
@@ -27,7 +27,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str, link: Callable[[str], str | None] = lambda name: None) -> str:
-    """A docstring's sentences: names in backticks are code, and links where there is something to link to.
+    """Formats a docstring's sentences: names in backticks become code, and links if they have a page.
 
     Args:
         text: the sentences; an empty line separates paragraphs.
@@ -52,7 +52,7 @@ def _linked(name: str, link: Callable[[str], str | None]) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose cells are Markdown; bars in them are escaped here. It scrolls where the screen is too narrow."""
+    """Formats a table whose cells are Markdown; bars in them are escaped here. It scrolls if the screen is too narrow."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(_in_cell(text) for text in line)} |" for line in lines)
 
@@ -64,17 +64,17 @@ def _in_cell(text: str) -> str:
 
 
 def fence(text: str, language: str = "text") -> str:
-    """A block of code or output."""
+    """Formats a block of code or output."""
     ticks = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{ticks}{language}\n{text.rstrip()}\n{ticks}"
 
 
 def directive(name: str, argument: str = "", body: str = "", options: Mapping[str, str] | None = None, depth: int = 3) -> str:
-    """One of Sphinx's directives.
+    """Formats a directive of Sphinx.
 
     Args:
         name: `toctree`, `py:class`, ...
-        argument: what stands behind the name.
+        argument: the text after the name.
         body: Markdown, or whatever the directive reads.
         options: its options.
         depth: colons of the fence; more than those of a directive in the body.
@@ -85,11 +85,11 @@ def directive(name: str, argument: str = "", body: str = "", options: Mapping[st
 
 
 def toctree(entries: Iterable[str], *, caption: str = "", hidden: bool = False, depth: int = 1) -> str:
-    """The pages below this one."""
+    """Formats the list of the pages below this one."""
     options = {"maxdepth": str(depth)} | ({"caption": caption} if caption else {}) | ({"hidden": ""} if hidden else {})
     return directive("toctree", "", "\n".join(entries), options)
 
 
 def page(title: str, *parts: str) -> str:
-    """A whole page; empty parts are left out."""
+    """Joins a whole page; empty parts are left out."""
     return "\n\n".join([f"# {title}", *filter(None, parts)]) + "\n"

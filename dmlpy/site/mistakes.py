@@ -1,4 +1,4 @@
-"""Mistakes in an operator's desc: its sample with one member changed, and the message that dmlpy gives. Everything here is computed."""
+"""Mistakes in an operator's desc: its sample with one member changed, and the resulting message. Everything here is computed."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_SHOWN = 8
-"""Mistakes on an operator's page."""
+"""The most mistakes on an operator's page."""
 _USUAL = ("size.equal", "type.support", "type.equal", "dims.support", "tensor.missing", "attribute.length", "attribute.range", "flag.owned")
-"""The codes that most descs can break, the commonest first."""
+"""The codes that most descs can break, the most common first."""
 
 _OTHER_TYPES = (DataType.FLOAT16, DataType.FLOAT32, DataType.INT8, DataType.UINT32, DataType.INT64)
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong desc.
+    """A wrong desc and its message.
 
     Attributes:
-        code: of the problem that it is an example of.
+        code: the code of the problem that it is an example of.
         statement: the Python expression that checks it, in terms of the valid `desc`.
         message: the error as printed.
         problem_count: all problems that it has.
@@ -45,9 +45,9 @@ class Mistake:
 
 @cache
 def mistakes(kind: type[OperatorDesc]) -> dict[str, Mistake]:
-    """By code, the change of an operator's sample that breaks as few rules as possible besides.
+    """The changes of an operator's sample that break the fewest other rules, by code.
 
-    The sample is checked at the highest feature level, and at the operator's first one as far as its own rules speak of lower levels only.
+    The sample is checked at the highest feature level, and at the operator's first one as far as its rules concern lower levels only.
     """
     found = _mistakes_at(kind, LATEST)
     if kind.rules().keys() - found.keys() and not kind.beyond_directml:
@@ -70,7 +70,7 @@ def _mistakes_at(kind: type[OperatorDesc], level: FeatureLevel) -> dict[str, Mis
 
 
 def shown(kind: type[OperatorDesc], found: dict[str, Mistake]) -> list[Mistake]:
-    """The mistakes for an operator's page: those against its own rules, then the usual ones."""
+    """The mistakes for an operator's page: first those against the rules that it adds, then the usual ones."""
     own = [name for name in kind.rules() if name in found]
     usual = [code for code in _USUAL if code in found]
     return [found[code] for code in [*own, *usual][: max(len(own), MOST_SHOWN)]]
@@ -84,7 +84,7 @@ def _problems(desc: OperatorDesc, changes: dict[str, Any], level: FeatureLevel) 
 
 
 def _changes(desc: OperatorDesc) -> Iterator[dict[str, Any]]:
-    """Other values of one member each, right and wrong ones; then all outputs left out."""
+    """Other values of one member each, right and wrong ones; then all outputs omitted."""
     for name in type(desc).model_fields:
         yield from ({name: value} for value in _alternatives(desc, name))
     yield {field.name: None for field in desc.outputs() if getattr(desc, field.name) is not None}

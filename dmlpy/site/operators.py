@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.inspection import catalog
 
 MICROSOFT = "https://learn.microsoft.com/windows/win32/api/directml/ns-directml-"
-"""Where Microsoft documents a struct, without its name in small letters."""
+"""The address of Microsoft's page for a struct, without the struct's name in lower case."""
 _MOST_PICTURES = 6
 
 
@@ -52,7 +52,7 @@ def operator_page(entry: catalog.CatalogEntry, mistakes: dict[str, Mistake]) -> 
 
 
 def family_page(family: str, entries: Iterable[catalog.CatalogEntry]) -> str:
-    """The page of a family: its operators as a table, which is also the way to their pages."""
+    """The page of a family: a table of its operators with links to their pages."""
     document = family_document(family)
     listed = list(entries)
     documents = [between(document, operator_document(entry.kind)).removesuffix(".md") for entry in listed]
@@ -81,7 +81,7 @@ def index_page(entries: Iterable[catalog.CatalogEntry], document: str) -> str:
 
 
 def operators_table(entries: Iterable[catalog.CatalogEntry], document: str, *, with_family: bool = False) -> str:
-    """A row for each operator, with links as seen from a document."""
+    """A table with a row for each operator, with links relative to a document."""
     rows = []
     for entry in entries:
         kind = entry.kind
@@ -98,7 +98,7 @@ def operators_table(entries: Iterable[catalog.CatalogEntry], document: str, *, w
 
 
 def _sentence(text: str) -> str:
-    """A summary that begins with a capital letter, unless it begins with a name."""
+    """Capitalizes a summary, unless it begins with a name."""
     first, space, rest = text.partition(" ")
     return (first.capitalize() if first.islower() and first.isalpha() and len(first) > 1 else first) + space + rest
 
@@ -108,7 +108,7 @@ def _devices(entry: catalog.CatalogEntry) -> str:
 
 
 def _names(kind: type[OperatorDesc]) -> str:
-    """The struct in Python and in C, as places that links, searches and other projects find."""
+    """The struct's names in Python and in C, as targets for links, searches and other projects."""
     canonical = {"canonical": f"{kind.__module__}.{kind.__name__}"}
     return "\n\n".join([directive("py:class", f"dmlpy.{kind.__name__}", options=canonical), directive("c:struct", kind.c_name)])
 
@@ -132,7 +132,7 @@ def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
 
 
 def members_table(kind: type[Struct], document: str) -> str:
-    """The members of a struct, each a place that links can name."""
+    """The members of a struct, each with an anchor for links."""
     link = links_from(document)
     rows = []
     for field in kind.members():
@@ -181,7 +181,7 @@ def _example(kind: type[OperatorDesc]) -> str:
 
 
 def _layouts(kind: type[OperatorDesc]) -> str:
-    """Pictures of the example's tensors; of tensors that lie alike only the first has one."""
+    """Pictures of the example's tensors; of tensors with equal layouts only the first has one."""
     pictures: list[str] = []
     seen = set()
     desc = sample(kind)

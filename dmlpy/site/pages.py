@@ -1,4 +1,4 @@
-"""The project's own pages on the site: README and its rooms, with links that lead to the site's documents."""
+"""The project's pages on the site: README and those of its rooms, with links adapted to the site's documents."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Page:
 
 
 def read_pages(root: Path = ROOT) -> tuple[list[Page], list[str]]:
-    """The pages that there are, and the paths of those that there are not: an installed wheel has only what lies in the package.
+    """Reads the existing pages and lists the missing paths: an installed wheel has only those in the package.
 
     README of a wheel is the text that its metadata hold.
     """
@@ -110,7 +110,7 @@ def _page(path: str, text: str, known: Iterable[str], root: Path) -> Page:
 
 
 def _drawn(diagram: re.Match[str]) -> str:
-    """A Mermaid diagram for pages that load no scripts: boxes from top to bottom if it is one chain of them, else its text."""
+    """Draws a Mermaid diagram without scripts: boxes from top to bottom if it is one chain, else its text."""
     labels, chains = dict(_NODE.findall(diagram[1])), _CHAIN.findall(diagram[1])
     order = chains[0].split(" --> ") if len(chains) == 1 else []
     if sorted(name.strip() for name in order) != sorted(labels):

@@ -1,4 +1,4 @@
-"""The pages of reference: Python's names, enumerations, feature levels, and layouts of tensors."""
+"""The reference pages: Python's names, enumerations, feature levels, and layouts of tensors."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ API: Mapping[str, tuple[str, str]] = {
     "compiler": ("Compile and run", "What runs a desc or a graph."),
     "devices": ("Devices and compiled operators", "What a desc is compiled for, and what compiling gives."),
     "arrays": ("Memory", "Memory that another library holds."),
+    "nibbles": ("4-bit elements", "Packs elements of 4 bits, two to a byte, and unpacks them."),
     "description": ("Structs", "The structs of directml.h beside those of operators; each takes both spellings of its members."),
     "operators": ("Parameters of networks", "How the parameters of a stacked network lie in one tensor."),
     "validation": ("Checks and errors", "What finds problems, and what carries them."),
@@ -33,7 +34,7 @@ API: Mapping[str, tuple[str, str]] = {
 }
 """The rooms that have public names in `dmlpy`, each with its page's title and first sentence."""
 MODULES: Mapping[str, str] = {"keras": "dmlpy.keras", "torch": "dmlpy.torch"}
-"""Packages with public names of their own, by the name of their page."""
+"""Packages with separate public names, by the name of their page."""
 
 _LAYOUTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Packed": ("The usual layout: the elements lie one after the other, the last axis fastest.", {"sizes": [2, 3, 4]}),
@@ -66,7 +67,7 @@ def reference_pages() -> Iterator[tuple[str, str]]:
 
 
 def layouts_page() -> str:
-    """How sizes and strides place a tensor's elements."""
+    """The page on how sizes and strides place a tensor's elements."""
     text = (
         "A `TensorDesc` has sizes and, unless it is packed, strides: the elements from one entry to the next along each axis. The element "
         "at the index `[i, j]` lies `i * strides[0] + j * strides[1]` elements behind the tensor's address. In the pictures each cell "
@@ -83,7 +84,7 @@ def layouts_page() -> str:
 
 
 def levels_page() -> str:
-    """What each feature level brought."""
+    """The page of each feature level's additions."""
     link = links_from("reference/levels")
     found = catalog.levels()
     rows = ((f"[{item.level}](#{item.level})", item.level.directml_version, item.windows, len(item.operators)) for item in found)
@@ -105,7 +106,7 @@ def _grown(item: catalog.Level, link: Any) -> str:
 
 
 def enumerations_page() -> str:
-    """Every enumeration with its members."""
+    """The page of every enumeration with its members."""
     kinds = [value for name in vars(dmlpy)["__all__"] if isinstance(value := getattr(dmlpy, name), type) and issubclass(value, DmlEnum)]
     parts = []
     for kind in sorted(kinds, key=lambda kind: kind.__name__):
@@ -123,7 +124,7 @@ def enumerations_page() -> str:
 
 
 def _by_room() -> dict[str, list[str]]:
-    """The public names that other pages do not have, by the room that defines them."""
+    """The public names that other pages lack, by the room that defines them."""
     found: dict[str, list[str]] = {}
     described = set(OPERATORS.values())
     for name in sorted(vars(dmlpy)["__all__"], key=str.lower):

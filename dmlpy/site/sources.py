@@ -41,7 +41,7 @@ def write_sources(folder: Path) -> list[str]:
 
 
 def documents(pages: list[Page]) -> Iterator[tuple[str, str]]:
-    """Each document of the site with its text; `pages` are those that stand in files."""
+    """Each document of the site with its text; `pages` are those that exist as files."""
     entries = catalog.operators()
     families = {family: [entry for entry in entries if entry.kind.family() == family] for family in catalog.families()}
     broken = {entry.kind.type_name: mistakes(entry.kind) for entry in entries}

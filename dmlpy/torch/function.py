@@ -33,7 +33,7 @@ _RESULTS = ("output", "output_h", "output_c")
 
 
 class Network(NamedTuple):
-    """The attributes of a network, as CudnnRNNV3Desc has them."""
+    """The attributes of a network, as in CudnnRNNV3Desc."""
 
     rnn_mode: str = "lstm"
     input_mode: str = "linear_input"
@@ -56,7 +56,7 @@ def cudnn_rnn(
     num_proj: int = 0,
     training: bool = True,
 ) -> _Results:
-    """Runs a network of stacked recurrent layers; autograd can go back through it, once.
+    """Runs a network of stacked recurrent layers; autograd can differentiate it once.
 
     T steps, B batch, I input size, L layers, D directions, H units, S entries of h: num_proj with a projection, else H.
 
@@ -98,12 +98,12 @@ def _is_integral(value: Any) -> bool:
 
 
 def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params") -> list[Problem]:
-    """What is wrong with the types and devices of a network's tensors, which all are those of `params`.
+    """The problems with the types and devices of a network's tensors, which must all be those of `params`.
 
     Args:
         params: the network's parameters.
         tensors: its other tensors, by the names that the caller knows them by.
-        owner: what to call `params`.
+        owner: the name for `params` in messages.
     """
     if not isinstance(params, torch.Tensor):
         return [Problem("array.kind", owner, f"a {type(params).__name__}", "a torch.Tensor")]
@@ -145,7 +145,7 @@ def run(
     batch_first: bool = False,
     tail: int = 0,
 ) -> _Results:
-    """`cudnn_rnn` of tensors whose types and devices are right.
+    """Runs `cudnn_rnn` on tensors whose types and devices were checked.
 
     Args:
         network: the network's shape and options.
@@ -156,7 +156,7 @@ def run(
         sequence_lengths: [B]; None where all sequences have T steps.
         training: whether gradients will be asked for, and dropout applies.
         batch_first: whether the output, [T, B, D S] all the same, lies in memory as [B, T, D S].
-        tail: how many of the last elements of the buffer `params` leaves out: they lie behind it in memory, and have no gradient.
+        tail: the number of the buffer's last elements that `params` leaves out: they lie behind it in memory, and have no gradient.
     """
     drops = training and network.dropout != 0
     if not drops:
@@ -186,7 +186,7 @@ def _execute(
 
 
 class CudnnRNNFunction(torch.autograd.Function):
-    """CudnnRNNV3 forward, CudnnRNNBackpropV3 backward; the arguments are those of `run`."""
+    """CudnnRNNV3 forward and CudnnRNNBackpropV3 backward; the arguments are those of `run`."""
 
     @staticmethod
     def forward(
@@ -232,7 +232,7 @@ class CudnnRNNFunction(torch.autograd.Function):
 
 
 class _FinalGradients(torch.autograd.Function):
-    """Gradients of which a further gradient is refused.
+    """Gradients that refuse to be differentiated again.
 
     `once_differentiable` refuses it only where the upstream gradients have one: under others the result would silently be a constant.
     """
@@ -255,7 +255,7 @@ def _named(
     *,
     tail: int,
 ) -> dict[str, torch.Tensor]:
-    """The tensors that are there, by field, apart from autograd, and `params` with its tail."""
+    """The given tensors by field, detached from autograd, with the tail appended to `params`."""
     whole = params.as_strided((params.numel() + tail,), (1,)) if tail else params
     tensors = {"input": input, "input_h": input_h, "input_c": input_c, "params": whole, "sequence_lengths": sequence_lengths}
     return {name: tensor.detach() for name, tensor in tensors.items() if tensor is not None}
@@ -266,7 +266,7 @@ def _results(found: Mapping[str, torch.Tensor]) -> _Results:
 
 
 class _Layout(NamedTuple):
-    """What of a tensor an operator is compiled for."""
+    """The properties of a tensor that an operator is compiled for."""
 
     name: str
     sizes: tuple[int, ...]
@@ -282,7 +282,7 @@ def _key(tensors: Mapping[str, torch.Tensor]) -> tuple[_Layout, ...]:
 
 
 class _Call:
-    """A compiled operator with what its calls allocate. Equal calls share one."""
+    """A compiled operator with the memory that its calls allocate. Equal calls share one."""
 
     def __init__(self, desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device) -> None:
         self._operator: CompiledOperator = compile_operator(desc, _device(device))
@@ -294,7 +294,7 @@ class _Call:
         ]
 
     def __call__(self, tensors: Mapping[str, torch.Tensor], **reserve: Reserve) -> dict[str, Any]:
-        """Runs on PyTorch's current stream, over the tensors' own memory and new outputs, which are returned by name."""
+        """Runs on PyTorch's current stream, over the tensors' memory and new outputs, which are returned by name."""
         outputs = {
             name: torch.empty_strided(sizes, strides, dtype=dtype, device=self._place) for name, sizes, strides, dtype in self._outputs
         }

@@ -1,4 +1,4 @@
-"""`RNN`, `LSTM` and `GRU`: modules in place of torch.nn's, over one flat parameter."""
+"""`RNN`, `LSTM` and `GRU`: modules that replace torch.nn's, over one flat parameter."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _States = tuple[torch.Tensor, ...]
 _ORDER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-"""Of a layer's direction, as torch.nn lists them."""
+"""The parameters of a layer's direction, as torch.nn lists them."""
 
 
 class RNNBase(nn.Module):
-    """What the modules share: the parameter, its named parts, and the way of a call.
+    """The base of the modules: the parameter, its named parts, and the call.
 
     Attributes:
         params: the one parameter, [layout.size]; without biases, only the matrices, which come first.
-        layout: what lies where in it.
+        layout: the layout of the parameter.
         mode: `RNN_TANH`, `RNN_RELU`, `LSTM` or `GRU`, as torch.nn names them.
 
     The other attributes are the constructor's arguments. `weight_ih_l0`, `bias_hh_l1_reverse` and so on are views of `params`: autograd
@@ -98,7 +98,7 @@ class RNNBase(nn.Module):
             raise DescError(type(self).__name__, found)
 
     def reset_parameters(self) -> None:
-        """Draws every parameter anew, from -1/sqrt(hidden_size) to 1/sqrt(hidden_size), in torch.nn's order."""
+        """Redraws every parameter from -1/sqrt(hidden_size) to 1/sqrt(hidden_size), in torch.nn's order."""
         bound = 1 / math.sqrt(self.hidden_size)
         with torch.no_grad():
             for part in self.views(self.params).values():
@@ -107,7 +107,7 @@ class RNNBase(nn.Module):
     # the parameter and its parts
 
     def views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The parts of `params`, or of something of its size like `params.grad`, by torch.nn's names and in its order; views."""
+        """The parts of `params`, or of a tensor of its size such as `params.grad`, as views by torch.nn's names and in its order."""
         return {name: block.view(flat) for name, block in self._blocks.items()}
 
     @property
@@ -120,7 +120,7 @@ class RNNBase(nn.Module):
         return list(listed.values())
 
     def flatten_parameters(self) -> None:
-        """Does nothing: they are flat."""
+        """Does nothing: the parameters are always flat."""
 
     def __getattr__(self, name: str) -> Any:
         block = self.__dict__.get("_blocks", {}).get(name)
@@ -141,7 +141,7 @@ class RNNBase(nn.Module):
         return sorted({*super().__dir__(), *self._blocks})
 
     def _lay_tail(self) -> None:
-        """Without biases: has the matrices begin a buffer that ends with as many zeros as there would be biases."""
+        """Without biases, places the matrices at the start of a buffer that ends with as many zeros as there would be biases."""
         tail, own = self.layout.size - self.params.numel(), self.params
         if not tail or self._tail_lies():
             return
@@ -214,7 +214,7 @@ class RNNBase(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.RNNBase) -> Self:
-        """A module that computes what torch.nn's does, with a copy of its parameters, on their device.
+        """Creates a module that computes what torch.nn's does, with a copy of its parameters, on their device.
 
         Raises:
             DescError: the module is of another class, its type is not supported, or only some of its parameters are frozen.
@@ -232,7 +232,7 @@ class RNNBase(nn.Module):
         return own.train(module.training)
 
     def to_torch(self) -> nn.RNNBase:
-        """torch.nn's module with the same arguments and a copy of the parameters, on their device."""
+        """Creates torch.nn's module with the same arguments and a copy of the parameters, on their device."""
         module = self.torch_class(**_arguments(self), device="meta", dtype=self.params.dtype).to_empty(device=self.params.device)
         module.load_state_dict(self.state_dict())
         module.requires_grad_(self.params.requires_grad)
@@ -241,7 +241,7 @@ class RNNBase(nn.Module):
     # a call
 
     def forward(self, input: torch.Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
-        """As torch.nn's modules: L layers, D directions, H hidden_size, S proj_size or else hidden_size.
+        """Computes what torch.nn's modules do: L layers, D directions, H hidden_size, S proj_size or else hidden_size.
 
         Args:
             input: [T, B, input_size]; [B, T, input_size] with batch_first; [T, input_size]; or a PackedSequence.
@@ -348,7 +348,7 @@ class RNNBase(nn.Module):
 
 
 class RNN(RNNBase):
-    """torch.nn.RNN: h[t] = tanh(W x[t] + bW + R h[t-1] + bR), or relu. Arguments and calls are its own."""
+    """torch.nn.RNN: h[t] = tanh(W x[t] + bW + R h[t-1] + bR), or relu. It takes the same arguments and calls."""
 
     torch_class = nn.RNN
 
@@ -373,7 +373,7 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """torch.nn.LSTM, with its projection. Arguments and calls are its own."""
+    """torch.nn.LSTM, with its projection. It takes the same arguments and calls."""
 
     torch_class = nn.LSTM
 
@@ -394,7 +394,7 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """torch.nn.GRU, whose reset gate acts after the recurrent product. Arguments and calls are its own."""
+    """torch.nn.GRU, whose reset gate acts after the recurrent product. It takes the same arguments and calls."""
 
     torch_class = nn.GRU
 
@@ -414,7 +414,7 @@ class GRU(RNNBase):
 
 
 def _arguments(module: Any) -> dict[str, Any]:
-    """What to construct the same network with, here and in torch.nn."""
+    """The arguments that construct the same network, here and in torch.nn."""
     names = ["input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"]
     names += {"LSTM": ["proj_size"], "GRU": []}.get(module.mode, ["nonlinearity"])
     return {name: getattr(module, name) for name in names}

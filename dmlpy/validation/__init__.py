@@ -1,1 +1,1 @@
-"""Whether descs are right: problems as they are told, the checks of a desc, and what each feature level supports."""
+"""Validation of descs: problems and errors, the checks of a desc, and the features of each level."""

@@ -1,4 +1,4 @@
-"""`check`: every rule that a desc breaks, at once."""
+"""`check`: finds every rule that a desc breaks, at once."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
-"""The least number that a 32-bit float rounds to infinity; what is printed as FLT_MAX lies between it and the largest float."""
+"""The least number that a 32-bit float rounds to infinity; a printed FLT_MAX lies between it and the largest float."""
 
 LATEST = FeatureLevel.FL_6_4
 MAX_ENTRIES = 4096
-"""Of an attribute's array. DirectML's have one for each dimension, activation or channel."""
+"""The most entries of an attribute's array. DirectML's arrays have one per dimension, activation or channel."""
 
 
 def parse_level(feature_level: FeatureLevel | str | int) -> FeatureLevel:
-    """The level that a member, a name (`5_0`, `5.0`, `DML_FEATURE_LEVEL_5_0`) or the header's number stands for.
+    """Parses a feature level: a member, a name (`5_0`, `5.0`, `DML_FEATURE_LEVEL_5_0`) or the header's number.
 
     Raises:
         DescError: there is no such level.
@@ -53,11 +53,11 @@ class Checkable(Protocol):
 
 
 def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False) -> list[Problem]:
-    """All problems of a desc or a graph; empty when it is valid.
+    """Finds all problems of a desc or a graph; the result is empty if it is valid.
 
     Args:
         desc: any operator's desc, or a graph; whatever it holds, this function does not raise for it.
-        feature_level: a cap: the desc must be valid for a DirectML that has no more than this level. dmlpy's own operators know no levels.
+        feature_level: a cap: the desc must be valid for a DirectML of this level. Operators that only dmlpy has are not limited by levels.
         strict: also what DirectML demands of the buffers behind the tensors (`TensorDesc.problems`).
 
     Returns:
@@ -72,17 +72,17 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
         raise DescError("check", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
     level = parse_level(feature_level)
     if desc.beyond_directml:
-        level = LATEST  # what DirectML does not have at all, no level of it limits
+        level = LATEST  # an operator that DirectML lacks is not limited by its levels
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
     found = _problems(desc, level, desc.sizes(), strict=strict)
     return sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
 
 
 def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
-    """The lowest feature level that takes a desc or a graph.
+    """The lowest feature level that accepts a desc or a graph.
 
     Returns:
-        The level; the lowest of all for dmlpy's own operators; None if no level takes the desc.
+        The level; the lowest of all for operators that only dmlpy has; None if no level takes the desc.
     """
     if not isinstance(desc, OperatorDesc):
         return desc.lowest_level()
@@ -92,7 +92,7 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
 
 
 def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
-    """Whether a desc has no problems at a level; the first one found is enough to say no."""
+    """Returns whether a desc has no problems at a level; it stops at the first problem."""
     return _is_valid(desc, level, desc.sizes())
 
 
@@ -101,7 +101,7 @@ def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
 
 
 def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:
-    """The problems of a desc on its own, whose size symbols are `known`; they are found as they are asked for."""
+    """Yields the problems of a desc by itself, whose size symbols are `known`; they are found lazily."""
     yield from _level_problems(desc, level)
     yield from _alone_problems(desc)
     yield from _common_problems(desc, level, known, strict=strict)
@@ -117,7 +117,7 @@ def _level_problems(desc: OperatorDesc, level: FeatureLevel) -> Iterator[Problem
 def _alone_problems(desc: OperatorDesc) -> Iterator[Problem]:
     for field in desc.tensor_fields():
         if field.marker.required and getattr(desc, field.name) is None:
-            expected = "a tensor: only inside another struct it is null" if field.marker.null_when_fused else "a tensor"
+            expected = "a tensor: it may be null only inside another struct" if field.marker.null_when_fused else "a tensor"
             remedy = "with_outputs() describes it" if field.marker.output else None
             yield Problem("tensor.missing", field.name, "missing", expected, remedy=remedy)
 
@@ -148,7 +148,7 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
         yield from limited
         yield from _nested_problems(attribute.name, value, level)
     if not measurable:
-        return  # no rule on tensors together means anything then, and some would count millions of sizes
+        return  # rules that relate tensors are meaningless then, and some would count millions of sizes
     for name in desc.rules():
         for breach in _breaches(desc, name, known, level):
             yield Problem(name, breach.path, breach.found, breach.expected, breach.why, breach.remedy)
@@ -162,11 +162,11 @@ def _breaches(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) 
     try:
         return list(getattr(desc, name)(known, level))
     except UnboundSymbolError:
-        return []  # a rule on a symbol that no well-formed tensor binds: the tensors' own problems say so
+        return []  # a rule on a symbol that no well-formed tensor binds: the tensors' problems are reported instead
 
 
 def _explained(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorDesc, known: Sizes) -> Problem:
-    """A problem of a tensor alone, with where its size comes from if other tensors determine it: there it has to be mended."""
+    """Adds to a problem of one tensor where its size comes from, if other tensors determine it: those must be changed."""
     if problem.code == "size.range":
         for axis, term in enumerate(desc.aligned(slot, len(tensor.sizes)) or ()):
             # A run is derived as a whole: `out` for `out[0]`.
@@ -179,7 +179,7 @@ def _explained(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorD
 def _flag_problems(desc: OperatorDesc, slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
     if tensor.flags is TensorFlags.OWNED_BY_DML and not slot.field.marker.output and not desc.accepts_owned:
         why = f"{desc.c_name} does not support OWNED_BY_DML on any input"
-        remedy = "pass it at execution; CompiledOperator.prepare packs weights once, in a graph ELEMENT_WISE_IDENTITY can own them"
+        remedy = "pass it at execution; CompiledOperator.prepare packs weights once, and in a graph ELEMENT_WISE_IDENTITY can own them"
         yield Problem("flag.owned", f"{slot.place}.flags", "OWNED_BY_DML", "NONE", (why,), remedy)
 
 
@@ -236,15 +236,15 @@ def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since
     fits = desc.aligned(slot, count) is not None
     later = level_for(desc.rows(), level, lambda item: item.dims_for(name)[0] <= count <= item.dims_for(name)[1] and fits)
     wanted = known.infer(own_terms)
-    # A level that takes the count is no help where the other tensors have another one.
+    # A level that accepts the count does not help if the other tensors have another one.
     agreed = wanted is None or len(wanted) == count
     own = desc.size_remedy(slot.field, known)
     remedy = f"feature level {later} takes {count}" if later and agreed else own
     if later and agreed and (fuller := desc.fuller_remedy(slot.field, fitting[0])) is not None:
         remedy = f"{fuller}; or {remedy}"
-    # Where the other tensors have a count that is taken, it is theirs.
+    # If the other tensors have an accepted count, that one is suggested.
     target = fitting[0] if wanted is None or len(wanted) not in fitting else len(wanted)
-    # What the operator itself proposes puts the sizes where they belong: not always behind ones.
+    # The operator's remedy puts the sizes where they belong, which is not always behind leading ones.
     padded = None
     if own is None:
         padded = _ones_in_front(desc, slot, tensor, target, known if wanted is not None and len(wanted) == target else Sizes())
@@ -259,7 +259,7 @@ def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since
 
 
 def _ones_in_front(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, count: int, known: Sizes) -> str | None:
-    """A remedy for a tensor that has all its sizes but leading ones, of a run or of the pattern, if the other tensors agree."""
+    """A remedy for a tensor that lacks only the leading ones of a run or of the pattern, if the other tensors agree."""
     missing, pattern, terms = count - len(tensor.sizes), desc.terms(slot.field), desc.aligned(slot, count)
     if terms is None or missing <= 0:
         return None
@@ -279,7 +279,7 @@ def _type_problems(desc: OperatorDesc, row: Since, level: FeatureLevel) -> Itera
     for variable, allowed in row.types.items():
         held = [(place, tensor) for place, types, tensor in tensors if types == variable]
         votes = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
-        # The first of equals comes first: a tie goes to the earliest field.
+        # The sort is stable, so a tie goes to the earliest field.
         winner = next(iter(Counter(votes).most_common(1)), (None,))[0]
         places = [place for place, tensor in held if tensor.data_type is winner]
         for place, tensor in held:
@@ -314,7 +314,7 @@ def _type_problem(
 
 
 def _other_sign(desc: OperatorDesc, variable: TypeSet | str, given: DataType, allowed: TypeSet, level: FeatureLevel) -> str | None:
-    """A remedy for integers of a type whose unsigned or signed kin is taken: the bytes are the same where no number is negative."""
+    """A remedy for integers where only the type of other signedness is accepted: bytes agree if no number is negative."""
     kin = given.name.removeprefix("U") if given.name.startswith("U") else f"U{given.name}"
     if kin not in DataType.__members__ or "INT" not in given.name:
         return None
@@ -330,7 +330,7 @@ def _other_sign(desc: OperatorDesc, variable: TypeSet | str, given: DataType, al
 
 
 def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) -> Iterator[Problem]:
-    """Numbers that the C member cannot hold."""
+    """Yields numbers that the C member cannot hold."""
     if isinstance(value, Struct) and not isinstance(value, OperatorDesc):
         parts = [(f"{attribute.name}.{name}", getattr(value, name)) for name in type(value).model_fields]
     else:
@@ -339,7 +339,7 @@ def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) 
     for path, item in parts or [(attribute.name, value)]:
         if isinstance(item, float) and math.isfinite(item) and abs(item) >= FLOAT32_OVERFLOW and attribute.name not in desc.scalars:
             yield Problem("attribute.range", path, repr(item), "a number that a 32-bit float holds")
-        # dmlpy's own operators have integers of other widths: their own rules say which.
+        # Operators that only dmlpy has use integers of other widths, which their rules limit.
         number = isinstance(item, int) and not isinstance(item, bool | DmlEnum) and attribute.name not in desc.scalars
         if number and not least <= item <= most and (parts or not desc.beyond_directml):
             yield Problem("attribute.range", path, str(item), f"{least} to {most}")
@@ -352,7 +352,7 @@ def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) 
 
 
 def holds(data_type: DataType, value: float) -> bool:
-    """Whether an element of a type can be a number: integers exactly, floats after rounding, without overflow."""
+    """Returns whether an element type can hold a number: integers exactly, floats after rounding, without overflow."""
     name = str(data_type)
     if name.startswith("FLOAT"):
         limit = {"FLOAT16": 65520.0, "FLOAT32": FLOAT32_OVERFLOW}.get(name, math.inf)
@@ -364,7 +364,7 @@ def holds(data_type: DataType, value: float) -> bool:
 
 
 def _limit_problems(desc: OperatorDesc, attribute: AttributeField, value: Any, known: Sizes, level: FeatureLevel) -> Iterator[Problem]:
-    """The problems of an attribute that its `Limits` exclude."""
+    """Yields an attribute's problems that its `Limits` define."""
     limits, name = attribute.limits, attribute.name
     if value is None:
         return

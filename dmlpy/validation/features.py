@@ -1,9 +1,9 @@
-"""`check_feature_support`: IDMLDevice::CheckFeatureSupport's two queries, answered for a DirectML of any feature level."""
+"""`check_feature_support`: the two queries of IDMLDevice::CheckFeatureSupport, answered for a DirectML of any feature level."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from dmlpy.description.enums import Feature, FeatureLevel, HResult
 from dmlpy.description.member_forms import Bool, Spelled, SpelledType, brief, entries, read_by
@@ -19,7 +19,7 @@ class FeatureQueryTensorDataTypeSupport(ValueStruct):
     c_name: ClassVar[str] = "DML_FEATURE_QUERY_TENSOR_DATA_TYPE_SUPPORT"
 
     data_type: SpelledType
-    """The element type that is asked for."""
+    """The element type in question."""
 
 
 class FeatureDataTensorDataTypeSupport(ValueStruct):
@@ -28,7 +28,7 @@ class FeatureDataTensorDataTypeSupport(ValueStruct):
     c_name: ClassVar[str] = "DML_FEATURE_DATA_TENSOR_DATA_TYPE_SUPPORT"
 
     is_supported: Bool
-    """Whether the level has the type at all. Operators may still refuse it."""
+    """Whether the level has the type at all. An operator may still refuse it."""
 
 
 def _as_levels(value: Any) -> tuple[FeatureLevel, ...]:
@@ -37,13 +37,21 @@ def _as_levels(value: Any) -> tuple[FeatureLevel, ...]:
     return tuple(FeatureLevel.parse(item) for item in entries(value))
 
 
+if TYPE_CHECKING:
+    from dmlpy.description.member_forms import Member
+
+    _Levels = Member[tuple[FeatureLevel, ...], Iterable[FeatureLevel | str | int]]
+else:
+    _Levels = Annotated[tuple[FeatureLevel, ...], read_by(_as_levels)]
+
+
 class FeatureQueryFeatureLevels(ValueStruct):
     """DML_FEATURE_QUERY_FEATURE_LEVELS."""
 
     c_name: ClassVar[str] = "DML_FEATURE_QUERY_FEATURE_LEVELS"
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"RequestedFeatureLevelCount": "requested_feature_levels"}
 
-    requested_feature_levels: Annotated[tuple[FeatureLevel, ...], read_by(_as_levels)]
+    requested_feature_levels: _Levels
     """The levels that the caller can use, at least one."""
 
 
@@ -65,10 +73,10 @@ _QUERIES: Mapping[Feature, type[Struct]] = {
 def check_feature_support(
     feature: Feature | str | int, query: Struct | Mapping[str, Any], feature_level: FeatureLevel | str | int = LATEST
 ) -> FeatureDataTensorDataTypeSupport | FeatureDataFeatureLevels:
-    """Answers as a DirectML that supports no more than a feature level.
+    """Answers as a DirectML would that supports nothing above a feature level.
 
     Args:
-        feature: what is asked.
+        feature: the feature in question.
         query: the feature's query struct, or its members as a mapping.
         feature_level: the highest level of the DirectML that is asked.
 

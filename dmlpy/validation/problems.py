@@ -1,4 +1,4 @@
-"""What is wrong with a descriptor or an array, as objects, and the errors that carry them.
+"""The problems of a descriptor or an array, as objects, and the errors that carry them.
 
 This is the only place that lays out messages: whoever finds a problem states facts (where, found, expected, why).
 """
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 MAX_PROBLEMS = 1000
-"""Problems of one desc, graph or model that are looked for."""
+"""The most problems of one desc, graph or model that are collected."""
 MAX_TOLD = 100
-"""Problems of one kind that are told one by one: nobody reads on, and a damaged file may have one in every byte."""
+"""The most problems of one kind that are listed: nobody reads more, and a damaged file may have one in every byte."""
 _MAX_TEXT = 2000
-"""Characters of each text of a problem: names and numbers come from files that nobody vouches for."""
+"""The most characters of each text of a problem: names and numbers may come from untrusted files."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Problem:
     Attributes:
         code: stable name of the rule, for programs: `size.equal`, `type.support`, `one_activation_per_direction`, ...
         path: the place, in Python's spelling: `weight_tensor.sizes[1]`.
-        found: what is there.
-        expected: what the rule allows.
-        why: where the expectation comes from, one statement each.
-        remedy: what to do, where that is certain.
+        found: the value found.
+        expected: the value that the rule allows.
+        why: the reasons for the expectation, one statement each.
+        remedy: the remedy, where one is certain.
     """
 
     code: str
@@ -58,11 +58,11 @@ class Problem:
 
     @property
     def field(self) -> str:
-        """The struct's own field that the place lies in: `weight_tensor`."""
+        """The struct's field that contains the place: `weight_tensor`."""
         return self.path.split(".")[0].split("[")[0]
 
     def under(self, prefix: str) -> Problem:
-        """The problem as seen from a struct that holds this one at `prefix`."""
+        """The problem with its path prefixed, for the struct that holds this one at `prefix`."""
         separator = "" if not prefix or not self.path or self.path.startswith("[") else "."
         return replace(self, path=f"{prefix}{separator}{self.path}")
 
@@ -78,7 +78,7 @@ class Problem:
         return "\n".join([self.headline(), *(f"     {line}" for line in self.details())])
 
     def in_c(self, members: Iterable[str]) -> Problem:
-        """The problem with all places spelled as directml.h does; `members` are the Python names of the struct's members."""
+        """The problem with all places in directml.h's spelling; `members` are the Python names of the struct's members."""
         names = re.compile(rf"\b({'|'.join(members)})\b(\.[a-z]\w*)?")
 
         def spelled(text: str) -> str:
@@ -87,13 +87,13 @@ class Problem:
         why = tuple(spelled(line) for line in self.why)
         path = self.c_path
         if self.code == "field.unknown":
-            # A name that is no member's is told as it was written.
+            # A name that is not a member's is kept as written.
             parent, dot, name = self.path.rpartition(".")
             path = c_path(parent) + dot + name
         return replace(self, path=path, expected=spelled(self.expected), why=why, remedy=self.remedy and spelled(self.remedy))
 
     def to_dict(self) -> dict[str, Any]:
-        """The problem as a dict for JSON: the attributes, and the place in both spellings."""
+        """The problem as a dict for JSON: its attributes, and the place in both spellings."""
         return {
             "code": self.code,
             "path": self.path,
@@ -106,7 +106,7 @@ class Problem:
 
 
 def told(problems: Iterable[Problem], most: int = MAX_TOLD) -> Iterator[Problem]:
-    """Limits the number of problems; where there are more, a last one says so, and no further ones are looked for."""
+    """Limits the number of problems. If there are more, the last one says so, and the rest are not computed."""
     remaining = iter(problems)
     yield from islice(remaining, most)
     if (more := next(remaining, None)) is not None:
@@ -114,8 +114,8 @@ def told(problems: Iterable[Problem], most: int = MAX_TOLD) -> Iterator[Problem]
 
 
 def unnamed(problem: Problem) -> Problem:
-    """A problem that stands for this one and all that follow it."""
-    return Problem(problem.code, problem.path, f"{problem.found}, and not the last of its kind", problem.expected, problem.why)
+    """A problem that stands for the given one and all that follow it."""
+    return Problem(problem.code, problem.path, f"{problem.found}, and more of this kind follow", problem.expected, problem.why)
 
 
 def _clipped(text: str) -> str:
@@ -123,12 +123,12 @@ def _clipped(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """The text with control characters escaped: names in files may hold any."""
+    """Escapes control characters, which names in files may contain."""
     return text if text.isprintable() else "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def lay_out(subject: str, problems: Sequence[Problem]) -> str:
-    """The text of a report: the subject with the number of problems, then each problem with its reasons."""
+    """Formats a report: the subject with the number of problems, then each problem with its reasons."""
     count = "no problems" if not problems else plural(len(problems), "problem")
     lines = [f"{subject}: {count}"]
     for number, problem in enumerate(problems[:MAX_TOLD], 1):
@@ -140,12 +140,12 @@ def lay_out(subject: str, problems: Sequence[Problem]) -> str:
 
 
 class DmlError(Exception):
-    """The base of dmlpy's errors.
+    """The base class of dmlpy's errors.
 
     Attributes:
-        subject: what the error is about: a struct's name, or a whole sentence where there is no list of problems.
+        subject: the subject of the error: a struct's name, or a whole sentence where there is no list of problems.
         problems: every broken rule, in the order of the struct's fields.
-        hresult: what DirectML would have answered.
+        hresult: DirectML's answer.
     """
 
     default_hresult = HResult.E_INVALIDARG
@@ -161,7 +161,7 @@ class DmlError(Exception):
 
 
 class DescError(DmlError, ValueError):
-    """A desc cannot be built: a field is unknown, missing, or not of the form that the C struct has."""
+    """A desc cannot be built: a field is unknown, missing, or has the wrong form for the C struct."""
 
 
 class CompileError(DmlError):
@@ -189,17 +189,17 @@ class CompileError(DmlError):
 
 
 class BindError(DmlError):
-    """An array or buffer does not fit what the operator was compiled for. Nothing was written."""
+    """An array or buffer does not fit the desc that the operator was compiled for. Nothing was written."""
 
 
 class DeviceError(DmlError):
-    """The device cannot do it: no GPU, no memory, a failed launch, an unknown device name."""
+    """The device failed or is missing: no GPU, no memory, a failed launch, an unknown device name."""
 
     default_hresult = HResult.DXGI_ERROR_UNSUPPORTED
 
 
 class DispatchError(DmlError, RuntimeError):
-    """A dispatch is called while another call of it is under way. The other call is not disturbed."""
+    """A dispatch was called while another call of it was under way. That call is not disturbed."""
 
 
 class PickleError(DmlError, TypeError):

@@ -1,4 +1,4 @@
-"""`TensorArguments`: what the names and lists that a caller gives stand for among an operator's tensors."""
+"""`TensorArguments`: maps the names and lists that a caller gives to an operator's tensors."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from dmlpy.description.markers import In, TensorField
 
 _MOST_TOLD = 10
-"""Keys without a name that are told one by one."""
+"""The most unnamed keys that are reported one by one."""
 
 
 class TensorArguments:
-    """The tensors that a method takes. What does not depend on their memory is computed once, for all calls. Threads may share it.
+    """The tensors that a method takes. Everything independent of their memory is computed once, for all calls. Threads may share it.
 
     Attributes:
-        fields: the tensor members that are taken, each element of an array of tensors as one of its own.
+        fields: the tensor members that are taken, each element of an array of tensors as a separate one.
         descs: the tensors that the desc describes, by place, in the struct's order.
 
     Args:
         desc: the operator.
-        fields: as the attribute.
-        kind: what they are, for messages: `input`, `output`, ...
+        fields: the fields, as the attribute.
+        kind: their kind, for messages: `input`, `output`, ...
         order: the places that a list stands for, in the struct's order; None where the method takes no lists.
-        packable: those that `prepare` could take instead.
+        packable: the inputs that `prepare` could take instead.
         packed: the places that `prepare` has taken.
         returned: whether the caller gets the outputs, and cannot give memory for them.
     """
@@ -57,10 +57,10 @@ class TensorArguments:
         self._arrays = {spelling: places for name, places in arrays.items() if places for spelling in (c_member(name), name)}
 
     def by_place(self, values: Any) -> tuple[dict[str, Any], list[Problem]]:
-        """Values by place, None left out; what does not belong here is a problem.
+        """Values by place, without None; a value that does not belong here is a problem.
 
         Args:
-            values: what the caller gave: a mapping by name in either spelling, or a list of all in the struct's order, with None for those
+            values: the caller's values: a mapping by name in either spelling, or a list of all in the struct's order, with None for those
                 that are absent.
         """
         if (plain := self._plain(values)) is not None:
@@ -75,7 +75,7 @@ class TensorArguments:
         return found, problems + wrong
 
     def _plain(self, values: Any) -> dict[str, Any] | None:
-        """Values by place as nearly all calls give them; None where something may be wrong with a name: `_read` tells what."""
+        """The fast path for usual calls: values by place, or None if a name may be wrong, which `_read` then reports."""
         if type(values) is not dict:
             if self._order is None or type(values) not in (list, tuple) or len(values) != len(self._order):
                 return None
@@ -118,7 +118,13 @@ class TensorArguments:
             elif name not in names and name not in elsewhere:
                 remedy = desc.unused_remedy(spelling) or did_you_mean(spelling, names, c_member if is_c_style(spelling, values) else str)
                 problems.append(
-                    Problem("bind.unknown", spelling, f"no {kind} of {desc.c_name}", f"one of {', '.join(sorted(names))}", remedy=remedy)
+                    Problem(
+                        "bind.unknown",
+                        spelling,
+                        f"not among the {kind}s of {desc.c_name}",
+                        f"one of {', '.join(sorted(names))}",
+                        remedy=remedy,
+                    )
                 )
             elif value is not None and name not in self.descs:
                 remedy = f"pass None, or compile a desc that describes {name}"
@@ -128,7 +134,7 @@ class TensorArguments:
         return found, problems
 
     def missing(self, values: Mapping[str, Any]) -> list[Problem]:
-        """A problem for each described tensor that got no memory."""
+        """A problem for each described tensor that no memory was given for."""
         if self.descs.keys() <= values.keys():
             return []
         return [
@@ -138,13 +144,13 @@ class TensorArguments:
         ]
 
     def _remedy(self, field: TensorField) -> str | None:
-        """The remedy for a tensor that no memory was bound to."""
+        """The remedy for a tensor that no memory was given for."""
         ways = [f"pack it once with prepare({field.name}=...) and bind what that returns"] if field.name in self._packable else []
         ways += [f"compile a desc that leaves it null: replace({field.name}=None)"] if field.optional else []
         return ", or ".join(["pass it", *ways]) if ways else None
 
     def _misplaced(self, name: str, marker: In) -> Problem:
-        """A tensor of the operator's that is not bound here."""
+        """The problem for a tensor of the operator that is not bound here."""
         if name in self._packed and self._kind != "output":
             return Problem("bind.packed", name, "given", "nothing: the packed constants hold it")
         if marker.output and self._returned:
@@ -154,34 +160,36 @@ class TensorArguments:
 
 
 def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, Any], list[Problem]]:
-    """The caller's bindings by name; an unknown name is a problem.
+    """Reads the caller's bindings by name; an unknown name is a problem.
 
     Args:
-        values: what the caller gave.
-        kind: what it stands for, for messages: `input`, `output`, ...
+        values: the caller's values.
+        kind: their kind, for messages: `input`, `output`, ...
         in_order: whether a list would have been accepted too.
     """
     try:
         given = dict(values.items())
-    except Exception:  # no mapping, or one whose methods raise anything
+    except Exception:  # not a mapping, or one whose methods raise anything
         expected = "a mapping of names to memory" + ", or a list in the struct's order" * in_order
         return {}, [Problem("bind.form", f"{kind}s", brief(values), expected)]
     nameless = [key for key in given if not isinstance(key, str)]
-    problems = [Problem("bind.form", f"{kind}s", f"the key {brief(key)}", "a text, the name of a tensor") for key in nameless[:_MOST_TOLD]]
+    problems = [
+        Problem("bind.form", f"{kind}s", f"the key {brief(key)}", "a string, the name of a tensor") for key in nameless[:_MOST_TOLD]
+    ]
     return {str.__str__(key): value for key, value in given.items() if isinstance(key, str)}, problems
 
 
 def in_order(values: Sequence[Any], order: Sequence[str], kind: str) -> tuple[dict[str, Any], list[Problem]]:
-    """The caller's positional bindings, by name; too few or too many are a problem.
+    """Reads the caller's positional bindings by name; too few or too many are a problem.
 
     Args:
-        values: what the caller gave, a list or tuple.
+        values: the caller's values, a list or tuple.
         order: the names that the positions stand for.
-        kind: what it stands for, for messages: `input`, `output`, ...
+        kind: their kind, for messages: `input`, `output`, ...
     """
     try:
         given = [*values]
-    except Exception:  # a list of the caller's own kind, whose methods raise anything
+    except Exception:  # a caller's list class, whose methods may raise anything
         return {}, [Problem("bind.form", f"{kind}s", brief(values), "a list that can be read")]
     problems = []
     if len(given) != len(order):
@@ -191,7 +199,7 @@ def in_order(values: Sequence[Any], order: Sequence[str], kind: str) -> tuple[di
 
 
 def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The values with lists for arrays of tensors taken apart: `input_tensors=[a, b]` is `input_tensors[0]` and `input_tensors[1]`."""
+    """Splits lists for arrays of tensors: `input_tensors=[a, b]` becomes `input_tensors[0]` and `input_tensors[1]`."""
     listed = {field.name for field in desc.tensor_fields() if field.listed}
     found: dict[str, Any] = {}
     problems = []
@@ -203,12 +211,12 @@ def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str
         count = len(getattr(desc, name))
         try:
             items = [*value] if isinstance(value, list | tuple) else None
-        except Exception:  # a list of the caller's own kind, whose methods raise anything
+        except Exception:  # a caller's list class, whose methods may raise anything
             items = None
         if items is None:
             problems.append(Problem("bind.count", spelling, f"of type {type(value).__name__}", f"a list of {count}, one for each tensor"))
             continue
-        if len(items) > count:  # too few are told one by one, as missing
+        if len(items) > count:  # too few are reported one by one, as missing
             problems.append(Problem("bind.count", spelling, f"{len(items)} given", f"{count}, one for each tensor"))
         for index, item in enumerate(items[:count]):
             place = f"{name}[{index}]"
@@ -219,7 +227,7 @@ def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _place_named(desc: OperatorDesc, spelling: str) -> str | None:
-    """The place that a name in either spelling stands for: `InputTensors[0]` is `input_tensors[0]`; None if there is no such member."""
+    """The place for a name in either spelling: `InputTensors[0]` is `input_tensors[0]`; None if there is no such member."""
     member, bracket, index = spelling.partition("[")
     name = desc.member_named(member)
     return name and f"{name}{bracket}{index}"

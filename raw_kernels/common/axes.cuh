@@ -1,36 +1,52 @@
 // Axes that several tensors share, and where an entry of them lies in each.
 #pragma once
 
-/// Up to 8 axes, outermost first: sizes, and for each of `tensors` tensors the distance of neighbours, in elements. A stride of zero
-/// repeats an entry. Their entries, numbered with the last axis fastest, are less than 2^32.
-template <int tensors>
+/// A divisor that the host knows, so that a multiplication and shifts divide by it: Granlund and Montgomery, "Division by invariant integers
+/// using multiplication". With l = ceil(log2 divisor), multiplier = floor(2^32 (2^l - divisor) / divisor) + 1, first_shift = min(l, 1) and
+/// second_shift = l - first_shift the quotient of any 32-bit number is exact.
+struct Divisor {
+    unsigned divisor;
+    unsigned multiplier;
+    unsigned first_shift;
+    unsigned second_shift;
+
+    __device__ unsigned quotient(unsigned number) const {
+        unsigned const high = machine::multiply_high(number, multiplier);
+        return (high + ((number - high) >> first_shift)) >> second_shift;
+    }
+};
+
+/// Up to `most` axes, outermost first: sizes, and for each of `tensors` tensors the distance of neighbours, in elements. A stride of zero
+/// repeats an entry. Their entries, numbered with the last axis fastest, are less than 2^32. `Offset` is int where every place fits in one.
+template <int tensors, class Offset = long long, int most = 8>
 struct Axes {
-    long long strides[tensors][8];
-    unsigned sizes[8];
+    Offset strides[tensors][most];
+    Divisor sizes[most];
     int count;
 };
 
 /// An entry's place in each of several tensors, in elements from the tensor's first.
-template <int tensors>
+template <int tensors, class Offset = long long>
 struct Places {
-    long long of[tensors];
+    Offset of[tensors];
 };
 
 /// Adds to the places of some entries where those of these numbers lie; the numbers are used up. All entries go along an axis together: the
 /// code is there once, not for each axis, which the axes of a parameter allow if it is a `__grid_constant__`.
-template <int tensors, int count>
-__device__ __forceinline__ void add_places(Axes<tensors> const& axes, unsigned (&numbers)[count], Places<tensors> (&places)[count]) {
+template <int tensors, class Offset, int most, int count>
+__device__ __forceinline__ void add_places(Axes<tensors, Offset, most> const& axes, unsigned (&numbers)[count],
+                                           Places<tensors, Offset> (&places)[count]) {
 #pragma unroll 1
     for (int axis = axes.count - 1; axis > 0; --axis) {
-        unsigned const size = axes.sizes[axis];
+        Divisor const size = axes.sizes[axis];
 #pragma unroll
         for (int i = 0; i < count; ++i) {
-            unsigned const rest = numbers[i] / size;
-            unsigned const entry = numbers[i] - rest * size;
+            unsigned const rest = size.quotient(numbers[i]);
+            unsigned const entry = numbers[i] - rest * size.divisor;
             numbers[i] = rest;
 #pragma unroll
             for (int tensor = 0; tensor < tensors; ++tensor) {
-                places[i].of[tensor] += entry * axes.strides[tensor][axis];
+                places[i].of[tensor] += static_cast<Offset>(entry) * axes.strides[tensor][axis];
             }
         }
     }
@@ -39,16 +55,36 @@ __device__ __forceinline__ void add_places(Axes<tensors> const& axes, unsigned (
     for (int i = 0; i < count; ++i) {
 #pragma unroll
         for (int tensor = 0; tensor < tensors; ++tensor) {
-            places[i].of[tensor] += numbers[i] * axes.strides[tensor][0];
+            places[i].of[tensor] += static_cast<Offset>(numbers[i]) * axes.strides[tensor][0];
         }
     }
 }
 
 /// Where the entry of a number lies. Without axes there is one entry, at place zero.
-template <int tensors>
-__device__ __forceinline__ Places<tensors> locate(Axes<tensors> const& axes, unsigned number) {
+template <int tensors, class Offset, int most>
+__device__ __forceinline__ Places<tensors, Offset> locate(Axes<tensors, Offset, most> const& axes, unsigned number) {
     unsigned numbers[1] = {number};
-    Places<tensors> places[1] = {};
+    Places<tensors, Offset> places[1] = {};
     add_places(axes, numbers, places);
     return places[0];
+}
+
+/// Where the entry of a number lies, of axes that may have 2^32 entries and more. The division is a short one where what is left is short.
+template <int tensors>
+__device__ __forceinline__ Places<tensors> locate_far(Axes<tensors> const& axes, unsigned long long number) {
+    Places<tensors> places = {};
+#pragma unroll 1
+    for (int axis = axes.count - 1; axis >= 0; --axis) {
+        Divisor const size = axes.sizes[axis];
+        unsigned long long const rest = axis == 0     ? 0
+                                        : number >> 32 ? number / size.divisor
+                                                       : size.quotient(static_cast<unsigned>(number));
+        long long const entry = static_cast<long long>(number - rest * size.divisor);
+        number = rest;
+#pragma unroll
+        for (int tensor = 0; tensor < tensors; ++tensor) {
+            places.of[tensor] += entry * axes.strides[tensor][axis];
+        }
+    }
+    return places;
 }

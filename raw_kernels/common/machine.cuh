@@ -38,6 +38,30 @@ __device__ __forceinline__ half from_float<half>(float value) {
     return result;
 }
 
+__device__ __forceinline__ half from_double(double value) {
+    half result;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(result.bits) : "d"(value));
+    return result;
+}
+
+/// a * b and a + b, each rounded by itself: compilers do not contract them to one operation with one rounding.
+__device__ __forceinline__ float rounded_product(float a, float b) {
+    return __fmul_rn(a, b);
+}
+
+__device__ __forceinline__ double rounded_product(double a, double b) {
+    return __dmul_rn(a, b);
+}
+
+/// The upper half of a product.
+__device__ __forceinline__ unsigned multiply_high(unsigned a, unsigned b) {
+    return __umulhi(a, b);
+}
+
+__device__ __forceinline__ unsigned long long multiply_high(unsigned long long a, unsigned long long b) {
+    return __umul64hi(a, b);
+}
+
 /// 2^x to 2 ulp; 0 and infinity at the ends, NaN passes.
 __device__ __forceinline__ float exp2_approx(float exponent) {
     float result;
@@ -166,6 +190,20 @@ __device__ __forceinline__ void trap() {
 __device__ __forceinline__ int opaque(int value) {
     asm volatile("" : "+r"(value));
     return value;
+}
+
+/// A bit for each lane of a whole warp whose condition holds.
+__device__ __forceinline__ unsigned ballot(bool condition) {
+    return __ballot_sync(~0u, condition);
+}
+
+/// How many bits are set.
+__device__ __forceinline__ int count_bits(unsigned word) {
+    return __popc(word);
+}
+
+__device__ __forceinline__ int count_bits(unsigned long long word) {
+    return __popcll(word);
 }
 
 /// The bits of a value in a word, and back.

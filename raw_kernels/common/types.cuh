@@ -1,6 +1,8 @@
 // Types, and questions to them, that need no header of the C++ library.
 #pragma once
 
+#include "common/machine.cuh"
+
 /// Values that travel together: one access of up to 16 bytes where they lie at a multiple of their size.
 template <class T, int count>
 struct alignas(count * sizeof(T)) Pack {
@@ -14,3 +16,19 @@ template <class A, class B>
 inline constexpr bool is_same = false;
 template <class A>
 inline constexpr bool is_same<A, A> = true;
+
+/// Whether elements of a type are floating point.
+template <class T>
+inline constexpr bool is_floating = is_same<T, float> || is_same<T, double> || is_same<T, machine::half>;
+
+template <bool first, class A, class B>
+struct ChoiceOf {
+    using type = A;
+};
+template <class A, class B>
+struct ChoiceOf<false, A, B> {
+    using type = B;
+};
+/// A if `first`, else B.
+template <bool first, class A, class B>
+using Choice = typename ChoiceOf<first, A, B>::type;

@@ -16,22 +16,7 @@
 // thread own. y overlaps nothing else.
 #include "common/machine.cuh"
 #include "common/activations.cuh"
-#include "common/moments.cuh"
-#include "common/teams.cuh"
-
-/// Vectors that a thread has on the way at a time, in the first sweep.
-inline constexpr int unrolled = 4;
-
-/// The same in the last sweep, which needs more registers for each, with a long function most of all.
-template <class F>
-inline constexpr int unrolled_last = is_same<F, Gelu> || is_same<F, ParametricSoftplus> ? 1 : 2;
-
-/// The statistics of a group as the last sweep takes them.
-struct Centre {
-    float high;  // the mean is high + low
-    float low;
-    float variance;
-};
+#include "common/centres.cuh"
 
 /// Tensors of one entry for each group, or repeating; outputs may be absent.
 template <class S>
@@ -76,18 +61,6 @@ __device__ void store(S* tensor, long long place, float value) {
     if (tensor != nullptr) {
         tensor[place] = machine::from_float<S>(value);
     }
-}
-
-/// Moments relative to `first` as a centre.
-///
-/// Squares that overflow are infinite or NaN, as the order has it in which they are added up; all of them count as NaN here.
-__device__ inline Centre centre_of(Moments const& moments, float first, float entries) {
-    float const variance = moments.squares / entries + (moments.squares - moments.squares);
-    float const high = first + moments.mean;
-    // what the rounding of that sum lost, exactly
-    float const added = high - first;
-    float const low = (first - (high - added)) + (moments.mean - added);
-    return {variance == variance ? high : variance, low, variance};
 }
 
 /// Writes the outputs of training for a group.
@@ -166,62 +139,16 @@ __device__ __forceinline__ void write(ForwardParameters<T, S> const& parameters,
     });
 }
 
-/// The first entry of each of a thread's groups.
-template <int width, bool across, class T, class S, int owned>
-__device__ __forceinline__ void read_firsts(ForwardParameters<T, S> const& parameters, Member const& member, float (&firsts)[owned]) {
-    T const* const origin = parameters.x + member.origin(parameters.teams).of[0];
-    Pack<T, owned> const first = load_vector<owned>(origin, across && parameters.teams.vector_strides[0] == 0);
-#pragma unroll
-    for (int number = 0; number < owned; ++number) {
-        firsts[number] = machine::to_float(first.values[number]);
-    }
-}
-
-/// The first sweep: moments of a team's part of its groups, relative to their first entries, for each of its threads.
-template <int width, bool across, class T, class S, int owned>
-__device__ __forceinline__ void take_moments(ForwardParameters<T, S> const& parameters, Member const& member, unsigned split,
-                                             float const (&firsts)[owned], Kept<Pack<T, width>, 1> const& kept,
-                                             Moments (&moments)[owned]) {
-    GrowingMoments<owned> growing;
-    sweep<false, unrolled>(parameters.teams, member, split, [&](auto const& places, unsigned first) {
-        constexpr int vectors = sizeof(places) / sizeof(places[0]);
-        constexpr int added = across ? vectors : vectors * width;
-        Pack<T, width> x[vectors];
-#pragma unroll
-        for (int vector = 0; vector < vectors; ++vector) {
-            x[vector] = load_vector<width>(parameters.x + places[vector].of[0], parameters.teams.vector_strides[0] == 0);
-        }
-        kept.template keep<0>(first, x);
-        float const weight = growing.weight(added);
-#pragma unroll
-        for (int number = 0; number < owned; ++number) {
-            float values[added];
-#pragma unroll
-            for (int entry = 0; entry < added; ++entry) {
-                T const value = across ? x[entry].values[number] : x[entry / width].values[entry % width];
-                values[entry] = machine::to_float(value) - firsts[number];
-            }
-            growing.add(number, values, weight);
-        }
-        growing.count += added;
-    });
-#pragma unroll
-    for (int number = 0; number < owned; ++number) {
-        moments[number] = growing.of(number);
-    }
-    merge_team(parameters.teams.size, moments, machine::dynamic_shared<Moments>());
-}
-
 /// Training in one launch: a block is teams, and a team takes all of its groups.
 template <class T, class S, int width, bool across, class F>
 __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) normalize(const __grid_constant__ ForwardParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
     Member const member(parameters.teams, blockIdx.x);
     float firsts[owned];
-    read_firsts<width, across>(parameters, member, firsts);
+    read_firsts<width, across>(parameters.x, parameters.teams, member, firsts);
     Kept<Pack<T, width>, 1> const kept(parameters.kept, merging_bytes<owned, Moments>());
     Moments moments[owned];
-    take_moments<width, across>(parameters, member, 0, firsts, kept, moments);
+    take_moments<width, across>(parameters.x, parameters.teams, member, 0, firsts, kept, moments);
     Transform<owned> transform;
     Places<8> const base = locate(parameters.statistics.outer, member.outer);
 #pragma unroll
@@ -244,9 +171,9 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ga
     constexpr int owned = across ? width : 1;
     Member const member(parameters.teams, blockIdx.x);
     float firsts[owned];
-    read_firsts<width, across>(parameters, member, firsts);
+    read_firsts<width, across>(parameters.x, parameters.teams, member, firsts);
     Moments moments[owned];
-    take_moments<width, across>(parameters, member, blockIdx.y, firsts, {}, moments);
+    take_moments<width, across>(parameters.x, parameters.teams, member, blockIdx.y, firsts, {}, moments);
     if (member.leads()) {
         unsigned const group = member.group<width, across>(parameters.teams);
         Moments* const partials = parameters.splits.partials + static_cast<long long>(blockIdx.y) * parameters.splits.groups;

@@ -161,7 +161,8 @@ def refused(attack: Attack, device: dml.Device) -> str:
     elif kind == "read only":
         side[name] = np.lib.stride_tricks.as_strided(np.zeros(tensors[name].span, tensors[name].data_type.numpy), tensors[name].sizes,
                                                      tensors[name].numpy_strides(), writeable=False)  # fmt: skip
-    before, found = arena.bytes(), []
+    before = arena.bytes()
+    found: list[Any] = []
     by_call = kind not in ("scratch", "whole", "key", "address") and chance.random() < 0.3
     with attack.answers(found):
         if by_call:

@@ -82,7 +82,7 @@ def stand_ins() -> dict[str, Any]:
     from tests.support.dispatch_cases import CASES
 
     seam = CpuSeam()
-    seam._memory.check_range = lambda pointer, size: None  # type: ignore[method-assign]  # memory is the attack's own; its pages check
+    seam._memory.check_range = lambda pointer, size: None  # type: ignore[method-assign]  # the attack owns the memory, and its pages check
     return {name: (CudaDevice(seam, strategy=case.strategy), case.describe) for name, case in CASES.items()}
 
 
@@ -266,7 +266,7 @@ def outputs_of(operator: Any, given: Arrays) -> dict[str, bytes]:
 
 
 def attack_threads(rng: np.random.Generator, seen: Counter[str]) -> None:
-    """Eight threads at once, each with inputs of its own: the bits are those of one thread alone."""
+    """Eight threads at once, each with separate inputs: the bits are those of one thread alone."""
     jobs = [(operator, random_inputs(rng, operator)) for _, operator in workloads() for _ in range(3)]
     expected = [outputs_of(*job) for job in jobs]
     order = rng.permutation(len(jobs) * 2) % len(jobs)

@@ -186,7 +186,7 @@ def _mutants(attack: Attack, kind: str, asked: argparse.Namespace) -> None:
 def _large(attack: Attack, asked: argparse.Namespace) -> None:
     for name, (kind, make) in large.FILES.items():
         if kind in asked.kinds:
-            attack.child.end()  # a new one, whose peak of memory is the file's own
+            attack.child.end()  # a new one, whose peak of memory is that of the file
             data = make(int(asked.megabytes * limited.MEGABYTE))
             found = attack.take(kind, name, data)
             size = f"{len(data) / limited.MEGABYTE:.1f} MB"

@@ -72,7 +72,7 @@ class Lies:
 
 
 class OwnTensor(dml.TensorDesc):
-    """A tensor of a caller's own kind."""
+    """A caller's tensor class."""
 
     @property
     def span(self) -> int:
@@ -80,7 +80,7 @@ class OwnTensor(dml.TensorDesc):
 
 
 class OwnFloat(float):
-    """A float of a caller's own kind, which equals everything."""
+    """A caller's float class, which equals everything."""
 
     def __eq__(self, other: object) -> bool:
         return True

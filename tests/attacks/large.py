@@ -141,7 +141,7 @@ def _weights(size: int) -> bytes:
     header |= {
         "0.dense.W": {"dtype": "F32", "shape": [1, columns], "data_offsets": [0, 4 * columns]},
         "0.dense.b": {"dtype": "F32", "shape": [columns], "data_offsets": [4 * columns, 8 * columns]},
-    }  # type: ignore[dict-item]
+    }
     return with_header(header, bytes(8 * columns))
 
 

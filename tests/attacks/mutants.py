@@ -32,7 +32,7 @@ def of(kind: str, chance: random.Random) -> Iterator[bytes]:
 
 
 def warm_up() -> None:
-    """Imports what the tries import, so that a try's time is its own."""
+    """Imports what the tries import, so that a try's time excludes the imports."""
     import safetensors.numpy  # noqa: F401
     from PIL import JpegImagePlugin, PngImagePlugin  # noqa: F401
 
@@ -75,7 +75,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 def changed(data: Any, chance: random.Random) -> Any:
     """JSON data with some values changed, removed, doubled or renamed."""
-    from tests.dxdispatch.test_fuzz_models import at, places
+    from tests.support.fuzzed_models import at, places
 
     data = copy.deepcopy(data)
     for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
@@ -166,7 +166,7 @@ def _jpg(chance: random.Random) -> bytes:
 
 @cache
 def _json_bases() -> list[dict[str, Any]]:
-    from tests.dxdispatch import test_fuzz_models as fuzz
+    from tests.support import fuzzed_models as fuzz
 
     return fuzz.bases() * 10 + fuzz.descs_and_graphs()
 

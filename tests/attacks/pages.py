@@ -45,7 +45,7 @@ class Guarded:
         self._first = base + _PAGE
         self.write_protect(False)
         self.pointer = self._first + (self._room - size) // alignment * alignment if at_end else self._first
-        self.bytes: Bytes = np.frombuffer((ctypes.c_uint8 * self._room).from_address(self._first), np.uint8)
+        self.bytes: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * self._room).from_address(self._first))
         self.bytes[...] = fill
 
     def write_protect(self, protect: bool) -> None:

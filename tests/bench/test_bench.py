@@ -26,7 +26,7 @@ from dmlpy.bench.measure import Benchmark, Options, cases_of, line_of
 from dmlpy.bench.process import Worker
 from dmlpy.bench.records import Machine, Measurement, Record
 from dmlpy.bench.shapes import BatchNorm, LayerShape, Recurrent, Shape
-from dmlpy.bench.subjects import PEERS, Subject
+from dmlpy.bench.subjects import PEERS, Subject, UnsupportedError
 from dmlpy.bench.subjects.cupy import LoopRunner
 from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import TOLERANCES, Case, RecurrentWork, relative_error
@@ -74,8 +74,8 @@ def error_of(subject: Subject, case: Case, mode: Any = "eager") -> float:
     assert sorted(found) == sorted(expected)
     error, name = relative_error(found, expected)
     assert error < TOLERANCES[case.dtype], f"{name} of {case.name}"
-    for found in (runner.floor_us, runner.estimate_us, runner.estimate_step_us):
-        assert (found is not None and found > 0) == subject.on_gpu
+    for us in (runner.floor_us, runner.estimate_us, runner.estimate_step_us):
+        assert (us is not None and us > 0) == subject.on_gpu
     return error
 
 
@@ -133,7 +133,7 @@ def test_peers_compute_the_reference(library: str, shape: Shape) -> None:
             "onnxruntime": {"bidirectional, projected, backward", "ragged, projected", "NCHW", "NHWC"},
         }
         if next(key for key, value in SHAPES.items() if value is shape) in lacking[library]:
-            with pytest.raises(bench_peers.UnsupportedError):
+            with pytest.raises(UnsupportedError):
                 subject.build(case.work(), "eager")
         else:
             error_of(subject, case)
@@ -168,7 +168,7 @@ def test_memory_that_a_case_needs_counts_all_its_tensors() -> None:
 
 
 def answers(*requests: tuple[str, dict[str, Any]]) -> list[Any]:
-    """What a worker answers, without a process of its own."""
+    """A worker's answers, without a separate process."""
     told = io.StringIO()
     serve(io.StringIO("".join(encode(name, **arguments) + "\n" for name, arguments in requests)), told)
     return [json.loads(line) for line in told.getvalue().splitlines()]
@@ -326,10 +326,10 @@ def test_a_process_stays_for_the_next_case_and_runs_are_added_to_a_record(monkey
     assert runs == [("FLOAT32", "training", "failed"), ("FLOAT32", "forward", "ok"), ("FLOAT16", "forward", "ok")]
     assert not psutil.Process().children()
     record.device["name"] = "another"
-    with pytest.raises(DmlError, match="the record that is added to is of"):
+    with pytest.raises(DmlError, match="the existing record is for"):
         Benchmark(device, options, before=record)
     record.device["name"] = before.device["name"]
-    with pytest.raises(DmlError, match=r"reusable is \d+ here, and \d+ in the record that is added to"):  # the version is the process
+    with pytest.raises(DmlError, match=r"reusable is \d+ here, and \d+ in the existing record"):  # the version is the process
         Benchmark(device, options, before=record).run([first])
     assert not psutil.Process().children()
 
@@ -381,8 +381,8 @@ def test_the_floor_on_the_processor_is_of_products_or_of_memory() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no record of `dmlpy bench`: the file"),
-        ('{"format": 2}', "is no record of `dmlpy bench`: format"),
+        ("{", "is not a record of `dmlpy bench`: the file"),
+        ('{"format": 2}', "is not a record of `dmlpy bench`: format"),
         (None, "cannot be read"),
     ],
 )
@@ -513,9 +513,10 @@ def test_types_and_passes_are_chosen() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for a single process")
 def test_an_interruption_leaves_no_process() -> None:
     arguments = ["bench", "--device", "numpy", "--shape", SMALLEST, "--rounds", "1000000", "--no-peers", "--threads", "1"]
-    program = [sys.executable, "-c", "from dmlpy.cli import main; main()", *arguments]
+    # Where this process ignores SIGINT, as one in a shell's background does, its children would as well.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from dmlpy.cli import main; main()"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=environment) as started:
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True, env=environment) as started:
         try:
             parent = psutil.Process(started.pid)
             assert started.stderr is not None
@@ -528,6 +529,8 @@ def test_an_interruption_leaves_no_process() -> None:
                 with contextlib.suppress(subprocess.TimeoutExpired):  # where Python cannot raise an exception it drops it
                     assert started.wait(2) == 130
                     break
+            else:
+                pytest.fail("it goes on after 20 interruptions")
         finally:
             started.kill()
     _, alive = psutil.wait_procs(children, timeout=10)

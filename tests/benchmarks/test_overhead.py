@@ -85,7 +85,7 @@ def test_dispatch(benchmark: BenchmarkFixture, name: str, data_type: str) -> Non
 
 
 def small_addition() -> dict[str, Callable[[], Any]]:
-    """What an addition of four numbers on NumPy is asked for, and NumPy's own."""
+    """An addition of four numbers by dmlpy on NumPy, and by NumPy itself."""
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 4])
     op = dml.compile(dml.ElementWiseAddDesc(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor), "numpy")
     a, b, output = (np.ones((1, 1, 1, 4), np.float32) for _ in range(3))

@@ -65,9 +65,9 @@ def movement() -> None:
         ours = {"block_size": block, "order": "DEPTH_COLUMN_ROW"}
         case("SPACE_TO_DEPTH1", "SpaceToDepth", {"input_tensor": flat}, ours, blocksize=block)
 
-    for axis, sizes in ((0, (5, 3)), (1, (3, 6))):
-        turned, count = normal("reverse", *sizes), sizes[1 - axis]
-        lengths = rng("lengths").integers(1, sizes[axis] + 1, count)
+    for axis, shape in ((0, (5, 3)), (1, (3, 6))):
+        turned, count = normal("reverse", *shape), shape[1 - axis]
+        lengths = rng("lengths").integers(1, shape[axis] + 1, count)
         ours = lengths.astype(U32).reshape([1 if own == axis else count for own in range(2)])
         inputs = {"input_tensor": turned, "sequence_lengths_tensor": ours}
         case(
@@ -117,16 +117,16 @@ def indexing() -> None:
     indices, values = longs(0, 3, -1, 5, -4, 1).reshape(2, 3), np.array([-0.5, 2.0], F32)
     for axis in range(3):
         inputs = {"indices_tensor": np.expand_dims(indices, axis)}
-        sizes = [*indices.shape[:axis], 4, *indices.shape[axis:]]
-        own = np.concatenate([values, np.zeros(2, F32)]).reshape([4 if index == axis else 1 for index in range(3)])
-        inputs["values_tensor"] = own  # DirectML reads two of them
+        hot_sizes = (*indices.shape[:axis], 4, *indices.shape[axis:])
+        padded = np.concatenate([values, np.zeros(2, F32)]).reshape([4 if index == axis else 1 for index in range(3)])
+        inputs["values_tensor"] = padded  # DirectML reads two of them
         case(
             "ONE_HOT",
             "OneHot",
             inputs,
             {"axis": axis},
             given=[indices, longs(4), values],
-            outputs={"output_tensor": tuple(sizes)},
+            outputs={"output_tensor": hot_sizes},
             axis=axis,
         )
     for dtype in (F32, I32, U8):

@@ -128,8 +128,20 @@ def pooling() -> None:
                 inputs |= {f"{name}_scale_tensor": scalar(scale, F32, 4), f"{name}_zero_point_tensor": scalar(point, U8, 4)}
                 given += [scalar(scale, F32), scalar(point, U8)]
             plain_theirs = {name: theirs[name] for name in ("kernel_shape", "strides", "pads")}
-            own = {**dilated, "include_padding": False}
-            case("QUANTIZED_LINEAR_AVERAGE_POOLING", "QLinearAveragePool", inputs, own, given=given, domain=MICROSOFT, **plain_theirs)
+            for include in (0, 1):
+                own = {**dilated, "include_padding": bool(include)}
+                more = {"given": given, "domain": MICROSOFT, "count_include_pad": include, **plain_theirs}
+                case("QUANTIZED_LINEAR_AVERAGE_POOLING", "QLinearAveragePool", inputs, own, **more)
+    # Sizes rounded up but for windows that begin after the last element: (4, 3) of the first, (2, 3) of the second.
+    wide = normal("ceil", 1, 2, 12, 5)
+    for window, strides, pads in (((1, 2), (3, 2), (0, 0, 0, 0)), ((2, 3), (7, 2), (1, 0, 0, 1))):
+        ours = {"strides": strides, "window_size": window, "start_padding": pads[:2], "end_padding": pads[2:]}
+        theirs = {"kernel_shape": window, "strides": strides, "pads": pads, "ceil_mode": 1}
+        case("MAX_POOLING", "MaxPool", {"input_tensor": wide}, ours, **theirs)
+        case("LP_POOLING", "LpPool", {"input_tensor": wide}, {**ours, "p": 2}, p=2, **theirs)
+        for include in (0, 1):
+            own = {**ours, "include_padding": bool(include)}
+            case("AVERAGE_POOLING", "AveragePool", {"input_tensor": wide}, own, count_include_pad=include, **theirs)
     indices = np.array([[[[0, 3], [10, 12]], [[16, 19], [24, 31]]]], I64)
     values = normal("unpool", 1, 2, 2, 2)
     inputs = {"input_tensor": values, "indices_tensor": indices.astype(np.uint32)}
@@ -139,6 +151,26 @@ def pooling() -> None:
         own = {"spatial_scale": scale, "pooled_size": {"height": size[0], "width": size[1]}}
         inputs = {"input_tensor": x, "roi_tensor": rois[None, None]}
         case("ROI_POOLING", "MaxRoiPool", inputs, own, given=[x, rois], pooled_shape=size, spatial_scale=scale)
+    # Regions of a pixel and more: ONNX Runtime takes smaller ones for a pixel if pixels are not halves apart.
+    rois = np.array([[0, 0, 6, 5], [1.5, 0.5, 4.25, 3.75], [-2, -1.5, 3, 9], [5.5, 4, 1.25, 0.5], [9, 9, 12, 12]], F32)
+    batches = np.array([0, 1, 1, 0, 1], I64)
+    upright = [0, 1, 2, 4]  # of the inverted one ONNX Runtime takes no sample, or one pixel
+    for samples, scale, size in ((0, 1.0, (2, 3)), (2, 0.75, (3, 2)), (1, 1.0, (4, 4))):
+        bounds = {"minimum_samples_per_output": samples or 1, "maximum_samples_per_output": samples or 2**32 - 1}
+        own = {"reduction_function": "AVERAGE", "interpolation_mode": "LINEAR", **bounds}
+        own |= {"spatial_scale_x": scale, "spatial_scale_y": scale}
+        theirs = {"output_height": size[0], "output_width": size[1], "sampling_ratio": samples, "spatial_scale": scale}
+        for operator, chosen in (("ROI_ALIGN", [*range(5)] if samples else upright), ("ROI_ALIGN1", upright)):
+            given = [x, rois[chosen], batches[chosen]]
+            inputs = {"input_tensor": x, "roi_tensor": given[1], "batch_indices_tensor": given[2].astype(np.uint32)}
+            case(operator, "RoiAlign", inputs, own, given=given, mode="avg", **theirs)
+            own, theirs = {**own, "input_pixel_offset": 0.0}, {**theirs, "coordinate_transformation_mode": "output_half_pixel"}
+    # Where samples are pixels of no negative value; of others ONNX Runtime compares the four weighted pixels, not their sums.
+    positive, rois = np.abs(x), np.array([[0, 0, 6, 4]], F32)
+    inputs = {"input_tensor": positive, "roi_tensor": rois, "batch_indices_tensor": batches[:1].astype(np.uint32)}
+    own = {"minimum_samples_per_output": 2, "maximum_samples_per_output": 2, "reduction_function": "MAX", "interpolation_mode": "LINEAR"}
+    theirs = {"output_height": 2, "output_width": 3, "sampling_ratio": 2}
+    case("ROI_ALIGN", "RoiAlign", inputs, own, given=[positive, rois, batches[:1]], mode="max", **theirs)
 
 
 def resampling() -> None:
@@ -303,6 +335,49 @@ def attention() -> None:
             given=given,
             **theirs,
         )
+    masks()
+    lengths_of_the_past()
+
+
+def masks() -> None:
+    """Masks of key lengths, beside past keys and values too; after the lengths, starts and ends that ONNX Runtime does not read."""
+    q, k, v = normal("masked Q", 2, 3, 6), normal("masked K", 2, 5, 6), normal("masked V", 2, 5, 6)
+    past = {f"past_{name}_tensor": normal(f"masked past {name}", 2, 2, 4, 3) for name in ("key", "value")}
+    own: dict[str, Any] = {"scale": 0.3, "mask_filter_value": -1.5, "head_count": 2}
+    theirs = {"num_heads": 2, "scale": 0.3, "mask_filter_value": -1.5, "domain": MICROSOFT}
+    every = {"output_tensor": None, "output_present_key_tensor": None, "output_present_value_tensor": None}
+    for numbers, kept in (([2, 5], False), ([2, 5, 0, 3, 6, 0, 5, 10], False), ([1, 3, 2, 2, 3, 3, 4, 5], False), ([7, 3], True)):
+        mask = np.array(numbers, I32)
+        inputs = {"query_tensor": q, "key_tensor": k, "value_tensor": v, "mask_tensor": mask.reshape(1, 2) if mask.size == 2 else mask}
+        kind = "KEY_SEQUENCE_LENGTH" if mask.size == 2 else "KEY_QUERY_SEQUENCE_LENGTH_START_END"
+        given = [q, k, v, None, mask, None, *(past.values() if kept else ())]
+        outputs = every if kept else None
+        inputs |= past if kept else {}
+        case("MULTIHEAD_ATTENTION", "MultiHeadAttention", inputs, {**own, "mask_type": kind}, given=given, outputs=outputs, **theirs)
+
+
+def lengths_of_the_past() -> None:
+    """Later steps with a past of which a part counts, the present as large or larger; and first steps, of several queries."""
+    every = {"output_tensor": None, "output_present_key_tensor": None, "output_present_value_tensor": None}
+    own: dict[str, Any] = {"scale": 0.3, "mask_filter_value": -1e4, "query_head_count": 4, "key_value_head_count": 2}
+    for batch, queries, past, lengths in (
+        (2, 1, 5, [5, 2]),
+        (2, 1, 5, [2, 3]),
+        (2, 3, 0, [0, 0]),
+        (1, 3, 4, [4]),
+        (1, 3, 6, [3]),
+        (1, 3, 6, [2]),
+    ):
+        name = f"{batch} {queries} {past} {lengths}"
+        q = normal(f"{name} Q", batch, queries, 32)
+        k, v = normal(f"{name} K", batch, queries, 16), normal(f"{name} V", batch, queries, 16)
+        kept = {f"past_{part}_tensor": normal(f"{name} past {part}", batch, 2, past, 8) for part in ("key", "value") if past}
+        counted = np.array(lengths, I32)
+        inputs = {"query_tensor": q, "key_tensor": k, "value_tensor": v, **kept, "past_sequence_lengths_tensor": counted}
+        totals = counted + I32(queries)  # GroupQueryAttention takes the number of the last key
+        given = [q, k, v, *(kept.values() or (None, None)), totals - I32(1), np.array(totals.max())]
+        theirs = {"num_heads": 4, "kv_num_heads": 2, "scale": 0.3, "domain": MICROSOFT}
+        case("MULTIHEAD_ATTENTION1", "GroupQueryAttention", inputs, own, given=given, outputs=every, **theirs)
 
 
 ROWS = (matrices, convolutions, pooling, resampling, normalizations, quantization, attention)

@@ -13,7 +13,7 @@ import numpy as np
 
 FOLDER = Path(__file__).parent / "cases"
 LIMIT = 1e-6
-"""The relative difference above which a script fails: the peers sum in an order of their own."""
+"""The relative difference above which a script fails: the peers sum in another order."""
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 

@@ -60,5 +60,5 @@ def compute(attributes: dict[str, Any], inputs: Arrays) -> Arrays:
 
 
 if __name__ == "__main__":
-    # simplernn, gru, lstm and import; those of dropout and masks are gradients, which have a script of their own.
+    # simplernn, gru, lstm and import; those of dropout and masks are gradients, which have a separate script.
     recompute.main(__doc__, f"Keras {keras.__version__}", "keras_[sgli]*", lambda entry, inputs: compute(entry["attributes"], inputs))

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import recompute  # type: ignore[import-not-found, unused-ignore]
 import torch
+from torch import Tensor
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-Tensor = torch.Tensor
 
 ACTIVATIONS = {
     "linear": lambda x: x,

@@ -1,6 +1,6 @@
 """Makes the stored results of PyTorch's functions anew, most of them gradients: inputs from fixed seeds and outputs on the CPU.
 
-    pip install torch
+    pip install torch torchvision
     python tests/data/recompute_torch_operator_cases.py [--write]
 
 Fails where the stored results differ by more than 1e-6, relative to numbers of at least 0.01. With --write the cases are replaced.
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from operator_cases import Array, Cases  # type: ignore[import-not-found, unused-ignore]
 from torch.nn import functional
+from torchvision.ops.roi_align import _roi_align
 
 CASES = Cases(f"PyTorch {torch.__version__}", "pytorch")
 
@@ -36,12 +37,19 @@ def taken(array: torch.Tensor, spans: tuple[slice, ...]) -> torch.Tensor:
     return array[spans]
 
 
+def aligned_regions(
+    x: torch.Tensor, boxes: torch.Tensor, *, batches: Array, scale: float, sizes: tuple[int, int], samples: int, aligned: bool
+) -> torch.Tensor:
+    numbered = torch.cat((torch.tensor(batches.astype(np.float32))[:, None], boxes), 1)
+    return _roi_align(x, numbered, scale, *sizes, samples, aligned)
+
+
 def batch_norm(
     x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, statistics: tuple[Array, Array] | None, epsilon: float
 ) -> torch.Tensor:
     """Batch normalization by mean and variance, or by those of `x` itself where none are given."""
-    used = (None, None) if statistics is None else map(torch.tensor, statistics)
-    return functional.batch_norm(x, *used, scale, bias, training=statistics is None, eps=epsilon)
+    mean, variance = (None, None) if statistics is None else map(torch.tensor, statistics)
+    return functional.batch_norm(x, mean, variance, scale, bias, training=statistics is None, eps=epsilon)
 
 
 def elementwise() -> None:
@@ -103,6 +111,43 @@ def pooling() -> None:
             found = {"output_gradient_tensor": gradients(largest, [x], incoming)[0]}
             inputs = {"input_tensor": x, "input_gradient_tensor": incoming}
             CASES.add("MAX_POOLING_GRAD", "max_pool2d, backward", inputs, found, {**ours, "dilations": dilations})
+    # Sizes rounded up but for windows that begin after the last element: (4, 3).
+    x, theirs = normal("ceil", 1, 2, 12, 5), {"kernel_size": (1, 2), "stride": (3, 2), "ceil_mode": True}
+    ours = {"strides": (3, 2), "window_size": (1, 2), "start_padding": (0, 0), "end_padding": (0, 0)}
+    incoming = normal("rounded up", 1, 2, 4, 3)
+    for include in (False, True):
+        averages = partial(functional.avg_pool2d, **theirs, count_include_pad=include)
+        found = {"output_gradient_tensor": gradients(averages, [x], incoming)[0]}
+        members = {**ours, "include_padding": include}
+        CASES.add("AVERAGE_POOLING_GRAD", "avg_pool2d, backward", {"input_gradient_tensor": incoming}, found, members)
+    found = {"output_gradient_tensor": gradients(partial(functional.max_pool2d, **theirs), [x], incoming)[0]}
+    inputs = {"input_tensor": x, "input_gradient_tensor": incoming}
+    CASES.add("MAX_POOLING_GRAD", "max_pool2d, backward", inputs, found, {**ours, "dilations": (1, 1)})
+
+
+def regions() -> None:
+    """The gradients of torchvision's RoiAlign in Python, which, unlike its kernels, has that of the boxes.
+
+    It does not drop samples far outside the image, and widens regions narrower than a pixel that are not `aligned`: there are none.
+    """
+    x, batches = normal("images", 2, 2, 6, 7), np.array([1, 0, 1, 0], np.uint32)
+    boxes = np.array([[0.3, 0.6, 5.2, 4.7], [-0.6, -0.4, 3.1, 2.9], [2.9, 1.3, 7.2, 5.9], [1.7, 2.1, 4.4, 5.6]], np.float32)
+    for scale, sizes, samples, aligned in (
+        (1.0, (2, 3), 2, True),
+        (0.75, (3, 2), 1, False),
+        (0.5, (1, 2), -1, True),
+        (1.0, (2, 2), 3, False),
+    ):
+        align = partial(aligned_regions, batches=batches, scale=scale, sizes=sizes, samples=samples, aligned=aligned)
+        incoming = normal(f"aligned {samples}", len(boxes), 2, *sizes)
+        of_images, of_boxes = gradients(align, [x, boxes], incoming)
+        inputs = {"input_tensor": x, "input_gradient_tensor": incoming, "roi_tensor": boxes, "batch_indices_tensor": batches}
+        found = {"output_gradient_tensor": of_images, "output_roi_gradient_tensor": of_boxes}
+        members = {"reduction_function": "AVERAGE", "interpolation_mode": "LINEAR", "spatial_scale_x": scale, "spatial_scale_y": scale}
+        members |= {"input_pixel_offset": 0.5 if aligned else 0.0, "output_pixel_offset": -0.5, "align_regions_to_corners": False}
+        least, most = (samples, samples) if samples > 0 else (1, 2**32 - 1)
+        members |= {"minimum_samples_per_output": least, "maximum_samples_per_output": most}
+        CASES.add("ROI_ALIGN_GRAD", "torchvision's roi_align, backward", inputs, found, members)
 
 
 def windows() -> None:
@@ -198,7 +243,7 @@ def optimization() -> None:
 
 
 def main() -> None:
-    for rows in (elementwise, pooling, windows, resampling, slices, normalizations, optimization):
+    for rows in (elementwise, pooling, regions, windows, resampling, slices, normalizations, optimization):
         rows()
     CASES.main(__doc__)
 

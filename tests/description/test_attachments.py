@@ -125,12 +125,12 @@ def table_of(package: str) -> Attachments[str]:
         ("DML_OPERATOR_BATCH_NORMALIZATION_TRAINING_GRAD", "gradient_plan", "gradient_plan", None),
         ("DMLPY_OPERATOR_FUSED_BATCH_NORM_V3", "forward_plan", "forward_plan", None),
         ("DMLPY_OPERATOR_FUSED_BATCH_NORM_GRAD_V3", "gradient_plan", "gradient_plan", None),
-        ("DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION", None, None, None),
+        ("DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION", None, "group_normalization_plan", None),
         ("DML_OPERATOR_ACTIVATION_RELU", "ElementsPlan", "elements_plan", None),
         ("DML_OPERATOR_ACTIVATION_SOFTMAX", "SoftmaxPlan", "groups_plan", None),
         ("DML_OPERATOR_ACTIVATION_LOG_SOFTMAX1", "LogSoftmaxPlan", "groups_plan", None),
         ("DML_OPERATOR_ACTIVATION_HARDMAX", "HardmaxPlan", "groups_plan", None),
-        ("DML_OPERATOR_GEMM", None, None, None),
+        ("DML_OPERATOR_GEMM", None, "GemmPlan", None),
     ],
 )
 def test_each_device_has_its_plan_for_an_operator(kind: str, numpy: str | None, cuda: str | None, numba: str | None) -> None:

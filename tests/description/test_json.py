@@ -14,22 +14,11 @@ from hypothesis import given, settings
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from tests.support import facts_reader as facts
+from tests.support.drawn_descs import garbage_activations, garbage_descs, valid_members
+from tests.support.rnn_desc import rnn
 from tests.support.wrong_descs import STRUCTS, activation, valid
-from tests.validation.test_check_properties import garbage_activations, garbage_descs, valid_members
 
 FLAT = pytest.mark.parametrize("flat", [False, True], ids=["nested", "flat"])
-
-
-def rnn(**changes: Any) -> dml.RNNDesc:
-    members: dict[str, Any] = {
-        "input_tensor": dml.TensorDesc(data_type="FLOAT32", sizes=[1, 7, 3, 11]),
-        "weight_tensor": dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 5, 11]),
-        "recurrence_tensor": dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 5, 5]),
-        "output_single_tensor": dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 3, 5]),
-        "activation_descs": [dml.ActivationTanhDesc()],
-        "direction": "FORWARD",
-    }
-    return dml.RNNDesc(**(members | changes))
 
 
 def trips(desc: Any) -> list[Any]:

@@ -57,7 +57,7 @@ class Both(Base, own="MEMBERS_OF_A_TEST"):
 
 def test_members_are_told_once_and_stand_in_the_order_of_the_struct(tmp_path: Path) -> None:
     (tmp_path / "made_up.py").write_text(MODULE, encoding="utf-8")
-    # In a process of its own: the class would stay among the operators.
+    # In a separate process: the class would stay among the operators.
     program = "import inspect, made_up\nprint(made_up.Both.__doc__)\nprint(inspect.signature(made_up.Both))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert run.stdout == (
@@ -133,7 +133,7 @@ def test_types_that_an_attribute_chooses() -> None:
 TYPE_NAMES = re.compile(rf"\b({'|'.join(dml.DataType.spellings())})\b")
 
 
-def subclasses(kind: type[Struct]) -> Iterator[type[Struct]]:
+def subclasses(kind: Any) -> Iterator[type[Struct]]:
     for below in kind.__subclasses__():
         yield below
         yield from subclasses(below)

@@ -45,7 +45,7 @@ def layer_reserve(symbols: Symbols, kept: int, state: int, memory: int) -> int:
 
 @st.composite
 def layers(draw: st.DrawFn, kind: type[Any]) -> tuple[Members, Symbols, dict[str, str]]:
-    """Attributes of a training form or a gradient, its symbols, and the patterns that are not the fields' own."""
+    """Attributes of a training form or a gradient, its symbols, and the patterns that differ from the fields'."""
     cell = kind.cell_kind
     direction = draw(st.sampled_from(["FORWARD", "BACKWARD", "BIDIRECTIONAL"]))
     walks = 2 if direction == "BIDIRECTIONAL" else 1

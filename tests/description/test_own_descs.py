@@ -22,9 +22,9 @@ from tests.support.own_descs import (
     block_cell,
     network,
     own_desc,
-    tensor,
     training,
 )
+from tests.support.tensors import tensor
 
 LONGER = {name: tuple(desc.tensors()) for name in OWN for desc in [own_desc(name)]}
 AXES = [

@@ -18,8 +18,8 @@ from dmlpy.description.naming import c_member, c_path, nearest
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from tests.attacks.hostile import Raises, RaisingMapping, RaisingText
-from tests.description.test_json import rnn
 from tests.support import facts_reader as facts
+from tests.support.rnn_desc import rnn
 from tests.support.wrong_descs import STRUCTS, in_python, valid
 
 
@@ -134,7 +134,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     ("a text for a float", lambda: dml.ActivationEluDesc(alpha="1.0"), "field.form", "alpha", None),  # type: ignore[arg-type, unused-ignore]
     ("a truth value for a float", lambda: dml.ActivationEluDesc(alpha=True), "field.form", "alpha", None),
     ("a float of 400 digits", lambda: dml.ActivationEluDesc(alpha=10**400), "field.form", "alpha", None),
-    ("fractional axes", lambda: dml.ActivationSoftmax1Desc(axes=[0.5]), "field.form", "axes", None),  # type: ignore[list-item]
+    ("fractional axes", lambda: dml.ActivationSoftmax1Desc(axes=[0.5]), "field.form", "axes", None),
     (
         "a wrong count of axes",
         lambda: dml.ActivationSoftmax1Desc.from_dict({"AxisCount": 2, "Axes": [0]}),
@@ -161,16 +161,16 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     ("Python's class for a type", lambda: tensor(sizes=[1], data_type=float), "field.form", "data_type", None),
     ("an array for a type", lambda: tensor(sizes=[1], data_type=np.ones(2)), "field.form", "data_type", None),
     ("nothing for sizes, with a count", lambda: tensor(sizes=5, DimensionCount=1), "field.form", "sizes", None),
-    ("keys that are no texts", lambda: dml.TensorDesc.from_dict({1: 2}), "field.form", "", None),  # type: ignore[dict-item]
+    ("keys that are no texts", lambda: dml.TensorDesc.from_dict({1: 2}), "field.form", "", None),
     ("nested keys that are no texts", lambda: dml.OperatorDesc.from_dict({"Type": "RNN", "Desc": {1: 2}}), "field.form", "", None),
     ("INVALID, which is a name but no kind", lambda: dml.TensorDesc.from_dict({"Type": "INVALID"}), "field.form", "type", None),
     ("no data", lambda: dml.RNNDesc.model_validate(7), "field.form", "", None),
     ("no JSON", lambda: dml.RNNDesc.model_validate_json("{"), "json.syntax", "", None),
     ("a base class", lambda: dml.RecurrentDesc(), "struct.abstract", "", "use a class that mirrors a struct, like RNNDesc"),
     ("the base of all", lambda: dml.OperatorDesc(), "struct.abstract", "", None),
-    ("nothing to check", lambda: dml.check(None), "field.form", "desc", None),  # type: ignore[arg-type]
-    ("a class to check", lambda: dml.check(dml.RNNDesc), "field.form", "desc", None),  # type: ignore[arg-type]
-    ("data to compile", lambda: dml.compile({"Type": "RNN"}), "field.form", "desc", None),  # type: ignore[arg-type]
+    ("nothing to check", lambda: dml.check(None), "field.form", "desc", None),
+    ("a class to check", lambda: dml.check(dml.RNNDesc), "field.form", "desc", None),
+    ("data to compile", lambda: dml.compile({"Type": "RNN"}), "field.form", "desc", None),  # type: ignore[call-overload]
     ("an unknown level", lambda: dml.check(rnn(), "7_0"), "field.form", "feature_level", None),
 ]
 
@@ -287,6 +287,7 @@ def linear(alpha: Any) -> dml.RNNDesc:
 
 def resampled(scale: Any) -> dml.Resample1Desc:
     desc = sample(dml.Resample1Desc)
+    assert isinstance(desc, dml.Resample1Desc)
     return desc.replace(scales=[*desc.scales[:-1], scale])
 
 
@@ -305,7 +306,8 @@ def test_equal_structs_hold_the_same_numbers(holder: str) -> None:
     for one, other in [(0.0, -0.0), (-0.0, 0), (1.0, math.nan), (math.inf, -math.inf)]:
         assert make(one) != make(other)
         assert len({make(one), make(other), make(one), make(other)}) == 2
-    for one, other in [(math.nan, np.float32("nan")), (-0.0, np.float16(-0.0)), (0.0, 0), (1, 1.0), (math.nan, -math.nan)]:
+    same: list[tuple[float, Any]] = [(math.nan, np.float32("nan")), (-0.0, np.float16(-0.0)), (0.0, 0), (1, 1.0), (math.nan, -math.nan)]
+    for one, other in same:
         assert make(one) == make(other)
         assert hash(make(one)) == hash(make(other))
     for value in (math.nan, -0.0):
@@ -363,7 +365,7 @@ def test_lengths_that_are_wrong(given: Any) -> None:
 
 def test_an_endless_array_ends() -> None:
     with pytest.raises(dml.DescError, match="at most 1048576 of them"):
-        dml.TensorDesc(data_type="FLOAT32", sizes=itertools.count(1))  # type: ignore[arg-type]
+        dml.TensorDesc(data_type="FLOAT32", sizes=itertools.count(1))
     with pytest.raises(dml.DescError, match="at most 1048576 of them"):
         resampled(1.0).replace(scales=itertools.repeat(1.0))
 

@@ -14,8 +14,8 @@ import pytest
 import dmlpy as dml
 from tests.support import facts_reader as facts
 from tests.support import relation_descs as descs
+from tests.support.mutant_problems import problems_of
 from tests.support.relation_descs import Members, slot_of
-from tests.validation.test_mutants import problems_of
 
 
 def show(problems: list[dml.Problem]) -> str:

@@ -114,7 +114,7 @@ def test_all_that_is_wrong_with_an_array_is_told_at_once() -> None:
     assert [problem.code for problem in caught.value.problems] == ["array.type", "array.strides", "array.dims"]
 
 
-# DMLCalcBufferTensorSize's own cases: type, sizes, strides, bytes.
+# Cases of DMLCalcBufferTensorSize: type, sizes, strides, bytes.
 @pytest.mark.parametrize(
     ("data_type", "sizes", "strides", "size"),
     [

@@ -13,9 +13,9 @@ from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.devices.numpy.activation.derivatives import Derivative, keeps_value
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
-from tests.devices.cuda.test_activation_functors import NAMES, SOURCE, apply
-from tests.devices.numpy.test_activation_functions import ALL, INF, NAN, Array, M, evaluate, exact_gelu, gelu_points, label
+from tests.support.activation_cases import ALL, INF, NAN, Array, M, evaluate, exact_gelu, gelu_points, label
 from tests.support.cuda.cpu_seam import approximates
+from tests.support.cuda.functors import NAMES, SOURCE, apply
 from tests.support.scalar_activations import activate as activate_number
 
 # desc, then its derivatives at 0, -0, inf, -inf, nan, and the largest number of float32 with either sign.

@@ -1,9 +1,9 @@
-"""The element-wise activation operators on their own, on every device: values, limits, types, layouts, and what a plan promises."""
+"""The element-wise activation operators, unfused, on every device: values, limits, types, layouts, and what a plan promises."""
 
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,83 +13,32 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.activation import elements
-from dmlpy.devices.numpy.activation.elements import ElementsPlan, reference
-from tests.devices.numpy.test_activation_functions import definition, label
+from dmlpy.devices.numpy.activation.elements import ElementsPlan
+from tests.support.activation_cases import label
+from tests.support.activation_runs import (
+    ACTIVATIONS,
+    DTYPES,
+    EACH,
+    LAYOUTS,
+    SAMPLE,
+    SIZES,
+    Array,
+    Arrays,
+    described,
+    in_order,
+    inputs,
+    laid_out,
+    oracle,
+    output_of,
+    random_values,
+    run,
+)
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.recurrent_runs import GUARD, Placed
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
-Array = np.ndarray[Any, Any]
-Arrays = Mapping[str, Array]
-
 INF, NAN = float("inf"), float("nan")
-DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
-
-ACTIVATIONS: list[dml.ActivationDesc] = [
-    dml.ActivationIdentityDesc(),
-    dml.ActivationReluDesc(),
-    dml.ActivationSigmoidDesc(),
-    dml.ActivationTanhDesc(),
-    dml.ActivationSoftsignDesc(),
-    dml.ActivationGeluDesc(),
-    dml.ActivationEluDesc(),
-    dml.ActivationEluDesc(alpha=-0.7),
-    dml.ActivationCeluDesc(),
-    dml.ActivationCeluDesc(alpha=-2.5),
-    dml.ActivationLeakyReluDesc(),
-    dml.ActivationLeakyReluDesc(alpha=-1.5),
-    dml.ActivationThresholdedReluDesc(),
-    dml.ActivationThresholdedReluDesc(alpha=-0.5),
-    dml.ActivationScaledEluDesc(),
-    dml.ActivationScaledEluDesc(alpha=-0.5, gamma=-1.25),
-    dml.ActivationLinearDesc(),
-    dml.ActivationLinearDesc(alpha=-1.75, beta=0.3),
-    dml.ActivationHardSigmoidDesc(),
-    dml.ActivationHardSigmoidDesc(alpha=-0.3, beta=0.4),
-    dml.ActivationScaledTanhDesc(),
-    dml.ActivationScaledTanhDesc(alpha=-1.7, beta=-0.66),
-    dml.ActivationParametricSoftplusDesc(),
-    dml.ActivationParametricSoftplusDesc(alpha=-0.6, beta=-0.9),
-    dml.ActivationSoftplusDesc(),
-    dml.ActivationSoftplusDesc(steepness=3.5),
-    dml.ActivationShrinkDesc(),
-    dml.ActivationShrinkDesc(bias=-0.3, threshold=0.8),
-    dml.ActivationShrinkDesc(bias=0.3, threshold=-0.8),
-    dml.ActivationSwishDesc(),
-    dml.ActivationSwishDesc(sigmoid_input_scale=-0.8),
-    dml.ActivationHardSwishDesc(),
-    dml.ActivationHardSwishDesc(alpha=-0.3, beta=0.4),
-    dml.ActivationParameterizedReluDesc(),
-    dml.ActivationReluGradDesc(),
-]
-"""Each operator with its defaults and with other attributes, negative ones where a sign means something."""
-EACH = list({type(desc): desc for desc in ACTIVATIONS}.values())
-INPUTS_OF = {type(desc): [field.name for field in desc.inputs()] for desc in EACH}
-
-
-def described(desc: dml.ActivationDesc, arrays: Arrays) -> Any:
-    """The operator for packed inputs of these sizes and this type."""
-    return desc.replace(**{name: dml.TensorDesc.of(np.ascontiguousarray(array)) for name, array in arrays.items()}).with_outputs()
-
-
-def output_of(desc: dml.ActivationDesc) -> str:
-    return desc.outputs()[0].name
-
-
-def inputs(desc: dml.ActivationDesc, *values: Array) -> dict[str, Array]:
-    """The values by field name; a second input is the first one backwards if none is given."""
-    names = INPUTS_OF[type(desc)]
-    return dict(zip(names, (*values, values[0][..., ::-1].copy())[: len(names)], strict=True))
-
-
-def run(device: dml.Device, desc: dml.ActivationDesc, arrays: Arrays) -> Array:
-    """The output of one run, on the host. Memory for it held other values before."""
-    operator = dml.compile(described(desc, arrays), device=device)
-    first = next(iter(arrays.values()))
-    poison = np.full(first.shape, np.nan if first.dtype.kind == "f" else 85, first.dtype)
-    given = {name: device.from_host(np.ascontiguousarray(array)) for name, array in arrays.items()}
-    return device.to_host(next(iter(operator(**given, **{output_of(desc): device.from_host(poison)}))))
 
 
 def rounded(desc: dml.ActivationDesc) -> dml.ActivationDesc:
@@ -97,14 +46,10 @@ def rounded(desc: dml.ActivationDesc) -> dml.ActivationDesc:
     return desc.replace(**{name: float(np.float32(getattr(desc, name))) for name in desc.attribute_names()})
 
 
-def oracle(desc: dml.ActivationDesc, arrays: Arrays) -> Array:
-    """The definition, element by element in float64."""
-    first, *rest = (array.astype(np.float64) for array in arrays.values())
-    if isinstance(desc, dml.ActivationParameterizedReluDesc):
-        return np.where(first >= 0, first, rest[0] * first)
-    if isinstance(desc, dml.ActivationReluGradDesc):
-        return np.where(first > 0, rest[0], 0.0)
-    return np.vectorize(lambda value: definition(desc, float(value)), otypes=[np.float64])(first)
+def defined(desc: dml.ActivationDesc, arrays: Arrays) -> Array:
+    """The output by `dml.reference`."""
+    (output,) = dml.reference(desc, arrays).as_dict().values()
+    return np.asarray(output)
 
 
 # values
@@ -120,7 +65,7 @@ def test_random_values(any_device: dml.Device, desc: dml.ActivationDesc, dtype: 
     found = run(any_device, desc, arrays)
     assert found.dtype == dtype
     assert_close(found, oracle(rounded(desc), arrays), dtype)
-    np.testing.assert_allclose(reference(described(desc, arrays), arrays), oracle(desc, arrays), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(defined(described(desc, arrays), arrays), oracle(desc, arrays), rtol=1e-12, atol=1e-14)
 
 
 def special_values(dtype: Any) -> Array:
@@ -202,7 +147,7 @@ def test_integers(any_device: dml.Device, kind: type[dml.ActivationDesc], dtype:
     }[label(desc)]
     found = run(any_device, desc, arrays)
     np.testing.assert_array_equal(found, np.array(expected, dtype))
-    np.testing.assert_array_equal(reference(described(desc, arrays), arrays), found)
+    np.testing.assert_array_equal(defined(described(desc, arrays), arrays), found)
 
 
 @pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
@@ -217,7 +162,7 @@ def test_integers_shrunk(any_device: dml.Device, dtype: Any) -> None:
             expected.append(int(max(limits.min, min(exact, limits.max))))
         found = run(any_device, desc, arrays)
         np.testing.assert_array_equal(found, np.array(expected, dtype), err_msg=repr(desc))
-        np.testing.assert_array_equal(reference(described(desc, arrays), arrays), found)
+        np.testing.assert_array_equal(defined(described(desc, arrays), arrays), found)
 
 
 LEVELS: list[tuple[dml.ActivationDesc, Any, str]] = [
@@ -253,27 +198,6 @@ def test_no_unsigned_integers_but_for_shrink(dtype: Any) -> None:
 # layouts
 
 
-def laid_out(values: Array, strides: Iterable[int], start: int = 0) -> Placed:
-    """The values in guarded memory, `start` elements behind an address that is a multiple of 64 bytes."""
-    strides, item = tuple(strides), values.itemsize
-    desc = dml.TensorDesc(data_type=values.dtype.name.upper(), sizes=values.shape, strides=strides)
-    memory = np.full((desc.span + start) * item + 128, GUARD, np.uint8)
-    first = start * item + 64
-    flat = memory[first : first + desc.span * item].view(values.dtype)
-    tensor = np.lib.stride_tricks.as_strided(flat, values.shape, [stride * item for stride in strides])
-    tensor[...] = values
-    return Placed(desc, memory, tensor)
-
-
-def in_order(sizes: tuple[int, ...], order: Iterable[int], gap: int = 0) -> list[int]:
-    """Strides of dimensions in this order of memory, outermost first, with `gap` elements left out after each inner part."""
-    strides, reach = [0] * len(sizes), 1
-    for axis in reversed(tuple(order)):
-        strides[axis] = reach
-        reach = reach * sizes[axis] + gap
-    return strides
-
-
 def run_placed(device: dml.Device, desc: dml.ActivationDesc, tensors: Mapping[str, Placed]) -> Array:
     """Runs over memory that is laid out like the host's, byte by byte, and copies it back; nothing but the output's elements changes."""
     operator = desc.replace(**{name: placed.desc for name, placed in tensors.items()})
@@ -296,30 +220,7 @@ def poison(sizes: tuple[int, ...], dtype: Any) -> Array:
     return np.full(sizes, np.nan if np.dtype(dtype).kind == "f" else 85, dtype)
 
 
-SIZES = (2, 3, 5, 8)
-LAYOUTS: dict[str, tuple[list[int], int]] = {
-    "packed": (in_order(SIZES, range(4)), 0),
-    "packed, one element further": (in_order(SIZES, range(4)), 1),
-    "padded": (in_order(SIZES, range(4), gap=3), 0),
-    "slice of wider rows": (in_order((2, 3, 5, 16), range(4)), 0),
-    "slice of wider rows, half a pack further": (in_order((2, 3, 5, 16), range(4)), 4),
-    "every second of a row": ([240, 80, 16, 2], 1),
-    "channels innermost": (in_order(SIZES, (0, 2, 3, 1)), 0),
-    "reversed": (in_order(SIZES, (3, 2, 1, 0)), 2),
-    "permuted with gaps": (in_order(SIZES, (2, 0, 3, 1), gap=1), 0),
-}
-SAMPLE: list[tuple[dml.ActivationDesc, Any]] = [
-    (dml.ActivationGeluDesc(), np.float32),
-    (dml.ActivationSigmoidDesc(), np.float16),
-    (dml.ActivationParameterizedReluDesc(), np.float32),
-    (dml.ActivationReluGradDesc(), np.float16),
-    (dml.ActivationShrinkDesc(bias=1.7), np.int8),
-]
 SAMPLES = pytest.mark.parametrize(("desc", "dtype"), SAMPLE, ids=[f"{label(desc)} {np.dtype(dtype)}" for desc, dtype in SAMPLE])
-
-
-def random_values(rng: np.random.Generator, sizes: tuple[int, ...], dtype: Any) -> Array:
-    return rng.normal(0.0, 3.0, sizes).astype(dtype) if np.dtype(dtype).kind == "f" else rng.integers(-100, 100, sizes).astype(dtype)
 
 
 @SAMPLES
@@ -362,7 +263,7 @@ SHAPES: list[tuple[int, ...]] = [(1,), (2,), (3,), (17,), (1, 1, 1, 1, 1, 1, 1, 
 @SAMPLES
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 def test_sizes(any_device: dml.Device, desc: dml.ActivationDesc, dtype: Any, sizes: tuple[int, ...]) -> None:
-    """One element, 1 to 8 dimensions, sizes that no pack divides; packed, and with every stride of its own."""
+    """One element, 1 to 8 dimensions, sizes that no pack divides; packed, and with separate strides for each tensor."""
     rng = np.random.default_rng(7)
     arrays = inputs(desc, random_values(rng, sizes, dtype), random_values(rng, sizes, dtype))
     expected = oracle(desc, arrays) if np.dtype(dtype).kind == "f" else run(any_device, desc, arrays)
@@ -380,7 +281,7 @@ def test_sizes(any_device: dml.Device, desc: dml.ActivationDesc, dtype: Any, siz
 @DTYPES
 @pytest.mark.parametrize("desc", EACH, ids=label)
 def test_every_operator_reads_and_writes_strides(desc: dml.ActivationDesc, dtype: Any) -> None:
-    """On the host, where each has formulas of its own: the same bits as packed, whatever the place of an element in a row."""
+    """On the host, where each has separate formulas: the same bits as packed, whatever the place of an element in a row."""
     device, sizes, rng = dml.device("numpy"), (9, 5, 31), np.random.default_rng(17)
     arrays = inputs(desc, random_values(rng, sizes, dtype))
     tensors = {name: laid_out(array, in_order(sizes, (2, 0, 1), gap), 1) for gap, (name, array) in enumerate(arrays.items())}
@@ -423,7 +324,7 @@ def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, seed: int, block: i
         sizes = tuple(int(size) for size in rng.integers(1, 5, rng.integers(1, 6)))
         arrays = inputs(desc, random_values(rng, sizes, dtype), random_values(rng, sizes, dtype))
         own = described(desc, arrays)
-        expected = reference(own, arrays)
+        expected = defined(own, arrays)
         tensors = {
             name: laid_out(array, in_order(sizes, rng.permutation(len(sizes)), int(rng.integers(3))))
             for name, array in (arrays | {output_of(desc): poison(sizes, dtype)}).items()
@@ -468,7 +369,7 @@ def test_a_launch_on_the_host_allocates_nothing(desc: dml.ActivationDesc, layout
     finally:
         tracemalloc.stop()
     assert peak < 300_000, f"{peak} bytes"
-    assert_close(result, reference(operator, arrays), x.dtype)
+    assert_close(result, defined(operator, arrays), x.dtype)
 
 
 @pytest.mark.parametrize("desc", EACH, ids=label)
@@ -535,11 +436,11 @@ def test_the_plan_on_cuda_says_which_kernel_runs() -> None:
     require("g++")
     device = CudaDevice(CpuSeam())
     rows: list[tuple[str, tuple[int, ...], list[int] | None, str]] = [
-        ("FLOAT32", (4, 6), None, "elements<float, 4, 1, Tanh>: 24 elements in a row, 4 at once"),
-        ("FLOAT16", (4, 6), None, "elements<machine::half, 8, 1, Tanh>: 24 elements in a row, 8 at once"),
-        ("FLOAT32", (3,), None, "elements<float, 1, 1, Tanh>: 3 elements in a row, one by one"),
-        ("FLOAT32", (4, 6), [8, 1], "elements<float, 2, 1, Tanh>: 24 elements along 2 axes, 2 at once"),
-        ("FLOAT32", (4, 6), [1, 4], "elements<float, 1, 1, Tanh>: 24 elements along 2 axes, one by one"),
+        ("FLOAT32", (4, 6), None, "elements<Tanh, 4, int, 8, float, float>: 24 elements in a row, 4 at once"),
+        ("FLOAT16", (4, 6), None, "elements<Tanh, 8, int, 8, machine::half, machine::half>: 24 elements in a row, 8 at once"),
+        ("FLOAT32", (3,), None, "elements<Tanh, 1, int, 8, float, float>: 3 elements in a row, one by one"),
+        ("FLOAT32", (4, 6), [8, 1], "elements<Tanh, 2, int, 8, float, float>: 24 elements along 2 axes, 2 at once"),
+        ("FLOAT32", (4, 6), [1, 4], "elements<Tanh, 1, int, 8, float, float>: 24 elements along 2 axes, one by one"),
     ]
     for dtype, sizes, strides, start in rows:
         desc = dml.ActivationTanhDesc(input_tensor=dml.TensorDesc(data_type=dtype, sizes=sizes, strides=strides)).with_outputs()

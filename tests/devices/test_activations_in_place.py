@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.devices.numpy.test_activation_functions import label
-from tests.devices.test_activations import DTYPES, EACH, LAYOUTS, SIZES, Array, inputs, laid_out, output_of, random_values, run
+from tests.support.activation_cases import label
+from tests.support.activation_runs import DTYPES, EACH, LAYOUTS, SIZES, Array, inputs, laid_out, output_of, random_values, run
 from tests.support.recurrent_runs import GUARD, Placed
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import tracemalloc
 from math import prod
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.plans import plan_of
+from tests.support.batch_normalization_cases import CASES, check_tensorflow
 from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.folders import STORED_CASES
 from tests.support.normalization_cases import (
@@ -30,7 +30,6 @@ from tests.support.normalization_cases import (
     random_values,
     run,
 )
-from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
@@ -41,26 +40,10 @@ TENSORFLOW = pytest.mark.parametrize("mode", [mode for mode, (kind, _) in MODES.
 
 # TensorFlow's results
 
-CASES = {
-    entry["case"]: entry for entry in json.loads((STORED_CASES / "index.json").read_text()) if entry["case"].startswith("tf_fused_batch")
-}
-
 
 @pytest.mark.parametrize("name", CASES)
 def test_tensorflow(any_device: dml.Device, name: str) -> None:
-    with np.load(STORED_CASES / f"{name}.npz") as file:
-        stored = {key: file[key] for key in file.files}
-    # TensorFlow's way to leave out a tensor is one without entries.
-    arrays = {key[3:]: array for key, array in stored.items() if key.startswith("in.") and array.size}
-    expected = {key[4:]: array for key, array in stored.items() if key.startswith("out.")}
-    kind = dml.FusedBatchNormGradV3Desc if "y_backprop" in arrays else dml.FusedBatchNormV3Desc
-    desc = described(kind, arrays, *expected, **CASES[name]["attributes"])
-    assert kind is dml.FusedBatchNormGradV3Desc or desc.reads_statistics == ("mean" in arrays)
-    found = run(any_device, desc, arrays)
-    assert set(found) == set(expected)
-    for output, values in expected.items():
-        assert found[output].dtype == values.dtype
-        assert_close(found[output], values, values.dtype, terms=prod(arrays["x"].shape), what=output)
+    check_tensorflow(any_device, name)
 
 
 def test_every_case_of_tensorflow_is_used() -> None:
@@ -211,7 +194,7 @@ def test_the_number_of_threads_counts_for_nothing(
 @DATA_TYPES
 @pytest.mark.parametrize("seed", range(8))
 def test_four_statistics_of_sizes_of_their_own(any_device: dml.Device, seed: int, dtype: Any) -> None:
-    """Each repeats along dimensions of its own. `spatial` changes nothing."""
+    """Each repeats along other dimensions. `spatial` changes nothing."""
     rng = np.random.default_rng(seed)
     sizes = tuple(int(size) for size in rng.integers(1, 6, rng.integers(2, 6)))
     arrays = {}
@@ -266,7 +249,7 @@ def test_fused_activations_on_the_host(activation: dml.ActivationDesc, mode: str
 
 @pytest.mark.parametrize("number", range(len(ACTIVATIONS)), ids=NAMES)
 def test_fused_activations_on_cuda(cuda_device: dml.Device, number: int) -> None:
-    """Each in one of the four combinations of operator and type: each kernel is an instance of its own, which takes a while to compile."""
+    """Each in one of the four combinations of operator and type: each kernel is a separate instance, which takes a while to compile."""
     mode, dtype = list(itertools.product(FORWARD, (np.float32, np.float16)))[number % 4]
     check_activation(cuda_device, ACTIVATIONS[number], mode, dtype)
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.normalization.reference import reference
 from dmlpy.reference.normalization.batch import statistics
 from tests.support.exact import exact
 from tests.support.normalization_cases import FUSED, INPUTS, MODES, Array, Arrays, data_format, described, random_values, run
@@ -92,13 +91,6 @@ def gradients_of(desc: Any) -> list[str]:
 @GRADIENTS
 def test_the_oracles_gradients(mode: str, seed: int) -> None:
     compare(mode, seed, exact)
-
-
-@pytest.mark.parametrize("seed", range(50))
-@GRADIENTS
-def test_the_references_gradients(mode: str, seed: int) -> None:
-    """The NumPy plans' arithmetic in float64, forward and backward."""
-    compare(mode, seed, reference)
 
 
 @pytest.mark.parametrize("seed", range(50, 60))

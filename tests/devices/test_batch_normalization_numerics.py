@@ -10,8 +10,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.reference.normalization.batch import statistics
-from tests.devices.test_batch_normalization_layouts import LAYOUTS as MEMORY_LAYOUTS
-from tests.devices.test_batch_normalization_layouts import results
+from tests.support.batch_normalization_runs import LAYOUTS as MEMORY_LAYOUTS
+from tests.support.batch_normalization_runs import results
 from tests.support.exact import exact
 from tests.support.normalization_cases import INPUTS, MODES, Array, Arrays, case, check, described, random_values, run
 
@@ -306,7 +306,7 @@ def test_what_is_no_number_stays_in_its_group(any_device: dml.Device, mode: str,
     desc, arrays, given = spoilt(mode, *SPOILT[name], dtype)
     clean, found, expected = run(any_device, desc, arrays), run(any_device, desc, given), exact(desc, given)
     if mode == "BATCH_NORMALIZATION_TRAINING_GRAD" and name in ("a mean of NaN", "an infinite mean"):
-        expected["output_gradient_tensor"][:, 1] = np.nan  # the input's own mean is found as a distance from the given one
+        expected["output_gradient_tensor"][:, 1] = np.nan  # the input's mean is found as a distance from the given one
     for output, values in found.items():
         np.testing.assert_array_equal(groups(values, 0, 2), groups(clean[output], 0, 2), err_msg=f"{output}: other groups")
         own, wanted = groups(values, 1), groups(expected[output], 1)
@@ -354,7 +354,7 @@ def test_a_group_is_no_number_where_its_squares_add_up_to_none(any_device: dml.D
     for name, array in found.items():
         of_groups = np.isnan(np.moveaxis(array, 1, 0).reshape(sizes[1], -1))
         assert (of_groups.all(1) == of_groups.any(1)).all(), f"{name}: groups that are NaN in part"
-        np.testing.assert_array_equal(of_groups.any(1)[clear], (squares > largest)[clear], err_msg=name)
+        np.testing.assert_array_equal(np.asarray(of_groups.any(1))[clear], (squares > largest)[clear], err_msg=name)
         assert not np.isinf(array).any(), name
 
 

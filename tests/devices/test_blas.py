@@ -16,7 +16,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices import blas
 from dmlpy.devices.blas import WORK_OF_A_THREAD, Limits, blas_threads, limited, with_limited_blas
-from tests.devices.test_threads import interrupted_everywhere
+from tests.support.interruptions import interrupted_everywhere
+from tests.support.tensors import tensor
 
 
 class Library:
@@ -40,7 +41,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     made = [Limits(found)]
     monkeypatch.setattr(blas, "_made", made)
     monkeypatch.setattr(blas, "_limits", lambda: made)
-    monkeypatch.setattr(blas.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
     return found
 
 
@@ -154,10 +155,6 @@ def test_a_forked_process_has_the_whole_number(library: Library) -> None:
     assert library.threads == 8
 
 
-def tensor(*sizes: int) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type="FLOAT32", sizes=sizes)
-
-
 def products() -> list[tuple[str, dml.OperatorDesc]]:
     """Operators whose largest product is worth one thread."""
     layer = dml.LSTMDesc(
@@ -203,7 +200,6 @@ print(blas.blas_threads() == before == blas._numpys_libraries()[0].get_num_threa
 
 
 def test_numpys_own_blas() -> None:
-    pytest.importorskip("threadpoolctl")
     if blas_threads() is None:
         pytest.skip("NumPy's BLAS is none that threadpoolctl knows")
     done = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import tracemalloc
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,62 +13,30 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.plans import plan_of
-from dmlpy.devices.numpy.recurrent.block_cell import GRUBlockPlan, reference
+from dmlpy.devices.numpy.recurrent.block_cell import GRUBlockPlan
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc, gru_block_cell_weight_gradients
+from tests.support.block_cell_runs import (
+    OUTPUTS,
+    Array,
+    Arrays,
+    check,
+    check_tensorflow_gradient,
+    check_tensorflow_step,
+    described,
+    load,
+    poisons,
+    random_inputs,
+    run,
+)
 from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.folders import STORED_CASES
 from tests.support.recurrent_runs import GUARD, Layout, Placed, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
-Array = np.ndarray[Any, Any]
-Arrays = Mapping[str, Array]
-
 INPUTS = ("x", "h_prev", "w_ru", "w_c", "b_ru", "b_c")
-OUTPUTS: dict[type[GRUBlockDesc], tuple[str, ...]] = {
-    dml.GRUBlockCellDesc: ("r", "u", "c", "h"),
-    dml.GRUBlockCellGradDesc: ("d_x", "d_h_prev", "d_c_bar", "d_r_bar_u_bar"),
-}
 KINDS = pytest.mark.parametrize("kind", OUTPUTS, ids=lambda kind: kind.short_name())
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
-
-
-def random_inputs(rng: np.random.Generator, b: int, i: int, h: int, kind: type[GRUBlockDesc], dtype: Any = np.float32) -> dict[str, Array]:
-    """Inputs of the step; for the gradient with what the step gave and an upstream gradient, all rounded to the type."""
-    sizes = {"x": (b, i), "h_prev": (b, h), "w_ru": (i + h, 2 * h), "w_c": (i + h, h), "b_ru": (2 * h,), "b_c": (h,)}
-    arrays = {name: rng.standard_normal(shape).astype(dtype) for name, shape in sizes.items()}
-    if kind is dml.GRUBlockCellGradDesc:
-        step = reference(described(dml.GRUBlockCellDesc, arrays), arrays)
-        arrays |= {name: step[name].astype(dtype) for name in "ruc"} | {"d_h": rng.standard_normal((b, h)).astype(dtype)}
-    return arrays
-
-
-def described(kind: type[GRUBlockDesc], arrays: Arrays, *outputs: str) -> GRUBlockDesc:
-    return kind(**{name: dml.TensorDesc.of(array) for name, array in arrays.items()}).with_outputs(*outputs)
-
-
-def run(device: dml.Device, desc: GRUBlockDesc, arrays: Arrays) -> dict[str, Array]:
-    """The described outputs, on the host. Memory for them held NaN before."""
-    given = {name: device.from_host(array) for name, array in {**arrays, **poisons(desc)}.items()}
-    outputs = dml.compile(desc, device=device)(**given).as_dict()
-    return {name: device.to_host(array) for name, array in outputs.items()}
-
-
-def poisons(desc: GRUBlockDesc) -> dict[str, Array]:
-    """Arrays of NaN for the described outputs."""
-    tensors = desc.tensors()
-    names = [name for name in OUTPUTS[type(desc)] if name in tensors]
-    return {name: np.full(tensors[name].sizes, np.nan, tensors[name].data_type.numpy) for name in names}
-
-
-def check(found: Arrays, desc: GRUBlockDesc, arrays: Arrays, what: str = "") -> None:
-    """Every output of a run against float64."""
-    wide = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
-    expected, known = reference(desc, wide), desc.sizes()
-    assert set(found) == set(expected)
-    for name, values in expected.items():
-        terms = known["input_size"] + 2 * known["cell_size"]
-        assert_close(found[name], values, found[name].dtype, terms=terms, what=f"{what}{name}")
 
 
 # TensorFlow's results
@@ -86,31 +53,14 @@ def cases(prefix: str) -> list[str]:
 STEPS, GRADIENTS = cases("tf_gru_block_cell_"), cases("tf_gru_block_cell_grad_")
 
 
-def load(case: str) -> tuple[dict[str, Array], dict[str, Array]]:
-    """A case's inputs and TensorFlow's outputs, by name."""
-    with np.load(STORED_CASES / f"{case}.npz") as file:
-        stored = {name: file[name] for name in file.files}
-    return tuple({name[len(part) :]: array for name, array in stored.items() if name.startswith(part)} for part in ("in.", "out."))  # type: ignore[return-value]
-
-
 @pytest.mark.parametrize("case", STEPS)
 def test_tensorflow_step(any_device: dml.Device, case: str) -> None:
-    arrays, expected = load(case)
-    found = run(any_device, described(dml.GRUBlockCellDesc, arrays), arrays)
-    assert set(found) == set(expected)
-    for name, values in expected.items():
-        assert_close(found[name], values, np.float32, terms=sum(arrays["w_c"].shape), what=name)
+    check_tensorflow_step(any_device, case)
 
 
 @pytest.mark.parametrize("case", GRADIENTS)
 def test_tensorflow_gradient(any_device: dml.Device, case: str) -> None:
-    arrays, expected = load(case)
-    found = run(any_device, described(dml.GRUBlockCellGradDesc, arrays), arrays)
-    of_weights = gru_block_cell_weight_gradients(arrays["x"], arrays["h_prev"], arrays["r"], found["d_c_bar"], found["d_r_bar_u_bar"])
-    found |= of_weights._asdict()
-    assert set(found) == set(expected)
-    for name, values in expected.items():
-        assert_close(found[name], values, np.float32, terms=sum(arrays["w_ru"].shape), what=name)
+    check_tensorflow_gradient(any_device, case)
 
 
 @pytest.mark.parametrize("case", STEPS[:2])
@@ -148,7 +98,7 @@ def page(arrays: Arrays) -> dict[str, Array]:
     """
     x, h_prev, w_ru, w_c, r, u, c, d_h = (arrays[name].astype(np.float64) for name in ("x", "h_prev", "w_ru", "w_c", "r", "u", "c", "d_h"))
     inputs, units = x.shape[1], h_prev.shape[1]
-    right = reference(described(dml.GRUBlockCellGradDesc, arrays), arrays)
+    right = dml.reference(described(dml.GRUBlockCellGradDesc, arrays), arrays).as_dict()
     d_c_bar, (d_r_bar, d_u_bar) = right["d_c_bar"], np.split(right["d_r_bar_u_bar"], 2, 1)
     w_r_x, w_r_h_prev = w_ru[:inputs, :units], w_ru[inputs:, :units]
     d_h_prevr, h = d_c_bar @ w_c[inputs:].T, u * h_prev + (1 - u) * c
@@ -192,9 +142,9 @@ def test_central_differences(seed: int) -> None:
     desc = described(dml.GRUBlockCellGradDesc, {name: array.astype(np.float32) for name, array in arrays.items()})
     operands = {name: arrays[name] for name in INPUTS}
     step = described(dml.GRUBlockCellDesc, {name: array.astype(np.float32) for name, array in operands.items()})
-    forward = reference(step, operands)
+    forward = dml.reference(step, operands).as_dict()
     arrays |= {name: forward[name] for name in "ruc"}
-    found = reference(desc, arrays)
+    found = dml.reference(desc, arrays).as_dict()
     of_weights = gru_block_cell_weight_gradients(arrays["x"], arrays["h_prev"], arrays["r"], found["d_c_bar"], found["d_r_bar_u_bar"])
     found |= of_weights._asdict()
     for name, values in operands.items():
@@ -204,7 +154,7 @@ def test_central_differences(seed: int) -> None:
             for difference in (1e-5, -1e-5):
                 moved = values.copy()
                 moved[place_of] += difference
-                ends.append(np.sum(arrays["d_h"] * reference(step, operands | {name: moved})["h"]))
+                ends.append(np.sum(arrays["d_h"] * dml.reference(step, operands | {name: moved}).h))
             expected[place_of] = (ends[0] - ends[1]) / 2e-5
         sums_in_float32 = name not in ("x", "h_prev")
         np.testing.assert_allclose(found[f"d_{name}"], expected, rtol=0, atol=5e-6 if sums_in_float32 else 1e-8, err_msg=f"d_{name}")
@@ -282,7 +232,7 @@ def test_upstream_gradients_of_any_scale(any_device: dml.Device, scale: float) -
     arrays["d_h"] *= np.float32(scale)
     desc = described(dml.GRUBlockCellGradDesc, arrays)
     for name, values in run(any_device, desc, arrays).items():
-        expected = reference(desc, arrays)[name]
+        expected = dml.reference(desc, arrays).as_dict()[name]
         assert np.linalg.norm(values - expected) <= 1e-6 * np.linalg.norm(expected), name
 
 
@@ -440,7 +390,7 @@ def test_wrong_types_and_missing_outputs(kind: type[GRUBlockDesc]) -> None:
 
 @DATA_TYPES
 def test_weight_gradients(dtype: Any) -> None:
-    """The arrays' own type, from sums in float32: in float16 a sum of ones would stop at 2048."""
+    """The arrays' type, from sums in float32: in float16 a sum of ones would stop at 2048."""
     rng = np.random.default_rng(13)
     batch, inputs, units = 4096, 3, 2
     x, h_prev, d_c_bar = (rng.standard_normal((batch, size)).astype(dtype) for size in (inputs, units, units))

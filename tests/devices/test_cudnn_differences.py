@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dmlpy.devices.numpy.recurrent.cudnn import network_reference
+import dmlpy as dml
 from tests.support.networks import MODES, Arrays, Network, gradient_inputs, network, upstream
 
 STEP = 1e-6
@@ -52,11 +52,11 @@ def test_central_differences(drawn: tuple[Network, int], seen: set[str]) -> None
     arrays: Arrays = {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in net.arrays.items()}
 
     def loss(changed: Arrays) -> float:
-        results = network_reference(forward, changed)
+        results = dml.reference(forward, changed).as_dict()
         return float(sum((weights[f"{name}_backprop"] * results[name]).sum() for name in seen if f"{name}_backprop" in weights))
 
-    reserve = network_reference(forward, arrays)["reserve_space"]
-    gradients = network_reference(desc, gradient_inputs(Network(forward, arrays), desc) | weights | {"reserve_space": reserve})
+    reserve = dml.reference(forward, arrays).reserve_space
+    gradients = dml.reference(desc, gradient_inputs(Network(forward, arrays), desc) | weights, reserve_space=reserve).as_dict()
     for name in ("input", "input_h", "input_c", "params"):
         if name not in arrays:
             continue

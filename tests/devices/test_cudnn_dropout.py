@@ -81,7 +81,7 @@ def test_dropout_multiplies_between_layers_only(any_device: dml.Device, mode: Mo
 
 def test_a_mask_follows_seeds_and_offset(any_device: dml.Device) -> None:
     base = {"dropout": 0.5, "seed": 1, "seed2": 2}
-    net = network(np.random.default_rng(9), **base, offset=0)  # type: ignore[arg-type]
+    net = network(np.random.default_rng(9), **base, offset=0)
 
     def output(offset: int, **attributes: Any) -> Array:
         changed = described(net.arrays | {"dropout_offset": np.array([offset], np.uint64)}, net.desc, **attributes)

@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices import dispatch as dispatch_module
 from dmlpy.devices.dispatch import BoundWork
-from tests.devices.test_threads import interrupted_everywhere
+from tests.support.interruptions import interrupted_everywhere
 from tests.support.tensors import tensor
 
 H, B, T = 8, 2, 20

@@ -11,22 +11,16 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.compiler import Flags
-from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits, Matrix
-from dmlpy.devices.numpy.recurrent.layer import reference
 from dmlpy.dxdispatch import RunOptions, load
-from dmlpy.dxdispatch.runner import _Run
-from tests.devices.test_operator import inputs, on, rnn, tensor
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from dmlpy.dxdispatch.runner import _ModelRun
+from tests.support.cuda.cpu_seam import H100, T4, NullSeam
+from tests.support.cuda.tf32 import ALLOW, DISABLE, NONE, VOLATILE, check_results_in_tf32
 from tests.support.dispatch_cases import CASES, Case, relu
 from tests.support.models import put, rnn_model, write
-from tests.support.tolerance import assert_close, tolerance
-from tests.support.tools import require
-
-ALLOW, DISABLE, VOLATILE = list(dml.ExecutionFlags)
-NONE = dml.ExecutionFlags.NONE
-
+from tests.support.rnn_runs import inputs, rnn
+from tests.support.tensors import tensor
 
 # names
 
@@ -99,7 +93,7 @@ def test_a_models_flags_reach_its_operators(tmp_path: Path, written: Any, meant:
     if written is not None:
         put(data, "dispatchables/rnn/executionFlags", written)
     model = load(write(tmp_path, data))
-    running = _Run(model, dml.device("numpy"), RunOptions(), dml.FeatureLevel.FL_6_4, print, print)
+    running = _ModelRun(model, dml.device("numpy"), RunOptions(), dml.FeatureLevel.FL_6_4, print, print)
     running.compile_all()
     assert [compiled.flags for compiled in running.compiled.values()] == [meant]
 
@@ -182,17 +176,4 @@ def test_an_old_gpu_has_no_tf32() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_results_in_tf32(strategy: str) -> None:
-    require("g++")
-    device, desc = CudaDevice(CpuSeam(), strategy=strategy), rnn()
-    arrays = inputs(desc)
-    expected = reference(desc, arrays)
-    given = on(device, arrays)
-    plain, allowed = (
-        {name: device.to_host(array) for name, array in dml.compile(desc, device, flags=flags)(**given).as_dict().items()}
-        for flags in (NONE, ALLOW)
-    )
-    for name, wanted in expected.items():
-        assert_close(plain[name], wanted, np.float32, terms=desc.geometry.hidden_size, what=name)
-        assert_close(allowed[name], wanted, np.float32, what=name, tf32=True)
-        error = np.linalg.norm(allowed[name] - wanted) / np.linalg.norm(wanted)
-        assert error > 5 * tolerance(np.float32), "factors were not rounded"
+    check_results_in_tf32(strategy)

@@ -17,14 +17,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dmlpy.devices.numpy.recurrent.gradient import gradient_reference
-from dmlpy.devices.numpy.recurrent.layer import reference
+import dmlpy as dml
 from dmlpy.operators import activation as activations
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.reference.recurrent.layer import Trace
-from tests.devices.numpy.test_training import H_DROPOUT, HOLES, OUTPUTS, RESERVE, X_DROPOUT, build
 from tests.support.exact import exact, traced
 from tests.support.recurrent_runs import EVERY_ACTIVATION, OPTIONAL, USUAL
+from tests.support.training_runs import H_DROPOUT, HOLES, OUTPUTS, RESERVE, X_DROPOUT, build
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -118,13 +117,13 @@ def compare(cell: str, chosen: Mapping[str, Any], upstream_names: list[str], see
     run = build(cell, rng, dtype=np.float32, **chosen)
     arrays = {name: array if array.dtype.kind == "u" else array.astype(np.float64) for name, array in run.arrays.items()}
     assume(distance(run.desc, traced(run.desc, arrays)) > MARGIN)
-    outputs = reference(run.desc, arrays)
-    upstream = {name: rng.standard_normal(outputs[name].shape) for name in upstream_names if name in outputs}
+    outputs = dml.reference(run.desc, arrays).as_dict()
+    upstream = {name: np.asarray(rng.standard_normal(outputs[name].shape)) for name in upstream_names if name in outputs}
     unused = [to_gradient(name) for name in outputs if name != RESERVE and name not in upstream]
     desc = run.desc.gradient().model_copy(update=dict.fromkeys(unused))
     given_arrays = {name: array for name, array in arrays.items() if name in desc.tensors()}
     given_arrays |= {to_gradient(name): array for name, array in upstream.items()}
-    gradients = gradient_reference(desc, given_arrays | {RESERVE: outputs[RESERVE]})
+    gradients = dml.reference(desc, given_arrays | {RESERVE: outputs[RESERVE]}).as_dict()
     # Every float input has a gradient, but for what dropout multiplies by.
     differentiable = {name for name, array in arrays.items() if array.dtype.kind == "f"} - {X_DROPOUT, H_DROPOUT}
     assert {to_output(name) for name in gradients} == differentiable
@@ -185,11 +184,11 @@ def test_derivative_at_a_kink(function: ActivationDesc, x: float, slope: float) 
     run = build("RNN", np.random.default_rng(1), t=1, b=1, i=1, h=1, optional=(), functions=(function,))
     arrays: dict[str, Array] = {"input_tensor": np.full((1, 1, 1, 1), x), "weight_tensor": np.ones((1, 1, 1, 1))}
     arrays["recurrence_tensor"] = np.zeros((1, 1, 1, 1))
-    reserve = reference(run.desc, arrays)[RESERVE]
+    reserve = dml.reference(run.desc, arrays).as_dict()[RESERVE]
     desc = run.desc.gradient("input_gradient_tensor").model_copy(update={"output_single_gradient_tensor": None})
     upstream = np.full((1, 1, 1, 1), 3.0)
-    gradients = gradient_reference(desc, arrays | {RESERVE: reserve, "output_sequence_gradient_tensor": upstream})
-    assert gradients["input_gradient_tensor"].item() == 3.0 * slope
+    gradients = dml.reference(desc, arrays | {RESERVE: reserve, "output_sequence_gradient_tensor": upstream})
+    assert gradients.input_gradient_tensor.item() == 3.0 * slope
 
 
 @pytest.mark.parametrize(("x", "passes"), [(0.5, True), (-0.5, True), (np.nextafter(0.5, 1.0), False), (np.nextafter(-0.5, -1.0), False)])
@@ -202,8 +201,8 @@ def test_derivative_at_the_clip(x: float, passes: bool) -> None:
         arrays: dict[str, Array] = {"input_tensor": np.full((1, 1, 1, 1), x), "weight_tensor": np.ones((1, 1, 4, 1))}
         arrays["recurrence_tensor"] = np.zeros((1, 1, 4, 1))
         upstream = {name: np.ones((1, 1, 1, 1)) for name in run.desc.gradient().tensors() if name.startswith("output")}
-        reserve = reference(run.desc, arrays)[RESERVE]
-        found.append(gradient_reference(run.desc.gradient(), arrays | upstream | {RESERVE: reserve})["weight_gradient_tensor"])
+        reserve = dml.reference(run.desc, arrays).as_dict()[RESERVE]
+        found.append(dml.reference(run.desc.gradient(), arrays | upstream | {RESERVE: reserve}).weight_gradient_tensor)
     clipped, unclipped = found
     assert (unclipped[0, 0, [0, 1, 3]] != 0).all()
     np.testing.assert_array_equal(clipped, unclipped if passes else np.zeros_like(unclipped))

@@ -11,6 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices import binding
+from dmlpy.devices.graph import CompiledGraph
 from dmlpy.devices.operator import CompiledOperator
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -18,7 +19,7 @@ ROWS, COLUMNS = 3, 4
 
 
 def anew(desc: dml.OperatorDesc, device: dml.Device | str = "numpy") -> CompiledOperator:
-    """An operator of its own: no other test's layouts are known to it."""
+    """A separate operator, to which no other test's layouts are known."""
     shared = dml.compile(desc, device)
     return CompiledOperator(shared.desc, shared.device, shared.feature_level, shared.flags, shared._plan)
 
@@ -26,6 +27,14 @@ def anew(desc: dml.OperatorDesc, device: dml.Device | str = "numpy") -> Compiled
 def compiled(**members: Any) -> CompiledOperator:
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, ROWS, COLUMNS], **members)
     return anew(dml.ElementWiseAddDesc(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor))
+
+
+def compiled_graph(device: dml.Device | str) -> CompiledGraph:
+    """A graph that gives y = relu(x)."""
+    g = dml.GraphBuilder()
+    x = g.input("x", dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, ROWS, COLUMNS]))
+    g.output("y", g.add(dml.ActivationReluDesc, input_tensor=x))
+    return dml.compile(g.build(), device)
 
 
 def values(start: int = 0) -> Array:
@@ -55,6 +64,31 @@ def test_each_layout_is_looked_at_once(looked_at: list[str], any_device: dml.Dev
         op.bind({"input_tensor": given}, {"output_tensor": output})()
         np.testing.assert_array_equal(any_device.to_host(output), np.maximum(values(start), 0))
     assert sorted(looked_at) == ["input_tensor", "output_tensor"]
+
+
+def test_each_layout_is_looked_at_once_by_a_graph(looked_at: list[str], any_device: dml.Device) -> None:
+    graph = compiled_graph(any_device)
+    for start in range(-3, 0):
+        given, output = any_device.from_host(values(start)), any_device.from_host(values())
+        graph(x=given)
+        graph.bind({"x": given}, {"y": output})()
+        np.testing.assert_array_equal(any_device.to_host(output), np.maximum(values(start), 0))
+    assert sorted(looked_at) == ["x", "y"]
+
+
+def test_what_is_wrong_after_a_good_call_of_a_graph_is_still_told() -> None:
+    graph = compiled_graph("numpy")
+    for _ in range(2):
+        graph(x=values(), y=values())
+        for given, code in (
+            ({"x": values().astype(np.float64)}, "array.type"),
+            ({"x": values()[..., ::-1]}, "array.strides"),
+            ({"x": unaligned()}, "bind.alignment"),
+            ({"x": values(), "y": read_only()}, "array.read_only"),
+        ):
+            with pytest.raises(dml.BindError) as caught:
+                graph(**given)
+            assert [problem.code for problem in caught.value.problems] == [code]
 
 
 def unaligned() -> Array:

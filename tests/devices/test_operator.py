@@ -10,56 +10,16 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices import DEVICE_KINDS
-from dmlpy.devices.numpy.recurrent.layer import reference
+from dmlpy.devices.numpy import array_functions
+from dmlpy.devices.numpy import device as numpy_device
 from tests.support.devices import DeviceOfNothing
+from tests.support.rnn_runs import Array, B, H, I, T, codes, inputs, on, poisoned, rnn
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
-T, B, I, H = 7, 3, 4, 5  # noqa: E741  (the field's letters)
-Array = np.ndarray[Any, Any]
-
-
-def rnn(**members: Any) -> dml.RNNDesc:
-    """A valid RNN with ragged lengths and both outputs."""
-    base: dict[str, Any] = {
-        "input_tensor": tensor(1, T, B, I),
-        "weight_tensor": tensor(1, 1, H, I),
-        "recurrence_tensor": tensor(1, 1, H, H),
-        "sequence_lengths_tensor": tensor(1, 1, 1, B, data_type="UINT32"),
-        "activation_descs": [dml.ActivationTanhDesc()],
-        "direction": "FORWARD",
-    }
-    return dml.RNNDesc(**base | members).with_outputs()
-
-
-def inputs(desc: dml.RecurrentDesc, seed: int = 0) -> dict[str, Array]:
-    """Random inputs for a desc: lengths from 0 to T."""
-    random = np.random.default_rng(seed)
-    arrays: dict[str, Array] = {}
-    for field in desc.inputs():
-        item = getattr(desc, field.name)
-        if item is not None and field.marker.at_most:
-            arrays[field.name] = random.integers(0, T + 1, item.sizes).astype(np.uint32)
-        elif item is not None:
-            arrays[field.name] = random.standard_normal(item.sizes).astype(item.data_type.numpy)
-    return arrays
-
-
-def on(device: dml.Device, arrays: dict[str, Array]) -> dict[str, Any]:
-    return {name: device.from_host(array) for name, array in arrays.items()}
-
-
-def poisoned(device: dml.Device, desc: dml.TensorDesc) -> Any:
-    return device.from_host(np.full(desc.sizes, np.nan, desc.data_type.numpy))
-
-
-def codes(error: pytest.ExceptionInfo[dml.DmlError]) -> dict[str, str]:
-    """The problems' codes by field."""
-    return {problem.path: problem.code for problem in error.value.problems}
-
 
 def check_outputs(device: dml.Device, desc: dml.RecurrentDesc, arrays: dict[str, Array], results: dict[str, Any]) -> None:
-    for name, wanted in reference(desc, arrays).items():
+    for name, wanted in dml.reference(desc, arrays).as_dict().items():
         assert_close(device.to_host(results[name]), wanted, np.float32, terms=H)
 
 
@@ -79,7 +39,7 @@ def test_call_allocates_the_outputs(any_device: dml.Device) -> None:
 def test_call_fills_passed_outputs_and_takes_c_names(any_device: dml.Device) -> None:
     desc, op = rnn(), dml.compile(rnn(), any_device)
     arrays = inputs(desc)
-    output = poisoned(any_device, desc.output_sequence_tensor)  # type: ignore[arg-type]
+    output = poisoned(any_device, desc.output_sequence_tensor)
     given = on(any_device, arrays)
     results = op(InputTensor=given.pop("input_tensor"), OutputSequenceTensor=output, **given)
     assert results.output_sequence_tensor is output
@@ -261,7 +221,7 @@ def test_dlpack_and_buffer_protocol_arrays() -> None:
     # NumPy below 2.3 takes what comes by DLPack as read-only.
     taken = OnlyDlpack(output) if np.lib.NumpyVersion(np.__version__) >= "2.3.0" else output
     dml.compile(desc, "numpy")(**wrapped, output_sequence_tensor=taken)
-    assert_close(output, reference(desc, arrays)["output_sequence_tensor"], np.float32, terms=H)
+    assert_close(output, dml.reference(desc, arrays).output_sequence_tensor, np.float32, terms=H)
     assert dml.TensorDesc.of(OnlyDlpack(arrays["input_tensor"])) == desc.input_tensor
 
 
@@ -283,6 +243,30 @@ def test_operators_without_a_plan_say_so() -> None:
     with pytest.raises(dml.CompileError, match="runs on numpy") as error:
         dml.compile(desc, DeviceOfNothing())
     assert error.value.hresult == dml.HResult.E_NOTIMPL
+
+
+PARTS = [None, "the semantics of its negative half are undocumented"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("in_a_graph", [False, True])
+def test_the_reason_why_a_device_does_not_run_an_operator(monkeypatch: pytest.MonkeyPatch, part: str | None, in_a_graph: bool) -> None:
+    """NumPy names the part of a desc that nothing defines; of what runs on NumPy another device says so, and not that nothing runs it."""
+    place = tensor(1, 1, 1, 1023 + 2 * in_a_graph + (part is None))  # sizes of no other test: what is compiled is kept
+    desc: Any = dml.ElementWiseErfDesc(input_tensor=place, output_tensor=place)
+    builder = dml.GraphBuilder()
+    builder.output("y", builder.add(dml.ElementWiseErfDesc, "erf", input_tensor=builder.input("x", place)))
+    nothing = DeviceOfNothing()
+    nothing.name = "nothing"
+    for module in (array_functions, numpy_device):
+        monkeypatch.setattr(module, "why_undefined", lambda desc: part)
+    for device in (nothing, dml.device("numpy")) if part else (nothing,):
+        with pytest.raises(dml.CompileError) as caught:
+            dml.compile(builder.build() if in_a_graph else desc, device)
+        (problem,) = caught.value.problems
+        assert (problem.code, problem.path) == ("operator.not_built", "nodes[0]" if in_a_graph else "")
+        assert problem.why == (part or "nothing has no plan for it",)
+        assert problem.remedy == (None if part else "compile it for the device 'numpy'")
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "cuda:x", "cuda:²", "cuda:" + 5000 * "9", "numpy:1", "tpu", "nunpy"])
@@ -341,7 +325,7 @@ def test_threads_share_an_operator() -> None:
 
     def work(seed: int) -> None:
         arrays = inputs(desc, seed)
-        wanted = reference(desc, arrays)
+        wanted = dml.reference(desc, arrays).as_dict()
         for _ in range(20):
             for name, array in op(**arrays).as_dict().items():
                 if not np.allclose(array, wanted[name], atol=1e-5):

@@ -13,6 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.enums import HResult
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
+from tests.support.tensors import tensor
 
 LIMITED = """\
 import resource, sys
@@ -64,10 +65,6 @@ def test_temporaries_that_do_not_fit() -> None:
                 line
             )
         assert after == "True [0. 0. 1. 2.]"
-
-
-def tensor(*sizes: int) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type="FLOAT32", sizes=sizes)
 
 
 def rnn() -> dml.RNNDesc:

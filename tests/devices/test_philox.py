@@ -14,20 +14,10 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.numpy.recurrent.philox import dropout_multipliers, dropout_scratch, philox4x32, round_keys
+from tests.support.philox_answers import KNOWN, ONES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-ONES = 0xFFFFFFFF
-# Counter, key and words of Random123's kat_vectors, "philox4x32 10".
-KNOWN = [
-    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-    ((ONES, ONES, ONES, ONES), (ONES, ONES), (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-    (
-        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
-        (0xA4093822, 0x299F31D0),
-        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
-    ),
-]
 KEY = (0x9E2F11C4, 0x0B5A7D31)
 OFFSET = 0xFEDC_BA98_7654_3210
 

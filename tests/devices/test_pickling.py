@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import pickle
 import subprocess
 import sys
@@ -17,13 +18,10 @@ from dmlpy.compiler import _compile
 from dmlpy.devices import pickling
 from dmlpy.devices.dispatch import BoundWork
 from dmlpy.devices.numpy.device import NumpyDevice
+from tests.support.tensors import tensor
 
 T, B, F, H = 4, 3, 5, 6
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-def tensor(*sizes: int, **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type="FLOAT32", sizes=sizes, **members)
 
 
 def gru() -> dml.GRUDesc:
@@ -125,7 +123,7 @@ def test_constants_packed_in_another_layout_are_refused(monkeypatch: pytest.Monk
 
         def launched(stream: int) -> None:
             launch(stream)
-            rows = np.frombuffer((np.ctypeslib.ctypes.c_char * 64).from_address(persistent), np.float32)
+            rows = np.ctypeslib.as_array((ctypes.c_float * 16).from_address(persistent))
             rows[:] = rows[::-1].copy()
 
         return launched

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from tests.support.tensors import tensor
 
 Array = np.ndarray[Any, np.dtype[Any]]
 T, B, F, H = 3, 2, 4, 5
@@ -21,10 +22,6 @@ LSTM_INPUTS = {
     "sequence_lengths_tensor": None,
     "peephole_tensor": None,
 }
-
-
-def tensor(*sizes: int, **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type="FLOAT32", sizes=sizes, **members)
 
 
 def lstm() -> dml.LSTMDesc:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.own_descs import HIDDEN, tensor, training
+from tests.support.own_descs import HIDDEN, training
+from tests.support.tensors import tensor
 
 
 def values(desc: Any, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:

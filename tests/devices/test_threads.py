@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from dmlpy.arrays import array_at
 from dmlpy.devices import threads as threads_module
 from dmlpy.devices.numba import team as team_module
 from dmlpy.devices.threads import Gate, apart_from_forks, available_threads, share
+from tests.support.interruptions import Interrupts, interrupted_everywhere
 
 
 def test_available_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,53 +92,6 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         finally:
             os._exit(len(threads) if sys.exc_info()[0] is None else 99)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
-
-
-class Interrupts:
-    """Raises KeyboardInterrupt in this thread at chosen instructions of a module: more places than those where Python looks for signals.
-
-    Args:
-        module: the file whose functions are interrupted.
-        *instructions: at how many instructions of these, counted from the first one that runs.
-    """
-
-    def __init__(self, module: Any, *instructions: int) -> None:
-        self._file, self._at = module.__file__, set(instructions)
-        self.seen = 0
-
-    def __enter__(self) -> Interrupts:
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_filename != self._file:
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
-            self.seen += 1
-            if self.seen in self._at:
-                raise KeyboardInterrupt
-        return self._trace
-
-
-def interrupted_everywhere(module: Any, call: Callable[[], None], check: Callable[[], None]) -> int:
-    """Interrupts `call` at each instruction of a module in turn, and checks what it leaves; at how many."""
-    count = 0
-    while True:
-        count += 1
-        finished = False
-        with Interrupts(module, count):
-            try:
-                call()
-                finished = True
-            except KeyboardInterrupt:
-                pass
-        check()
-        if finished:
-            return count - 1
 
 
 def test_an_interrupt_waits_for_all_threads_and_begins_no_work() -> None:
@@ -300,7 +253,7 @@ def test_no_fork_comes_in_the_middle_of_another_threads_launch() -> None:
         def child() -> int:
             if under_way.locked():
                 return 1
-            dispatch(0)  # the child has launches of its own
+            dispatch(0)  # the child makes separate launches
             return 2
 
         assert forked(child) == 2

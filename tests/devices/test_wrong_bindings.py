@@ -9,7 +9,8 @@ import pytest
 
 import dmlpy as dml
 from tests.attacks.hostile import Raises, RaisingMapping
-from tests.devices.test_operator import Array, B, H, I, T, codes, inputs, on, poisoned, rnn, tensor
+from tests.support.rnn_runs import Array, B, H, I, T, codes, inputs, on, poisoned, rnn
+from tests.support.tensors import tensor
 
 
 def wrong_arrays() -> list[Any]:
@@ -84,7 +85,7 @@ def test_all_wrong_arrays_are_told_at_once() -> None:
     }
     remedies = {problem.path: problem.remedy for problem in error.value.problems}
     assert remedies["weigth_tensor"] == "did you mean weight_tensor?"
-    assert remedies["input_tensor"] == f"only ones differ: array.reshape(1, {T}, {B}, {I})"
+    assert remedies["input_tensor"] == f"only dimensions of size 1 differ: array.reshape(1, {T}, {B}, {I})"
     assert remedies["recurrence_tensor"] == "cast it: array.astype(numpy.float32)"
 
 
@@ -174,7 +175,7 @@ def test_hazard_at_call_leaves_memory_untouched() -> None:
         (np.zeros(1 << 20, np.uint8)[::2], "resource.kind"),
         # As large as it looks only: finding out allocates nothing.
         (np.broadcast_to(np.uint8(0), 1 << 50), "resource.kind"),
-        (dml.Buffer(None, 1 << 20), "buffer.form"),  # type: ignore[arg-type]
+        (dml.Buffer(None, 1 << 20), "buffer.form"),
         (dml.Buffer(0, 1 << 20), "buffer.pointer"),
         (dml.Buffer(-16, 1 << 20), "buffer.pointer"),
         (dml.Buffer(1 << 64, 1 << 20), "buffer.pointer"),
@@ -182,7 +183,7 @@ def test_hazard_at_call_leaves_memory_untouched() -> None:
         (dml.Buffer(1 << 10_000, 1 << 20), "buffer.pointer"),
         (dml.Buffer(4096, -1), "buffer.size"),
         (dml.Buffer(4096, 1 << 10_000), "buffer.size"),
-        (dml.Buffer(Raises(), 1 << 20), "buffer.form"),  # type: ignore[arg-type]
+        (dml.Buffer(Raises(), 1 << 20), "buffer.form"),
         (Raises(), "array.kind"),
         ("scratch", "array.kind"),
     ],
@@ -220,7 +221,7 @@ def test_what_is_given_in_the_wrong_place_is_told_where_it_belongs() -> None:
 def test_addresses_of_numpys_integers() -> None:
     desc = rnn()
     arrays = inputs(desc)
-    raw = {name: dml.Buffer(np.uintp(array.ctypes.data), np.int64(array.nbytes)) for name, array in arrays.items()}  # type: ignore[arg-type]
+    raw = {name: dml.Buffer(np.uintp(array.ctypes.data), np.int64(array.nbytes)) for name, array in arrays.items()}
     op = dml.compile(desc, "numpy")
     np.testing.assert_array_equal(op(**raw).output_single_tensor, op(**arrays).output_single_tensor)
 
@@ -253,7 +254,7 @@ def test_wrong_streams(stream: Any, any_device: dml.Device) -> None:
 
 
 class _Broken:
-    """Arrays of other libraries that break their own protocols."""
+    """Arrays of other libraries that break their protocols."""
 
     class Interface:
         __cuda_array_interface__: Any = {"shape": (2,)}

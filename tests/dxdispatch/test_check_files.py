@@ -239,7 +239,7 @@ def test_a_serialized_graph_in_a_model(tmp_path: Path) -> None:
     lines: list[str] = []
     run(load(write(tmp_path, data)), dml.device("numpy"), inform=lines.append)
     assert lines[-1] == "Resource 'y': 2, 2, 2, 2, 2, 2", "1 + 1"
-    for changes, wanted in [
+    table: list[tuple[dict[str, Any], tuple[str, str] | None]] = [
         ({"commands/0/bindings/b": None}, ("bind.missing", "bind point b of dispatchable 'g'")),
         ({"commands/0/bindings/c": "a"}, ("bind.unknown", "c")),
         ({"resources/b/initialValues/valueCount": 5}, ("bind.size", "b")),
@@ -247,7 +247,8 @@ def test_a_serialized_graph_in_a_model(tmp_path: Path) -> None:
         ({"dispatchables/g/bindings": {"a": "a"}}, ("bind.owned", "a")),
         ({"dispatchables/g/sourcePath": "absent.bin"}, ("file.missing", "")),
         ({"dispatchables/g/sourcePath": "model.json"}, None),
-    ]:
+    ]
+    for changes, wanted in table:
         data = json.loads(graph_model(tmp_path).read_text(encoding="utf-8"))
         for place, value in changes.items():
             put(data, place, value)
@@ -285,7 +286,7 @@ def test_all_missing_constants_are_told(tmp_path: Path) -> None:
     relu = dml.ActivationReluDesc(input_tensor=tensor.replace(flags="OWNED_BY_DML"), output_tensor=tensor)
     nodes = [Constant(name, f"{name}-out", file=name) for name in "cd"]
     nodes += [operator(f"relu {name}", relu, [f"{name}-out"], [f"y {name}"]) for name in "cd"]  # type: ignore[misc]
-    (tmp_path / "graph.bin").write_bytes(serialized(Dump(nodes, [], ["y c", "y d"])))  # type: ignore[arg-type]
+    (tmp_path / "graph.bin").write_bytes(serialized(Dump(nodes, [], ["y c", "y d"])))
     found = check_file(tmp_path / "graph.bin").to_dict()["problems"]
     assert [(item["code"], item["found"]) for item in found] == [("file.missing", f"'{name}.bin', no file") for name in "cd"]
 

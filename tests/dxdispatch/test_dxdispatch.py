@@ -249,10 +249,10 @@ def test_what_means_nothing_is_a_warning(tmp_path: Path) -> None:
         assert lines[position.line - 1][position.column - 1 :].startswith(f'"{warning.problems[0].path}": ')
         told += [text.partition(": ")[2] for text in warning.sentences("model.json")]
     assert told == [
-        "resource 'x': sizeInByte is of no meaning here; did you mean sizeInBytes?",
-        "dispatchable 'rnn': colour is of no meaning here; the struct's members stand inside desc",
-        "command at index 0: threadGroupCount is of no meaning here; leave it out: it is for shaders",
-        "command at index 1: verbos is of no meaning here; did you mean verbose?",
+        "resource 'x': sizeInByte is without meaning here; did you mean sizeInBytes?",
+        "dispatchable 'rnn': colour is without meaning here; move the struct's members into desc",
+        "command at index 0: threadGroupCount is without meaning here; leave it out: it is for shaders",
+        "command at index 1: verbos is without meaning here; did you mean verbose?",
     ]
 
 
@@ -368,7 +368,7 @@ def test_operators_that_a_device_does_not_run_are_all_named(tmp_path: Path, monk
     monkeypatch.setattr(type(device), "plan", without_activations)
     data = rnn_model()
     for number, kind in enumerate(("ACTIVATION_HARDMAX1", "ACTIVATION_SOFTMAX1")):
-        # An element count of its own: a compiled operator of another test is not found in the cache.
+        # A unique element count: a compiled operator of another test is not found in the cache.
         tensor = {"DataType": "FLOAT32", "Sizes": [4111 + number]}
         data["dispatchables"][kind] = {"type": kind, "desc": {"InputTensor": tensor, "OutputTensor": tensor, "Axes": [0]}}
     with pytest.raises(dml.CompileError) as caught:

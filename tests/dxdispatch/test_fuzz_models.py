@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +16,10 @@ import psutil
 import pytest
 
 import dmlpy as dml
-from dmlpy.dxdispatch import Folders, ModelError, RunError, RunOptions, load, run, text
+from dmlpy.dxdispatch import Folders, ModelError, RunError, RunOptions, load, run
 from dmlpy.dxdispatch.checker import Report, check_file
-from tests.support import facts_reader, flatbuffer_writer, graph_cases, relation_descs
-from tests.support.folders import EXAMPLES
+from tests.support import flatbuffer_writer, graph_cases
+from tests.support.fuzzed_models import at, bases, descs_and_graphs, places
 from tests.support.models import put, rnn_model, write
 
 MEMORY = 64 * 2**20
@@ -74,44 +73,6 @@ MEMBERS = [
 ]
 MEMBERS += ["sizeInBytes", "initialValuesOffsetInBytes", "elementOffset", "executionFlags", "bindings", "verbose", "resampleSize"]
 MEMBERS += ["DimensionCount", "ActivationDescCount", "name"]
-
-
-def bases() -> list[dict[str, Any]]:
-    """Valid models with all that they can hold, and the descs in them."""
-    models = [text.read(path).data for path in sorted(EXAMPLES.glob("*.json"))]
-    full = rnn_model()
-    full["resources"] |= {
-        "mixed": {"initialValues": [{"type": "UINT8", "value": 3}, {"type": "FLOAT32", "value": 1}]},
-        "nibbles": {
-            "initialValuesDataType": "INT4",
-            "initialValues": {"valueCount": 7, "valueStart": -8, "valueDelta": 3},
-            "sizeInBytes": 64,
-        },
-        "array": {"initialValues": {"sourcePath": "a.npy"}},
-        "bytes": {"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": "a.dat"}, "initialValuesOffsetInBytes": 16},
-    }
-    full["commands"][0]["bindings"]["WeightTensor"] = {"name": "w", "elementCount": 1, "elementOffset": 0, "elementSizeInBytes": 4}
-    full["commands"] += [
-        {"type": "print", "resource": "nibbles", "verbose": True},
-        {"type": "writeFile", "resource": "y", "targetPath": "out/y.npy", "dimensions": [2, 2]},
-        {"type": "writeFile", "resource": "bytes", "targetPath": "bytes.bin"},
-    ]
-    models += [full, full]
-    return models + [entry for data in models for entry in data["dispatchables"].values()]
-
-
-def places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of each value below one."""
-    items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
-    for key, value in items:
-        yield (*path, key)
-        yield from places(value, (*path, key))
-
-
-def at(data: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        data = data[key]
-    return data
 
 
 def change(data: dict[str, Any], chance: random.Random) -> None:
@@ -208,17 +169,6 @@ def test_changed_files_are_told_what_is_wrong_or_run(tmp_path: Path, monkeypatch
             is_told_or_runs(write(tmp_path, content))
         except Exception as error:
             raise AssertionError(f"{type(error).__name__} of {content}") from error
-
-
-def descs_and_graphs() -> list[dict[str, Any]]:
-    """Valid descs of all operators, nested and flat, and graphs."""
-    described = [
-        relation_descs.data(operator, members.members)
-        for operator in sorted(facts_reader.relations())
-        for members in relation_descs.valid_descs(operator)[:2]
-    ]
-    flat = [{"Type": data["Type"], **data["Desc"]} for data in described if "Type" not in data["Desc"]]
-    return described + flat + [graph_cases.network().to_dict(), *(graph_cases.random_network(seed).to_dict() for seed in range(20))] * 3
 
 
 def test_changed_descs_and_graphs_are_told_what_is_wrong(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files that a model names and that nobody vouches for: each is refused with an error of dmlpy's own, before it costs time or memory."""
+"""Untrusted files that a model names: each is refused with a DmlError, before it costs time or memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -76,7 +76,8 @@ def test_hostile_npy_files_are_refused(tmp_path: Path, data: bytes, code: str) -
 @pytest.mark.parametrize("dtype", ["<f2", ">f4", "<f8", "|i1", ">i2", "<i4", ">i8", "|u1", "<u2", ">u4", "<u8"])
 def test_npy_files_read_as_numpy_reads_them(tmp_path: Path, version: tuple[int, int], shape: tuple[int, ...], dtype: str) -> None:
     array = np.arange(1, np.prod(shape, dtype=int) + 1).reshape(shape).astype(dtype)
-    for order in "CF":
+    orders: tuple[Literal["C", "F"], ...] = ("C", "F")
+    for order in orders:
         with (tmp_path / "x.npy").open("wb") as file:
             np.lib.format.write_array(file, np.asarray(array, order=order), version)
         found = read_array(tmp_path / "x.npy", read_header(tmp_path / "x.npy", SOURCE))
@@ -193,16 +194,16 @@ def test_what_is_no_plain_file_is_never_waited_for(tmp_path: Path) -> None:
     data = put(rnn_model(), "commands/1", {"type": "writeFile", "resource": "y", "targetPath": "pipe.bin"})
     with pytest.raises(ModelError, match="a pipe, expected a file"):
         load(write(tmp_path, data), Folders((tmp_path,), tmp_path))
-    with pytest.raises(OSError, match=r"No such device|no plain file"):  # it became one since the model was read
+    with pytest.raises(OSError, match=r"No such device|not a regular file"):  # it became one since the model was read
         write_bytes(tmp_path / "pipe.bin", b"data")
     reader = os.open(tmp_path / "pipe.bin", os.O_RDONLY | os.O_NONBLOCK)
-    with pytest.raises(OSError, match="no plain file"):
+    with pytest.raises(OSError, match="not a regular file"):
         write_bytes(tmp_path / "pipe.bin", b"data")
     os.close(reader)
     source = put(rnn_model(), "resources/x/initialValues", {"sourcePath": "pipe.bin"})
     with pytest.raises(ModelError, match=r"file\.missing"):
         load(write(tmp_path, source))
-    assert check_file(tmp_path / "pipe.bin").findings[0].problems[0].found == "no regular file"
+    assert check_file(tmp_path / "pipe.bin").findings[0].problems[0].found == "not a regular file"
 
 
 def test_a_file_that_is_written_again_holds_the_new_bytes_alone(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ SOAK_S = STEPS_S = 90.0
 TEST_S = 100.0
 WORKERS = 8
 MOST_POLLS = 1 << 21
-"""Looks at a flag before a block gives up: the 128th part of the product's own number."""
+"""Polls of a flag before a block gives up: 1/128 of the number in production."""
 NO_TESTS = 5
 """pytest's exit status where none was chosen."""
 MOST_BYTES = 16 << 20
@@ -170,7 +170,7 @@ class Call:
         return python("-m", "pytest", *plugins, "-W", "default", "--tb=short", "--continue-on-collection-errors", *chosen, *more, *tests)
 
     def _tests(self, name: str, tests: Sequence[str], workers: int, *more: str) -> Program:
-        """Tests in processes beside pytest's own, so that one which dies is replaced, however often."""
+        """Tests in processes beside pytest's, so that one which dies is replaced, however often."""
         processes = ("-n", str(workers), "--dist", "load", "--max-worker-restart", "10000")
         results = (f"--junitxml={self._file(f'{name}.xml')}", "--durations=15")
         limit = ("--gpu-test-seconds", str(self._asked.test_seconds))

@@ -11,7 +11,7 @@ import faulthandler
 import os
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -24,7 +24,7 @@ IN_FULL, IN_A_LINE, KINDS = 6, 20, 12
 """Failures of a process that are told with their traceback, then in a line each; and kinds of them that are counted in the end."""
 WIDTH = 200
 WORKERS_END_S = 2
-"""So long pytest-xdist waits for workers in the end, until it kills them: results are written after that. Its own number is 10."""
+"""Seconds that pytest-xdist waits for workers at the end before it kills them: results are written after that. Its default is 10."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,7 +89,7 @@ class Report:
         self._left: Counter[str] = Counter()
         self._running: dict[str, float] = {}
         self._outcomes: dict[str, str] = {}
-        self._seconds: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._failures: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
         self._skips: Counter[str] = Counter()
@@ -126,7 +126,7 @@ class Report:
         nodeid = report.nodeid
         self._seconds[file_of(nodeid)] += report.duration
         before = self._outcomes.get(nodeid)
-        is_crash = report.when == "???"  # pytest-xdist's word for a test whose process is gone
+        is_crash = str(report.when) == "???"  # pytest-xdist's word for a test whose process is gone
         if is_crash and before == "failed":
             self.tell(f"    {report.longrepr}")
         elif report.failed:

@@ -108,7 +108,7 @@ class Runner:
 
 
 class _Running:
-    """A program that was started, in a process group of its own: a signal to this one's group is passed on, not shared."""
+    """A program that was started, in a separate process group: a signal to this one's group is passed on, not shared."""
 
     def __init__(self, program: Program, tell: Callable[[str], None]) -> None:
         self._program, self._tell = program, tell

@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.recurrent.layer import reference
+from tests.support.branching_graphs import branches
+from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
 RNG = np.random.default_rng(7)
-
-
-def tensor(*sizes: int, **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(**{"data_type": "FLOAT32", "sizes": sizes} | members)
 
 
 def values(*sizes: int) -> np.ndarray[Any, Any]:
@@ -27,29 +24,6 @@ def run(op: Any, device: dml.Device, **arrays: np.ndarray[Any, Any]) -> dict[str
     """The outputs, on the host, of inputs from the host."""
     outputs = op(**{name: device.from_host(array) for name, array in arrays.items()})
     return {name: np.asarray(device.to_host(value)) for name, value in outputs.as_dict().items()}
-
-
-def branches() -> dml.Graph:
-    """x is read twice, once as another shape; one value is an output and read on; nodes stand in another order than they run in."""
-    g = dml.GraphBuilder("branches")
-    x = g.input("x", tensor(2, 3, 4))
-    elu = g.add(dml.ActivationEluDesc, "elu", input_tensor=x, alpha=0.5)
-    flat = g.add(dml.ActivationTanhDesc, "tanh", input_tensor=x.viewed(tensor(6, 4)))
-    g.output("flat", flat)
-    g.output("rows", g.add(dml.ActivationSoftmax1Desc, "softmax", input_tensor=flat.viewed(tensor(2, 12)), axes=[1]))
-    slope = g.constant("slope", np.full((2, 3, 4), 0.25, np.float32))
-    g.output("y", g.add(dml.ActivationParameterizedReluDesc, "prelu", input_tensor=elu, slope_tensor=slope))
-    graph = g.build()
-    last = len(graph.nodes) - 1
-    turned = {"to_node_index", "from_node_index"}
-    edges = {
-        member: [
-            edge.replace(**{name: last - getattr(edge, name) for name in turned & type(edge).model_fields.keys()})
-            for edge in getattr(graph, member)
-        ]
-        for member in ("input_edges", "output_edges", "intermediate_edges")
-    }
-    return graph.replace(nodes=graph.nodes[::-1], **edges)
 
 
 def expected(x: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
@@ -120,7 +94,7 @@ def test_nodes_share_their_scratch(any_device: dml.Device, monkeypatch: pytest.M
     assert allocated == {"scratch of a graph": max(needed)}
     for name, layer in layers.items():
         wanted = {"input_tensor": arrays["x"], "weight_tensor": arrays[f"w {name}"], "recurrence_tensor": arrays[f"r {name}"]}
-        assert_close(found[name], reference(layer, wanted)["output_single_tensor"], np.float32, terms=9)
+        assert_close(found[name], dml.reference(layer, wanted).output_single_tensor, np.float32, terms=9)
 
 
 def test_a_dispatch_is_repeated_and_writes_only_its_outputs(any_device: dml.Device) -> None:

@@ -1,4 +1,4 @@
-"""Graphs in files that were changed at random: each is read, or refused with dmlpy's own error. Nothing else is raised, nothing hangs."""
+"""Graphs in files that were changed at random: each is read, or refused with a DmlError. Nothing else is raised, nothing hangs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.graphs import Graph, read_serialized
-from tests.graphs.test_serialized_graphs import of
 from tests.support import flatbuffer_writer as writer
 from tests.support.flatbuffer_writer import Dump
 from tests.support.graph_cases import network, random_network
+from tests.support.serialized_graphs import of
 
 SECONDS = 5.0
 """More than any file of these sizes takes."""

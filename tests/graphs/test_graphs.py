@@ -19,18 +19,7 @@ from dmlpy.graphs import ConstantNode, Graph, GraphBuilder, InputEdge, Intermedi
 from tests.support import facts_reader
 from tests.support.graph_cases import IMAGE, NORM, large_network, network, random_network
 from tests.support.tools import require
-
-RELU = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}}
-SHORT: dict[str, Any] = {
-    "InputNames": ["x"],
-    "OutputNames": ["y"],
-    "Nodes": [
-        {"Type": "ACTIVATION_RELU", "Name": "relu", "Desc": RELU},
-        {"Type": "CONSTANT", "Name": "c", "Data": [1.5, 2], "DataType": "FLOAT32"},
-    ],
-    "InputEdges": [{"GraphInputIndex": "x", "ToNodeIndex": "relu", "ToNodeInputIndex": "InputTensor"}],
-    "OutputEdges": [{"FromNodeIndex": "relu", "FromNodeOutputIndex": "output_tensor", "GraphOutputIndex": "y"}],
-}
+from tests.support.unreadable_graphs import RELU, SHORT, UNREADABLE, edge
 
 
 def problems_of(data: Any) -> list[tuple[str, str]]:
@@ -87,82 +76,6 @@ def test_json_that_a_person_writes() -> None:
     assert Graph.from_dict(SHORT | {"InputEdges": [{"Type": "INPUT", "Desc": SHORT["InputEdges"][0]}]}) == graph
 
 
-def edge(**changes: Any) -> dict[str, Any]:
-    return SHORT | {"InputEdges": [SHORT["InputEdges"][0] | changes]}
-
-
-def node(*members: Any, **changes: Any) -> dict[str, Any]:
-    return SHORT | {"Nodes": [*members, changes] if changes else [*members], "InputEdges": [], "OutputEdges": []}
-
-
-UNREADABLE: dict[str, tuple[Any, list[tuple[str, str]]]] = {
-    "no object": ([], [("field.form", "")]),
-    "a key that is no text": ({1: 2}, [("field.form", "")]),
-    "nothing": ({}, [("field.missing", "input_count"), ("field.missing", "output_count"), ("field.missing", "nodes")]),
-    "an unknown member": (SHORT | {"Node": []}, [("field.unknown", "Node")]),
-    "a wrong count": (SHORT | {"NodeCount": 3}, [("count.length", "NodeCount")]),
-    "nodes that are no list": (SHORT | {"Nodes": 5, "InputEdges": [], "OutputEdges": []}, [("field.form", "nodes")]),
-    "a node that is no object": (node(5), [("field.form", "nodes[0]")]),
-    "an operator that is no object": (node(Type="OPERATOR", Operator=5), [("field.form", "nodes[0].operator")]),
-    "a node without an operator": (node(Type="OPERATOR", Name="n"), [("field.missing", "nodes[0].operator")]),
-    "an unknown operator": (node(Type="RELUX", Desc=RELU), [("operator.unknown", "nodes[0].type")]),
-    "an unknown operator inside a node": (
-        node(Type="OPERATOR", Operator={"Type": "RELUX", "Desc": RELU}),
-        [("operator.unknown", "nodes[0].operator.type")],
-    ),
-    "a node without a type": (node(Desc=RELU), [("field.missing", "nodes[0].type")]),
-    "numbers of no shape": (node(Type="CONSTANT", Data=[[1], [1, 2]], DataType="FLOAT32"), [("field.form", "nodes[0].data")]),
-    "a node of no type": (node(Type="INVALID"), [("graph.type", "nodes[0].type")]),
-    "an operator's member": (
-        node(Type="ACTIVATION_RELU", Desc={**RELU, "InputTensor": {"DataType": "FLOAT31", "Sizes": [1]}}),
-        [("field.form", "nodes[0].input_tensor.data_type")],
-    ),
-    "two nodes": (
-        node({"Type": "ACTIVATION_ELU", "Desc": RELU}, Type="X"),
-        [("field.missing", "nodes[0].Alpha"), ("operator.unknown", "nodes[1].type")],
-    ),
-    "a name that is no text": (node(Type="ACTIVATION_RELU", Desc=RELU, Name=5), [("field.form", "nodes[0].name")]),
-    "data that are no base64": (node(Type="CONSTANT", Data="?"), [("field.form", "nodes[0].data")]),
-    "bytes beyond 255": (node(Type="CONSTANT", Data=[256]), [("field.form", "nodes[0].data")]),
-    "half a number": (node(Type="CONSTANT", Data=[1.5], DataType="INT32"), [("field.form", "nodes[0].data")]),
-    "text as a number": (node(Type="CONSTANT", Data=["1"], DataType="FLOAT32"), [("field.form", "nodes[0].data")]),
-    "numbers of no type": (node(Type="CONSTANT", Data=[1], DataType="UINT4"), [("field.form", "nodes[0].data")]),
-    "a DataSize that is not": (node(Type="CONSTANT", Data=[1], DataSize=4), [("count.length", "nodes[0].DataSize")]),
-    "no data": (node(Type="CONSTANT"), [("field.missing", "nodes[0].data")]),
-    "an edge that is no object": (SHORT | {"InputEdges": [[]]}, [("field.form", "input_edges[0]")]),
-    "an edge of another list": (edge(Type="OUTPUT"), [("graph.type", "input_edges[0].type")]),
-    "an edge without an end": (
-        SHORT | {"InputEdges": [{"GraphInputIndex": 0, "ToNodeIndex": 0}]},
-        [("field.missing", "input_edges[0].to_node_input_index")],
-    ),
-    "an unknown node": (edge(ToNodeIndex="relux", ToNodeInputIndex=0), [("graph.reference", "input_edges[0].to_node_index")]),
-    "a slot of an unknown node": (
-        edge(ToNodeIndex="relux"),
-        [("graph.reference", "input_edges[0].to_node_index")],
-    ),
-    "an unknown slot": (edge(ToNodeInputIndex="InputTensors"), [("graph.reference", "input_edges[0].to_node_input_index")]),
-    "an unknown graph input": (edge(GraphInputIndex="y"), [("graph.reference", "input_edges[0].graph_input_index")]),
-    "an index that is half": (edge(ToNodeIndex=0.5), [("field.form", "input_edges[0].to_node_index")]),
-    "a slot of a node that is not there": (edge(ToNodeIndex=7), [("graph.reference", "input_edges[0].to_node_input_index")]),
-    "an index that is true": (edge(ToNodeInputIndex=True), [("field.form", "input_edges[0].to_node_input_index")]),
-    "a name of two nodes": (
-        SHORT
-        | {
-            "Nodes": [SHORT["Nodes"][0], SHORT["Nodes"][0]],
-            "OutputEdges": [],
-            "InputEdges": [SHORT["InputEdges"][0] | {"ToNodeInputIndex": 0}],
-        },
-        [("graph.reference", "input_edges[0].to_node_index")],
-    ),
-    "only the node that an edge names": (
-        SHORT | {"Nodes": [SHORT["Nodes"][1], {**SHORT["Nodes"][0], "Type": "RELUX"}]},
-        [("operator.unknown", "nodes[1].type")],
-    ),
-    "nodes that are a text": (SHORT | {"Nodes": "relu"}, [("field.form", "nodes")]),
-    "one member in two spellings": (SHORT | {"nodes": []}, [("field.twice", "nodes")]),
-}
-
-
 @pytest.mark.parametrize("about", UNREADABLE)
 def test_what_cannot_be_read_is_told_with_its_place(about: str) -> None:
     data, expected = UNREADABLE[about]
@@ -198,7 +111,7 @@ def test_replace_takes_both_spellings_and_names() -> None:
 def test_constants_hold_the_bytes_of_arrays() -> None:
     array = np.arange(6, dtype=np.int16)
     for data in (array, array.tobytes(), bytearray(array.tobytes()), memoryview(array.tobytes())):
-        constant = ConstantNode(data=data, name="c")  # type: ignore[arg-type]
+        constant = ConstantNode(data=data, name="c")
         assert (constant.data, constant.data_size) == (array.tobytes(), 12)
     assert "<12 bytes>" in repr(constant)
     for kind, other in ((ConstantNode, OperatorNode(operator=dml.ActivationReluDesc())), (OperatorNode, constant)):
@@ -224,7 +137,7 @@ def test_the_builder_infers_outputs_unless_they_are_told() -> None:
     assert (first.tensor, second.tensor) == (IMAGE, nhwc)
     desc = dml.ActivationEluDesc(input_tensor=IMAGE, alpha=2)
     assert g.add(desc, "whole", input_tensor=second).tensor == IMAGE
-    assert g.build().nodes[2].input_slots()[0].tensor == nhwc  # type: ignore[union-attr]
+    assert g.build().nodes[2].input_slots()[0].tensor == nhwc
 
 
 def test_the_builder_views_bytes_as_another_tensor() -> None:
@@ -243,7 +156,7 @@ def test_the_builder_refuses_what_no_edge_can_say() -> None:
     with pytest.raises(dml.DescError, match="another builder"):
         other.add(dml.ActivationReluDesc, input_tensor=x)
     with pytest.raises(dml.DescError, match="expected a value"):
-        g.output("y", "x")  # type: ignore[arg-type]
+        g.output("y", "x")
     assert isinstance(x, Value)
     parts = g.add(
         dml.SplitDesc, input_tensor=x, output_tensors=[IMAGE.replace(sizes=[1, 1, 4, 4]), IMAGE.replace(sizes=[1, 2, 4, 4])], axis=1
@@ -253,10 +166,10 @@ def test_the_builder_refuses_what_no_edge_can_say() -> None:
         (lambda: g.output("y", parts), "value is 2 values, expected one value"),
         (lambda: g.add(dml.ActivationEluDesc, input_tensor=x, alpha=x), "alpha is a value of the graph"),
         (lambda: g.add(dml.SplitDesc, input_tensor=x, output_tensors=[x, x], axis=1), "output_tensors is a value of the graph"),
-        (lambda: g.add("RELU", input_tensor=x), "operator is 'RELU', expected an operator's desc"),  # type: ignore[arg-type]
+        (lambda: g.add("RELU", input_tensor=x), "operator is 'RELU', expected an operator's desc"),
         (lambda: g.constant("c", [1.0]), "c is [1.0], expected an array"),
-        (lambda: g.input("z", np.ones(3, np.float32)), "describe the array with TensorDesc.of(array)"),  # type: ignore[arg-type]
-        (lambda: x.viewed([1]), "tensor is [1], expected a TensorDesc"),  # type: ignore[arg-type]
+        (lambda: g.input("z", np.ones(3, np.float32)), "describe the array with TensorDesc.of(array)"),
+        (lambda: x.viewed([1]), "tensor is [1], expected a TensorDesc"),
     ]
     before = g.build()
     for call, text in refused:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 import dmlpy as dml
-import tests.devices.test_batch_normalization as test_batch_normalization
-import tests.devices.test_block_cell as test_block_cell
-import tests.devices.test_cudnn as test_cudnn
-import tests.devices.test_onnx_activations as test_onnx_activations
-import tests.devices.test_operator_results as test_operator_results
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.inspection import catalog
-from tests.keras import test_cases as test_keras_cases
-from tests.keras import test_layers as test_keras_layers
-from tests.keras import test_training as test_keras_training
-from tests.operators import test_page_examples
-from tests.support import facts_reader
+from tests.support import (
+    batch_normalization_cases,
+    block_cell_runs,
+    cudnn_runs,
+    facts_reader,
+    keras_gradients,
+    keras_layer_runs,
+    keras_model_losses,
+    onnx_runtime_activations,
+    page_examples,
+    stored_results,
+)
 from tests.support.folders import ROOT, STORED_CASES, TESTS
 from tests.support.operator_results import RESULTS, SYSTEMS
 
@@ -35,17 +39,17 @@ INDEX = [entry["case"] for entry in json.loads((STORED_CASES / "index.json").rea
 COMPARISONS: dict[str, tuple[str, Callable[[str, dml.Device], Any]]] = {
     "onnx_activation_": (
         "ONNX Runtime",
-        lambda case, on: test_onnx_activations.test_onnx_runtime(on, case.removeprefix("onnx_activation_")),
+        lambda case, on: onnx_runtime_activations.check_onnx_runtime(on, case.removeprefix("onnx_activation_")),
     ),
-    "tf_gru_block_cell_grad_": ("TensorFlow", lambda case, on: test_block_cell.test_tensorflow_gradient(on, case)),
-    "tf_gru_block_cell_": ("TensorFlow", lambda case, on: test_block_cell.test_tensorflow_step(on, case)),
-    "tf_fused_batch_norm_": ("TensorFlow", lambda case, on: test_batch_normalization.test_tensorflow(on, case)),
-    "torch_": ("PyTorch", lambda case, on: test_cudnn.test_torch(on, case)),
-    "model_": ("PyTorch", lambda case, on: test_keras_training.test_loss_and_gradients_of_whole_models_are_pytorchs(case)),
-    "keras_mask_grad_": ("Keras", lambda case, on: test_keras_cases.test_keras(on, case)),
-    "keras_dropout_grad_": ("Keras", lambda case, on: test_keras_cases.test_keras(on, case)),
-    "keras_dropout_mask_grad_": ("Keras", lambda case, on: test_keras_cases.test_keras(on, case)),
-    "keras_": ("Keras", lambda case, on: test_keras_layers.test_keras_cases(case, on.name)),
+    "tf_gru_block_cell_grad_": ("TensorFlow", lambda case, on: block_cell_runs.check_tensorflow_gradient(on, case)),
+    "tf_gru_block_cell_": ("TensorFlow", lambda case, on: block_cell_runs.check_tensorflow_step(on, case)),
+    "tf_fused_batch_norm_": ("TensorFlow", lambda case, on: batch_normalization_cases.check_tensorflow(on, case)),
+    "torch_": ("PyTorch", lambda case, on: cudnn_runs.check_torch(on, case)),
+    "model_": ("PyTorch", lambda case, on: keras_model_losses.check_loss_and_gradients(case)),
+    "keras_mask_grad_": ("Keras", lambda case, on: keras_gradients.check_keras(on, case)),
+    "keras_dropout_grad_": ("Keras", lambda case, on: keras_gradients.check_keras(on, case)),
+    "keras_dropout_mask_grad_": ("Keras", lambda case, on: keras_gradients.check_keras(on, case)),
+    "keras_": ("Keras", lambda case, on: keras_layer_runs.check_keras_case(case, on.name)),
 }
 # test_numpy_recurrent runs these without compiling them; live layers of Keras are imported, and computed as the other cases are.
 DESCRIBED = "onnx_rnn_", "onnx_lstm_", "onnx_gru_"
@@ -53,11 +57,16 @@ IMPORTED = "keras_import_"
 
 
 def with_onnx() -> Iterator[tuple[str, Callable[[], None]]]:
-    """The tests of NumPy's operators that compare with ONNX's reference implementation, by name: those marked `onnx_reference`."""
-    for path in sorted((TESTS / "devices" / "numpy").glob("test_*.py")):
-        for name, test in vars(importlib.import_module(f"tests.devices.numpy.{path.stem}")).items():
+    """The tests that compare with ONNX's reference implementation, by name: those marked `onnx_reference`, on NumPy."""
+    devices = TESTS / "devices"
+    for path in sorted([*devices.glob("test_*.py"), *(devices / "numpy").glob("test_*.py")]):
+        if "onnx_reference" not in path.read_text(encoding="utf-8"):
+            continue
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for name, test in vars(module).items():
             if any(mark.name == "onnx_reference" for mark in getattr(test, "pytestmark", ())):
-                yield name, test
+                takes_device = "any_device" in inspect.signature(test).parameters
+                yield name, partial(test, dml.device("numpy")) if takes_device else test
 
 
 @contextmanager
@@ -98,7 +107,7 @@ def test_operators_are_verified_against_what_the_tests_compare_them_with(monkeyp
         found.setdefault(source, set()).update(seen)
     for result in RESULTS:
         with recorded(monkeypatch) as seen:
-            test_operator_results.compute(numpy, result)
+            stored_results.compute(numpy, result)
         assert seen == {result.kind.short_name()}, result
         found.setdefault(SYSTEMS[result.file], set()).update(seen)
     for name, test in with_onnx():
@@ -106,7 +115,7 @@ def test_operators_are_verified_against_what_the_tests_compare_them_with(monkeyp
             test()
         assert seen, name
         found.setdefault("ONNX's reference", set()).update(seen)
-    examples = {example.operator for example in test_page_examples.examples()}
+    examples = {example.operator for example in page_examples.examples()}
     found["DirectML's examples"] = {kind.short_name() for name, kind in OPERATORS.items() if name in examples and numpy.runs(kind)}
     stored = tomllib.loads((ROOT / "dmlpy" / "inspection" / "verified.toml").read_text(encoding="utf-8"))
     print(toml(found))  # what the file should be, if it is not

@@ -73,7 +73,7 @@ def test_every_value_is_found_where_it_was_written() -> None:
             assert document.positions.of(location) == place(writer.text, offset), (seed, location)
             checked += 1
         for location, offset in writer.keys.items():
-            found = document.positions.of(location[:-1], location[-1] or "?", key=True)  # type: ignore[arg-type]
+            found = document.positions.of(location[:-1], location[-1] or "?", key=True)
             assert location[-1] == "" or found == place(writer.text, offset), (seed, location)
     assert checked > 2000
 
@@ -106,7 +106,7 @@ PATHS: list[tuple[Location, str, dict[str, bool], str]] = [
     ((), "bind point X of dispatchable 'y'", {}, "{\n"),
     (("desc",), "InputTensor", {}, '{"Type": "BUFFER"'),
     (("absent", "more"), "x", {}, "{\n"),
-    # What is nested in Desc is its holder's; where both have a member the one inside is the struct's own.
+    # What is nested in Desc is its holder's; where both have a member the one inside is the struct's.
     ((), "fused_activation.alpha", {}, "1}}"),
     ((), "fused_activation.type", {}, '"C"'),
     ((), "fused_activation.type", {"outer": True}, '"B"'),
@@ -161,7 +161,12 @@ def test_a_long_text_is_walked_along_the_path_only(monkeypatch: pytest.MonkeyPat
     positions = Positions(text)
     walked = []
     walk = Positions._walk
-    monkeypatch.setattr(Positions, "_walk", lambda self, start: (walked.append(text[start : start + 8]), walk(self, start))[1])
+
+    def walking(self: Positions, start: int) -> Any:
+        walked.append(text[start : start + 8])
+        return walk(self, start)
+
+    monkeypatch.setattr(Positions, "_walk", walking)
     for index in range(0, 1000, 7):
         at = positions.of(("second",), f"deep.sizes[{index}]")
         assert text[at.column - 1 :].startswith(f"{index}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.support.wrong_descs import STRUCTS
 FOLDER = ROOT / "schemas"
 
 
+@functools.cache
 def validator(operator: str) -> Any:
     schema = json.loads((FOLDER / f"{OPERATORS[operator].c_name}.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -92,7 +94,7 @@ def test_wrong_forms_are_refused(operator: str) -> None:
     ]
     optional = {field["name"] for field in facts.operators().get(operator, {"fields": []})["fields"] if field["optional"]}
     if operator == "DML_OPERATOR_RANDOM_GENERATOR":
-        del wrong[4]  # beside its own Type the flat form has no place for the operator's
+        del wrong[4]  # beside its Type the flat form has no place for the operator's
     for attribute in map(c_member, kind.attribute_names()):
         if attribute not in optional:
             wrong.append({"Type": operator, "Desc": {key: value for key, value in given["Desc"].items() if key != attribute}})

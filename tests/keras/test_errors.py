@@ -25,7 +25,7 @@ from dmlpy.keras import (
     from_torch,
     load_model,
 )
-from tests.validation.test_problems import SOURCE, codes_in
+from tests.support.problem_codes import SOURCE, codes_in
 
 FOLDER = SOURCE / "keras"
 
@@ -58,7 +58,7 @@ def built_twice() -> None:
 
 def load(folder: Path, weights: dict[str, Any], *, header: str | None = None, whole: bool = False) -> None:
     path = folder / "m.safetensors"
-    save_file(weights, path, metadata=header and {"dmlpy.keras": header})  # type: ignore[arg-type]
+    save_file(weights, path, metadata=header and {"dmlpy.keras": header})
     if whole:
         load_model(path, device="numpy")
     else:

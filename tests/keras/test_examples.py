@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.scripts import EXAMPLES, example, losses_of, run, shows_lines
+from tests.support.folders import EXAMPLES
+from tests.support.scripts import example, losses_of, run, shows_lines
 
 keras_characters = example("keras_characters")
 keras_classifier = example("keras_classifier")
@@ -98,6 +99,7 @@ def test_the_seed_decides_the_run() -> None:
     assert all(one != other for one, other in zip(found[0], found[2], strict=True))
 
 
+@pytest.mark.slow
 def test_characters_are_learnt(tmp_path: Path) -> None:
     """A small network comes below the bigram statistics; a curve is drawn and text is written."""
     options = ("--device", "numpy", "--steps", "300", "--hidden", "64", "--target", "2.4")
@@ -174,6 +176,7 @@ def test_naive_bayes_is_as_its_formula_stands() -> None:
     assert keras_classifier.naive_bayes(training, held_out).tolist() == expected
 
 
+@pytest.mark.slow
 def test_languages_are_learnt() -> None:
     """A small network tells far more than the most frequent language does; the same seed gives the same output."""
     command = ("python", "examples/keras_classifier.py", "--device", "numpy", "--epochs", "3", "--hidden", "24", "--target", "0.55")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -95,7 +96,7 @@ def test_layers_begin_as_told() -> None:
     assert (first != other).any()
 
 
-FORMULAS = {
+FORMULAS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda x: x,
     "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),

@@ -1,4 +1,4 @@
-"""SimpleRNN, GRU, LSTM and Bidirectional: Keras's own results, the descs behind them, dropout, masks, states, errors."""
+"""SimpleRNN, GRU, LSTM and Bidirectional: Keras's results, the descs behind them, dropout, masks, states, errors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, Bidirectional, Recurrent, SimpleRNN, l1l2, l2
-from tests.support.keras_cases import DEVICES, Array, built, case, names, run, trained
+from tests.support.keras_cases import DEVICES, Array, built, names, run, trained
+from tests.support.keras_layer_runs import LAYERS, check_keras_case
 from tests.support.tolerance import assert_close
 
-LAYERS: dict[str, type[Recurrent]] = {"SimpleRNN": SimpleRNN, "GRU": GRU, "LSTM": LSTM}
 SMOOTH: dict[str, Callable[..., Recurrent]] = {
     "SimpleRNN": SimpleRNN,
     "GRU": lambda units, **more: GRU(units, inner_activation="sigmoid", **more),
@@ -53,17 +53,7 @@ def randomize(layer: Any, seed: int = 0) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", names(("keras_simplernn_", "keras_gru_", "keras_lstm_")))
 def test_keras_cases(name: str, device: str) -> None:
-    stored = case(name)
-    options = dict(stored.attributes)
-    kind, units = LAYERS[options.pop("layer")], options.pop("output_dim")
-    if options["inner_activation"] is None:
-        del options["inner_activation"]
-    for training in (False, True):
-        layer = built(kind(units, **options), *stored.inputs["x0"].shape, device=device)
-        layer.set_weights([stored.inputs[weight] for weight in "WUb"], order="keras3")
-        for x, y in stored.batches:
-            found = trained(layer, x, stored.mask).output if training else run(layer, x, stored.mask)
-            assert_close(found, y, np.float32, terms=x[0].size, what=name)
+    check_keras_case(name, device)
 
 
 def test_all_keras_cases_are_here() -> None:
@@ -80,7 +70,7 @@ def test_gradients_are_slopes(cell: str, return_sequences: bool, options: dict[s
     """Of a loss that weights all outputs at random, along a random direction, by central differences."""
     layer = made(SMOOTH[cell], return_sequences=return_sequences, **options)
     x, mask, rng = sequences(), some_mask(), np.random.default_rng(3)
-    upstream = rng.standard_normal(trained(layer, x, mask).output.shape).astype(np.float32)
+    upstream = np.asarray(rng.standard_normal(trained(layer, x, mask).output.shape), np.float32)
     found = trained(layer, x, mask, upstream)
 
     def loss(at: Array) -> float:
@@ -88,7 +78,7 @@ def test_gradients_are_slopes(cell: str, return_sequences: bool, options: dict[s
 
     step = 5e-3
     slopes = {}
-    way = rng.standard_normal(x.shape).astype(np.float32)
+    way = np.asarray(rng.standard_normal(x.shape), np.float32)
     slopes["x"] = (loss(x + step * way) - loss(x - step * way)) / (2 * step), float((found.input_gradient * way).sum())
     for weight in layer.weights:
         way = rng.standard_normal(weight.value.shape).astype(np.float32)
@@ -232,7 +222,7 @@ def test_masks_pass_with_sequences_only() -> None:
     mask = some_mask()
     for options, expected in [({"return_sequences": True}, mask), ({"return_sequences": True, "go_backwards": True}, mask), ({}, None)]:
         found = trained(made(GRU, **options), sequences(), mask).mask
-        assert found is None if expected is None else (found == expected).all()
+        assert found is None if expected is None else np.array_equal(found, expected)
     assert trained(made(GRU, return_sequences=True), sequences(), None).mask is None
 
 
@@ -323,12 +313,12 @@ def test_bidirectional_is_two_layers(cell: str, merge_mode: Any, return_sequence
 
     ahead, back = run(forward, x, mask), in_time(run(backward, x, mask))
     expected = MERGES[merge_mode](ahead, back)
-    upstream = np.random.default_rng(4).standard_normal(expected.shape).astype(np.float32)
+    upstream = np.asarray(np.random.default_rng(4).standard_normal(expected.shape), np.float32)
     found = trained(both, x, mask, upstream)
     assert_close(found.output, expected, np.float32, terms=UNITS)
     assert_close(run(both, x, mask), expected, np.float32, terms=UNITS)
     assert both.output_shape == expected.shape
-    assert found.mask is None if not return_sequences else (found.mask == mask).all()
+    assert found.mask is None if not return_sequences else np.array_equal(found.mask, mask)
 
     shares = SHARES[merge_mode](upstream, ahead, back)
     single = trained(forward, x, mask, shares[0]), trained(backward, x, mask, np.ascontiguousarray(in_time(shares[1])))

@@ -14,7 +14,7 @@ from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Weight
 from dmlpy.keras.losses import LOSSES, Crossentropy, loss, score_weights
 from dmlpy.keras.optimizers import SGD, Adam, Optimizer, optimizer
-from tests.keras.test_simple_layers import differences, draw
+from tests.support.keras_numbers import differences, draw
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -86,13 +86,15 @@ def test_losses_of_logits(name: str, shape: tuple[int, ...], scale: float) -> No
         logarithms -= np.log(np.exp(logarithms).sum(-1, keepdims=True))
         expected = -(soft * logarithms).sum(-1)
         expected_gradient = y * soft.sum(-1, keepdims=True) - soft
-    scores, gradient = loss(name).of_logits(targets, y.astype(np.float32), logits, BACKEND)
+    function = loss(name)
+    assert isinstance(function, Crossentropy)
+    scores, gradient = function.of_logits(targets, y.astype(np.float32), logits, BACKEND)
     np.testing.assert_allclose(scores, expected, rtol=2e-6, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-6)
 
 
 def keras_weights(shape: tuple[int, ...], mask: Array | None, sample_weight: Array | None) -> Array:
-    """What each score counts in Keras 1's `weighted_objective`, by its own steps."""
+    """The weight of each score in Keras 1's `weighted_objective`, by its steps."""
     found = np.zeros(shape)
     for index in np.ndindex(shape):
         scores = np.zeros(shape)

@@ -32,7 +32,7 @@ def node_of(name: str, inputs: dict[str, Array], attributes: dict[str, Any], out
 
 def expected_refusals(name: str) -> list[str]:
     stored = case(name)
-    paths = [item for item in ("initial_h", "initial_c", "sequence_lens", "P") if item in stored.inputs]
+    paths: list[str] = [item for item in ("initial_h", "initial_c", "sequence_lens", "P") if item in stored.inputs]
     paths += [item for item in ("input_forget", "clip") if item in stored.attributes]
     return paths + ["activations[2]"] * (name == "onnx_lstm_custom_acts")
 
@@ -101,7 +101,7 @@ def test_refused_by_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["onnx_gru_bidi_linear_before_reset_lens", "onnx_rnn_reverse_lens", "onnx_lstm_bidi_lens"])
 def test_lengths_as_a_mask_and_states_of_zero(name: str) -> None:
-    """A mask in place of the lengths: the last outputs agree with a layer of the same weights over each sample's own steps."""
+    """A mask in place of the lengths: the last outputs agree with a layer of the same weights over each sample's steps."""
     stored = case(name)
     zeros = {item: np.zeros_like(array) for item, array in stored.inputs.items() if item.startswith("initial")}
     weights = {item: array for item, array in (stored.inputs | zeros).items() if item != "sequence_lens"}

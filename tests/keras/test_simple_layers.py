@@ -13,9 +13,8 @@ from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking, sum_by_symbol
+from tests.support.keras_numbers import Array, differences, draw
 from tests.support.tolerance import assert_close
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "linear": lambda z: z,
@@ -30,22 +29,6 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 def built(layer: Layer, *shape: int | None, seed: int = 0) -> Layer:
     layer.build((None, *shape), Backend("numpy", seed))
     return layer
-
-
-def draw(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def differences(function: Callable[[Array], float], at: Array, step: float = 1e-6) -> Array:
-    """Central differences of a function in float64."""
-    found = np.zeros(at.shape)
-    for index in np.ndindex(at.shape):
-        moved = at.astype(np.float64)
-        moved[index] += step
-        above = function(moved)
-        moved[index] -= 2 * step
-        found[index] = (above - function(moved)) / (2 * step)
-    return found
 
 
 # Dense
@@ -72,6 +55,7 @@ def test_dense_and_its_gradients(activation: Any, shape: tuple[int, ...], bias: 
     assert list(found) == ["x", "W", "b"][: 2 + bias]
     for name, gradient in found.items():
         expected = differences(lambda moved, name=name: float((value(**{name: moved}) * upstream).sum()), given[name])  # type: ignore[misc]
+        assert gradient is not None
         assert gradient.dtype == np.float32
         assert_close(gradient, expected, np.float32, terms=100, what=name)
 
@@ -278,7 +262,7 @@ def test_regularizers(given: Any, expected: Regularizer) -> None:
 ERRORS: list[tuple[str, Callable[[], Any], str]] = [
     ("output size", lambda: Dense(0), r"output_dim is 0, expected an integer of at least 1  \[field\.form\]"),
     ("activation", lambda: Dense(3, activation="sigmoyd"), r"activation is 'sigmoyd'.*\n.*did you mean sigmoid\?"),
-    ("all arguments", lambda: Dense("3", init="glorot", W_regularizer="l3"), r"3 problems\n(.|\n)*W_regularizer"),  # type: ignore[arg-type]
+    ("all arguments", lambda: Dense("3", init="glorot", W_regularizer="l3"), r"3 problems\n(.|\n)*W_regularizer"),
     ("unknown size of the input", lambda: built(Dense(3), None), r"input_shape is \[None, None\], expected \[B, input_dim\]"),
     ("samples of one number", lambda: Dense(3).compute_output_shape((None,)), r"input_shape is \[None\], expected"),
     (
@@ -325,7 +309,7 @@ ERRORS: list[tuple[str, Callable[[], Any], str]] = [
         lambda: built(Masking(), 4, 2)(draw(2, 4, 2), np.ones((2, 3))),
         r"mask is of shape \[2, 3\], expected \[2, 4\]",
     ),
-    ("no weights", lambda: built(Dense(3), 4).set_weights(3), r"weights is 3, expected a list of arrays  \[data\.form\]"),  # type: ignore[arg-type]
+    ("no weights", lambda: built(Dense(3), 4).set_weights(3), r"weights is 3, expected a list of arrays  \[data\.form\]"),
     ("masking of samples", lambda: built(Masking(), 4), r"input_shape is \[None, 4\], expected \[B, T, input_dim\]"),
     ("Dense before training", lambda: built(Dense(3), 4).backward(draw(1, 3)), r"\[layer\.not_trained\]"),
     ("Embedding before training", lambda: built(Embedding(7, 3), 2).backward(draw(1, 2, 3)), r"\[layer\.not_trained\]"),

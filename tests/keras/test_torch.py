@@ -55,6 +55,7 @@ def test_modules(name: str, bidirectional: bool, batch_first: bool) -> None:
 
     mine = built(from_torch(theirs))
     found = trained(mine, x, None, upstream)
+    assert given.grad is not None
     expected, slope = output.detach().numpy(), given.grad.numpy()
     if not batch_first:
         expected, slope = expected.swapaxes(0, 1), slope.swapaxes(0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,28 +15,14 @@ from dmlpy.keras.backend import Backend
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.layer import Layer
 from dmlpy.keras.models import Sequential
-from dmlpy.keras.optimizers import SGD, Adam, Optimizer
+from dmlpy.keras.optimizers import SGD, Adam
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking
-from tests.keras.test_simple_layers import draw
-from tests.support.folders import STORED_CASES
-from tests.support.tolerance import assert_close
+from tests.support.keras_model_losses import CASES, Array, check_loss_and_gradients, compiled, model
+from tests.support.keras_numbers import draw
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
-LAYERS: dict[str, type[Layer]] = {kind.__name__: kind for kind in (Dense, Embedding, Masking, SimpleRNN, GRU, LSTM)}
 BACKEND = Backend("numpy", 0)
-
-
-def model(*layers: Layer, seed: int = 0) -> Sequential:
-    return Sequential(layers, device="numpy", seed=seed)
-
-
-def compiled(*layers: Layer, loss: str = "mse", rule: Optimizer | str = "sgd", metrics: Any = (), seed: int = 0) -> Sequential:
-    m = model(*layers, seed=seed)
-    m.compile(rule, loss, metrics)
-    return m
 
 
 def line(seed: int = 0, **options: Any) -> Sequential:
@@ -47,40 +33,9 @@ def line(seed: int = 0, **options: Any) -> Sequential:
 # Whole models
 
 
-class Draws:
-    """Uniform numbers that were stored, in place of a generator."""
-
-    def __init__(self, arrays: Iterator[Array]) -> None:
-        self._arrays = arrays
-
-    def random(self, shape: Any, dtype: Any = np.float64) -> Array:
-        array = next(self._arrays)
-        assert array.shape == (shape if isinstance(shape, tuple) else (shape,))
-        return array.astype(dtype)
-
-
-CASES = {entry["case"]: entry for entry in json.loads((STORED_CASES / "index.json").read_text()) if entry["case"].startswith("model_")}
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_loss_and_gradients_of_whole_models_are_pytorchs(case: str) -> None:
-    attributes = CASES[case]["attributes"]
-    with np.load(STORED_CASES / f"{case}.npz") as file:
-        stored = {name: file[name] for name in file.files}
-    layers = []
-    for entry in attributes["layers"]:
-        arguments = {name: Regularizer(**value) if isinstance(value, dict) else value for name, value in entry["arguments"].items()}
-        layers.append(LAYERS[entry["class"]](**arguments))
-    m = compiled(*layers, loss=attributes["loss"], rule=SGD(lr=0))
-    names = [f"{index}.{type(layer).__name__.lower()}.{weight.name}" for index, layer in enumerate(m.layers) for weight in layer.weights]
-    for name, weight in zip(names, m.weights, strict=True):
-        weight.value[...] = stored[f"in.weight.{name}"]
-    m.backend.random = Draws(array for name, array in stored.items() if name.startswith("in.draws."))  # type: ignore[assignment]
-    found = m.train_on_batch(stored["in.x"], stored["in.y"], stored.get("in.sample_weight"))
-    assert_close(found, stored["out.loss"], np.float32, terms=10**6, what="loss")
-    assert {f"out.gradient.{name}" for name in names} == {name for name in stored if name.startswith("out.gradient.")}
-    for name, weight in zip(names, m.weights, strict=True):
-        assert_close(weight.gradient, stored[f"out.gradient.{name}"], np.float32, terms=10**6, what=name)
+    check_loss_and_gradients(case)
 
 
 def test_there_are_cases_of_masks_dropout_and_regularizers() -> None:
@@ -128,6 +83,7 @@ def test_masked_steps_teach_nothing() -> None:
     x, y = draw(2, 4, 2), draw(2, 4, 3, seed=1)
     x[0, 1] = x[1, 2:] = 0
     first = m.train_on_batch(x, y)
+    assert m.weights[0].gradient is not None
     gradient = m.weights[0].gradient.copy()
     y[0, 1] = y[1, 2:] = 100
     m = compiled(Masking(input_dim=2), Dense(3), loss="mse", metrics=["accuracy"])
@@ -145,8 +101,10 @@ def test_regularizers_are_part_of_the_loss() -> None:
     penalty = 0.5 * (weights[0].astype(np.float64) ** 2).sum() + 0.25 * abs(weights[1].astype(np.float64)).sum()
     for call in ("test_on_batch", "evaluate", "train_on_batch"):
         assert getattr(m, call)(x, y) == pytest.approx(getattr(plain, call)(x, y) + penalty, rel=1e-6)
-    np.testing.assert_allclose(m.weights[0].gradient, plain.weights[0].gradient + weights[0], rtol=1e-5)
-    np.testing.assert_allclose(m.weights[1].gradient, plain.weights[1].gradient + 0.25 * np.sign(weights[1]), rtol=1e-5)
+    of_penalties = (weights[0], 0.25 * np.sign(weights[1]))
+    for weight, plain_weight, of_penalty in zip(m.weights, plain.weights, of_penalties, strict=True):
+        assert plain_weight.gradient is not None
+        np.testing.assert_allclose(weight.gradient, plain_weight.gradient + of_penalty, rtol=1e-5)
 
 
 ACCURACIES: list[tuple[str, Any, Any, float]] = [
@@ -189,7 +147,7 @@ def test_compile_begins_an_optimizer_anew() -> None:
     second = compiled(Dense(2, input_dim=4), rule=rule)
     assert rule.iterations == 0
     second.train_on_batch(x, draw(8, 2))
-    with pytest.raises(dml.DescError, match=r"weights is of the shapes .*expected .*\n.*an optimizer of its own"):
+    with pytest.raises(dml.DescError, match=r"weights is of the shapes .*expected .*\n.*a separate optimizer"):
         first.train_on_batch(x, y)
 
 
@@ -367,7 +325,7 @@ FIT: list[tuple[str, Callable[[], Any], str]] = [
     ("optimizer", lambda: line(rule="adan"), r"optimizer is 'adan', expected an optimizer, or one of sgd, adam .*(.|\n)*mean adam\?"),
     ("metric", lambda: line(metrics=["acuracy"]), r"metrics\[0\] is 'acuracy', expected accuracy(.|\n)*did you mean accuracy\?"),
     ("all names", lambda: line(rule="x", loss="y", metrics=["z"]), "Sequential.compile: 3 problems"),
-    ("no numbers", lambda: line(rule=3, loss=4), "2 problems"),  # type: ignore[arg-type]
+    ("no numbers", lambda: line(rule=3, loss=4), "2 problems"),
     ("rate", lambda: SGD(lr=-1), r"lr is -1, expected a finite number, 0 or larger  \[optimizer\.range\]"),
     ("all rates", lambda: Adam(lr=math.nan, beta_1=1, beta_2=-1, decay=-1, clipnorm=0, clipvalue=-1), "Adam: 6 problems"),
     ("momentum", lambda: SGD(momentum=1), r"momentum is 1, expected a number of at least 0 and less than 1"),

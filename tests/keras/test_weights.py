@@ -109,8 +109,8 @@ def test_weights_change_in_place() -> None:
     ("name", "change", "order", "expected"),
     [
         ("LSTM", lambda arrays: arrays[:-1], "keras1", [("weights", "weights.count", None)]),
-        ("LSTM", lambda arrays: arrays, "keras3", [("weights", "weights.count", "set_weights(weights, order='keras1') takes so many")]),
-        ("GRU", lambda arrays: arrays[:3], "keras1", [("weights", "weights.count", "set_weights(weights, order='keras3') takes so many")]),
+        ("LSTM", lambda arrays: arrays, "keras3", [("weights", "weights.count", "set_weights(weights, order='keras1') fits")]),
+        ("GRU", lambda arrays: arrays[:3], "keras1", [("weights", "weights.count", "set_weights(weights, order='keras3') fits")]),
         (
             "GRU, reset after",
             lambda arrays: [arrays[0].T, arrays[1], arrays[2][0], *arrays[3:]],

@@ -8,7 +8,7 @@ struct Parameters {
     long long count;
 };
 
-__device__ inline float value_of(int function, float x) {
+__device__ inline float value_of(int function, float x, float y) {
     switch (function) {
         case 0: return machine::exp2_approx(x);
         case 1: return machine::reciprocal_approx(x);
@@ -16,14 +16,38 @@ __device__ inline float value_of(int function, float x) {
         case 3: return expm1f(x);
         case 4: return logf(x);
         case 5: return log1pf(x);
-        default: return erfcf(x);
+        case 6: return erfcf(x);
+        case 7: return acosf(x);
+        case 8: return acoshf(x);
+        case 9: return asinf(x);
+        case 10: return asinhf(x);
+        case 11: return atanf(x);
+        case 12: return atanhf(x);
+        case 13: return cosf(x);
+        case 14: return coshf(x);
+        case 15: return erff(x);
+        case 16: return sinf(x);
+        case 17: return sinhf(x);
+        case 18: return tanf(x);
+        case 19: return tanhf(x);
+        case 20: return atan2f(x, y);
+        default: return powf(x, y);
     }
 }
 
-/// output[i] = function number words[0] of input[i]. One thread.
+/// output[i] = function number words[0] of input[0][i], and of input[1][i] if it takes two. One thread.
 __global__ void apply(Parameters parameters) {
+    float const* const second = parameters.input + parameters.count;
     for (long long i = 0; i < parameters.count; ++i) {
-        parameters.output[i] = value_of(static_cast<int>(parameters.words[0]), parameters.input[i]);
+        parameters.output[i] = value_of(static_cast<int>(parameters.words[0]), parameters.input[i], second[i]);
+    }
+}
+
+/// output[i] = input[0][i] ^ input[1][i], all of them double. One thread.
+__global__ void raise(Parameters parameters) {
+    double const* const input = reinterpret_cast<double const*>(parameters.input);
+    for (long long i = 0; i < parameters.count; ++i) {
+        reinterpret_cast<double*>(parameters.output)[i] = pow(input[i], input[parameters.count + i]);
     }
 }
 

@@ -28,7 +28,8 @@ STACKED: dict[str, Any] = {
     "key and value": {"query_tensor": tensor(2, 10, 128), "stacked_key_value_tensor": tensor(2, 12, 8, 2, 16)},
     "all": {"stacked_query_key_value_tensor": tensor(2, 10, 8, 3, 16)},
 }
-PAST = {"past_key_tensor": tensor(2, 8, 5, 16), "past_value_tensor": tensor(2, 8, 5, 16)}
+PAST = {"past_key_tensor": tensor(2, 8, 5, 16), "past_value_tensor": tensor(2, 8, 5, 6)}
+LIKE_KEYS = PAST | {"past_value_tensor": tensor(2, 8, 5, 16)}
 
 
 def attention(*outputs: str, form: Any = SEPARATE, **members: Any) -> dml.MultiheadAttentionDesc:
@@ -84,7 +85,8 @@ def test_inputs_and_sizes() -> None:
         (good.replace(bias_tensor=tensor(3 * 128)), [("size.equal", "bias_tensor.sizes[0]")]),
         (attention(form=STACKED["all"], bias_tensor=tensor(3 * 128)), []),
         (full.replace(past_value_tensor=None), [("past_pair", "past_value_tensor")]),
-        (full.replace(past_value_tensor=tensor(2, 8, 6, 16)), [("size.equal", "past_value_tensor.sizes[2]")]),
+        (full.replace(past_value_tensor=tensor(2, 8, 6, 6)), [("size.equal", "past_value_tensor.sizes[2]")]),
+        (full.replace(past_value_tensor=tensor(2, 8, 5, 16)), [("size.equal", "past_value_tensor.sizes[3]")]),
         (full.replace(past_key_tensor=tensor(2, 4, 5, 16)), [("size.equal", "past_key_tensor.sizes[1]")]),
         (full.replace(output_present_key_tensor=tensor(2, 8, 12, 16)), [("size.equal", "output_present_key_tensor.sizes[2]")]),
         (attention("output_tensor"), []),
@@ -141,7 +143,7 @@ def test_head_counts() -> None:
         (grouped(**alone, key_value_head_count=8), []),
         (grouped(bias_tensor=tensor(128 + 32 + 12)), []),
         (grouped(bias_tensor=tensor(128 + 128 + 48)), [("size.equal", "bias_tensor.sizes[0]")]),
-        (grouped(past_key_tensor=tensor(2, 2, 5, 16), past_value_tensor=tensor(2, 2, 5, 16)), []),
+        (grouped(past_key_tensor=tensor(2, 2, 5, 16), past_value_tensor=tensor(2, 2, 5, 6)), []),
         (grouped(**PAST), [("size.equal", f"past_{name}_tensor.sizes[1]") for name in ("key", "value")]),
         (grouped(relative_position_bias_tensor=tensor(1, 8, 10, 12), past_sequence_lengths_tensor=tensor(2)), []),
     ]
@@ -150,7 +152,7 @@ def test_head_counts() -> None:
 
 def test_keys_and_values_that_are_all_from_the_past() -> None:
     """ONNX Runtime's cross-attention: a query, and what an encoder gave once as past keys and values."""
-    cross = attention(form={"query_tensor": tensor(2, 10, 128)} | PAST)
+    cross = attention(form={"query_tensor": tensor(2, 10, 128)} | LIKE_KEYS)
     assert [item.sizes for item in (cross.output_tensor, cross.output_present_key_tensor) if item] == [(2, 10, 128), (2, 8, 5, 16)]
     table: list[tuple[dml.OperatorDesc, Found]] = [
         (cross, []),
@@ -175,6 +177,12 @@ def test_lengths_of_the_past() -> None:
         (grouped(**lengths, **sized).replace(**buffers), []),
         (grouped(**lengths, **sized, **kept).replace(**buffers), []),
         (grouped(**lengths, **sized, **kept), []),
+        (
+            grouped(**lengths, **sized, **{name: tensor(2, 2, 11, 16) for name in kept}).replace(
+                **{name: tensor(2, 2, 11, 16) for name in buffers}
+            ),
+            [("size.equal", f"{name}.sizes[2]") for name in OUTPUTS[1:]],  # no room for 12 new keys
+        ),
         (grouped(**sized).replace(**buffers), [("size.equal", f"{name}.sizes[2]") for name in OUTPUTS[1:]]),
         (grouped(**sized, **kept).replace(**buffers), [("size.equal", f"{name}.sizes[2]") for name in OUTPUTS[1:]]),
         (
@@ -216,9 +224,9 @@ def test_messages() -> None:
     )
     (problem, _) = dml.check(grouped().replace(query_head_count=4))
     assert problem.remedy == "query_head_count=8 fits"
-    fewer = dml.check(attention(**PAST).replace(head_count=4))
-    assert {problem.remedy for problem in fewer if problem.field in ("query_tensor", "key_tensor")} == {"head_count=8 fits"}
-    turned = attention(**{name: tensor(2, 5, 8, 16) for name in PAST})
+    fewer = dml.check(attention(form=STACKED["key and value"], **LIKE_KEYS).replace(head_count=4))
+    assert {problem.remedy for problem in fewer if problem.field == "query_tensor"} == {"head_count=8 fits"}
+    turned = attention(form=STACKED["key and value"], **{name: tensor(2, 5, 8, 16) for name in PAST})
     assert {problem.remedy for problem in dml.check(turned)} == {"heads come before positions: sizes [2, 8, 5, 16]"}
     (padding,) = dml.check(attention(mask_tensor=mask(2, 12), mask_type="BOOLEAN"))
     assert padding.remedy == "for all heads and queries alike: sizes [2, 1, 1, 12]"

@@ -163,14 +163,14 @@ def test_classic_mistakes_have_remedies() -> None:
     last = forward(input_tensor=tensor(2, 28, 30, 32), output_tensor=tensor(2, 14, 15, 64))
     assert remedies(last) == [
         "if the channels lie last, input_tensor is sizes [2, 32, 28, 30], strides [26880, 1, 960, 32], and output_tensor is sizes"
-        " [2, 64, 14, 15]: strides alone tell a layout"
+        " [2, 64, 14, 15]: strides alone define a layout"
     ]
     assert remedies(forward(filter_tensor=tensor(3, 3, 8, 64)))[0] == (
         "if it has the input's channels, then the output's last, it is sizes [64, 8, 3, 3], strides [1, 64, 1536, 512]:"
-        " strides alone tell a layout"
+        " strides alone define a layout"
     )
     assert remedies(forward(filter_tensor=tensor(64, 3, 3, 8)))[0] == (
-        "if it has the input's channels last, it is sizes [64, 8, 3, 3], strides [72, 1, 24, 8]: strides alone tell a layout"
+        "if it has the input's channels last, it is sizes [64, 8, 3, 3], strides [72, 1, 24, 8]: strides alone define a layout"
     )
     swapped = backward(filter_tensor=tensor(64, 32, 3, 3), group_count=1)
     assert remedies(swapped) == ["backward, the channels of a filter change places: sizes [32, 64, 3, 3]"]

@@ -153,7 +153,7 @@ def test_messages_say_what_to_change() -> None:
     assert padding.remedy == "with index_dimensions=2 it would count"
     (crowded,) = dml.check(gather((3, 4), (2, 5), (3, 5), 1, 2))
     assert (crowded.found, crowded.expected) == ("2", "at most 1")
-    assert crowded.why[0] == "what is picked has the sizes [3, 2, 5]"
+    assert crowded.why[0] == "the picked blocks have the sizes [3, 2, 5]"
     assert crowded.remedy == "put ones in front of the sizes of every tensor, for 3 dimensions"
     assert dml.check(gather((1, 3, 4), (1, 2, 5), (3, 2, 5), 2, 2)) == []
     (place,) = dml.check(gather((3, 4), (1, 5), (3, 4), 1, 1))
@@ -182,7 +182,7 @@ def test_remedies_make_descs_valid() -> None:
         ),
         (
             nonzero((3, 4), (1,), (2, 12)),
-            "a row is an element's, other than in ONNX's NonZero: sizes [12, 2]",
+            "each row belongs to one element, unlike in ONNX's NonZero: sizes [12, 2]",
             nonzero((3, 4), (1,), (12, 2)),
         ),
     ]

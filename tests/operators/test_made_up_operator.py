@@ -17,7 +17,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.schemas import DIALECT
 from tests.support.folders import ROOT
 
-# In a process of its own: an operator that is defined stays in the list of all.
+# In a separate process: an operator that is defined stays in the list of all.
 PROGRAM = """
 import contextlib, io, json, sys
 import numpy as np

@@ -25,7 +25,7 @@ KINDS: dict[str, Any] = {
 
 
 def normalization(kind: str, **members: Any) -> Any:
-    """A mean-variance normalization of [2, 3, 4, 5] with a scale and a bias for each channel; members replace its own."""
+    """A mean-variance normalization of [2, 3, 4, 5] with a scale and a bias for each channel; members replace the desc's."""
     own: dict[str, Any] = {"input_tensor": X, "scale_tensor": CHANNELS, "bias_tensor": CHANNELS}
     if kind != "0":
         own["axes"] = [2, 3]
@@ -126,7 +126,7 @@ def test_messages() -> None:
         "DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC: 1 problem\n"
         " 1. scale_tensor.sizes[3] is 3, expected 1 or sizes[3] = 5  [statistics_sizes]\n"
         "      sizes[3] = 5: held by input_tensor.sizes[3], output_tensor.sizes[3]\n"
-        "      remedy: sizes [1, 3, 1, 1] repeat along all dimensions but 1; sizes name dimensions, strides alone tell a layout"
+        "      remedy: sizes [1, 3, 1, 1] repeat along all dimensions but 1; sizes name dimensions, strides alone define a layout"
     )
     assert text(normalization("0", bias_tensor=None), "5_1") == (
         "DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC: 1 problem\n"

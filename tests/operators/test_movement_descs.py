@@ -216,7 +216,7 @@ def test_outputs_of_a_split_are_for_the_caller_to_describe() -> None:
     with pytest.raises(dml.DescError, match="output_tensors is not determined"):
         desc.with_outputs("OutputTensors")
     with pytest.raises(dml.DescError, match="a sequence of TensorDesc"):
-        dml.JoinDesc(input_tensors=3, axis=0)  # type: ignore[arg-type]
+        dml.JoinDesc(input_tensors=3, axis=0)
 
 
 def test_the_member_sizes_of_a_slice_has_another_name_in_python() -> None:

@@ -21,14 +21,14 @@ from tests.support.tensors import tensor
 SIZES, CHANNELS = (2, 3, 4, 5), (1,)
 MODE = pytest.mark.parametrize("mode", MODES)
 OWN_SIZES = "BATCH_NORMALIZATION"
-"""The operator whose statistics have sizes of their own."""
+"""The operator whose statistics may differ in size."""
 DIRECTML = [mode for mode, (kind, _) in MODES.items() if kind not in FUSED]
 SHARED = [mode for mode in DIRECTML if mode != OWN_SIZES]
 FORWARD = ["BATCH_NORMALIZATION", "BATCH_NORMALIZATION_TRAINING"]
 
 
 def valid(mode: str, **members: Any) -> Any:
-    """A desc over [2, 3, 4, 5] whose groups are channels; members replace its own."""
+    """A desc over [2, 3, 4, 5] whose groups are channels; members replace the desc's."""
     desc, _ = case(mode, np.random.default_rng(1), SIZES, CHANNELS)
     return desc.replace(**members)
 
@@ -109,7 +109,7 @@ def test_sizes_in_another_order_are_recognized(mode: str) -> None:
         assert problem.path == f"{names[0]}.{place}"
         assert problem.remedy is not None
         assert "[1, 3, 1, 1]" in problem.remedy
-        assert "strides alone tell a layout" in problem.remedy
+        assert "strides alone define a layout" in problem.remedy
 
 
 @pytest.mark.parametrize("mode", SHARED)

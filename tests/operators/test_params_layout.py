@@ -311,7 +311,7 @@ def test_wrong_attributes_of_tensorflow() -> None:
 
 
 def test_a_layout_is_a_value() -> None:
-    layout = ParamsLayout("LSTM", np.int64(2), 4, 3, np.bool_(True))  # type: ignore[arg-type]
+    layout = ParamsLayout("LSTM", np.int64(2), 4, 3, np.bool_(True))
     assert layout == ParamsLayout("lstm", 2, 4, 3, True)
     assert hash(layout) == hash(ParamsLayout("lstm", 2, 4, 3, True))
     assert (layout.gates, layout.num_directions, layout.state_size, layout.cell) == (4, 2, 4, "LSTM")

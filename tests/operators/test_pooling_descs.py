@@ -185,6 +185,29 @@ def test_sizes_that_are_all_rounded_up_are_those_of_a_ceil_mode() -> None:
     ]
 
 
+def test_sizes_rounded_up_may_leave_out_windows_that_begin_after_the_last_element() -> None:
+    """ONNX and PyTorch round up in one dimension and down in another so; all sizes may still be rounded up."""
+    members = {"window_size": (2, 2), "strides": (3, 2), "end_padding": (1, 0)}
+    both = pooling(dml.MaxPoolingDesc, 1, 1, 6, 5, **members)
+    taken = [sizes for sizes in product(range(1, 6), repeat=2) if not codes(both.replace(output_tensor=tensor(1, 1, *sizes)))]
+    assert taken == [(2, 2), (2, 3), (3, 3)]
+    dropped = both.replace(output_tensor=tensor(1, 1, 2, 3))
+    assert dropped.with_outputs() == dropped
+    without_padding = {"window_size": (1, 2), "strides": (3, 2)}
+    assert codes(pooling(dml.AveragePoolingDesc, 1, 1, 12, 5, **without_padding).replace(output_tensor=tensor(1, 1, 4, 3))) == []
+    gradient = {"input_gradient_tensor": tensor(1, 8, 4, 3), "output_gradient_tensor": tensor(1, 8, 12, 5)}
+    assert codes(average_gradient(**gradient, **without_padding)) == []
+    wrong = dropped.replace(input_tensor=tensor(2, 1, 6, 5))
+    assert [problem.path for problem in dml.check(wrong)] == ["output_tensor.sizes[0]"]
+    apart = pooling(dml.MaxPooling1Desc, 1, 1, 6, 5, **members).replace(
+        output_tensor=tensor(1, 1, 2, 3), output_indices_tensor=tensor(1, 1, 3, 3, data_type="UINT32")
+    )
+    assert [problem.why[1] for problem in dml.check(apart)] == [
+        "out[0] = 2: (input_tensor.sizes[2] + start_padding[0] + end_padding[0] - window_size[0]) / strides[0] + 1"
+        " = (6 + 0 + 1 - 2) / 3 + 1, rounded up as output_tensor has it, without the window that begins after the last element"
+    ]
+
+
 def test_each_wrong_member_is_blamed() -> None:
     wrong = [(desc, expected, codes(desc)) for desc, expected in BROKEN if codes(desc) != expected]
     assert not wrong, "\n".join(f"{desc}\nexpected {expected}, found {found}" for desc, expected, found in wrong)
@@ -236,7 +259,7 @@ def test_classic_mistakes_have_remedies() -> None:
     last = pooling().replace(input_tensor=tensor(1, 28, 28, 8), output_tensor=tensor(1, 13, 13, 8))
     assert remedies(last) == {
         "if the channels lie last, input_tensor is sizes [1, 8, 28, 28], strides [6272, 1, 224, 8], and output_tensor is sizes"
-        " [1, 8, 13, 13]: strides alone tell a layout"
+        " [1, 8, 13, 13]: strides alone define a layout"
     }
     described = tensor(1, 8, 28, 28, strides=[6272, 1, 224, 8])
     assert described.span == 28 * 28 * 8
@@ -252,11 +275,11 @@ def test_classic_mistakes_have_remedies() -> None:
     }
     flat = {"input_tensor": tensor(1, 8, 28), "output_tensor": tensor(1, 8, 13), "strides": [2], "window_size": [3]}
     line = pooling().replace(**flat, start_padding=[0], end_padding=[0])
-    assert "give it a height of 1, sizes [1, 8, 1, 28], and each array an entry in front: 1, of padding 0" in remedies(line)
+    assert "give it a height of 1, sizes [1, 8, 1, 28], and put an entry in front of each array: 1, or 0 for padding" in remedies(line)
     five = align(roi_tensor=tensor(7, 5))
     assert remedies(five) == {"a region is x1, y1, x2, y2: its batch index goes into batch_indices_tensor"}
     four = roi_pooling(roi_tensor=tensor(1, 1, 7, 4))
-    assert remedies(four) == {"a region is batch index, x1, y1, x2, y2; ROI_ALIGN has a tensor of its own for the batch indices"}
+    assert remedies(four) == {"a region is batch index, x1, y1, x2, y2; ROI_ALIGN has a separate tensor for the batch indices"}
 
 
 def test_what_no_input_tells_is_not_inferred() -> None:

@@ -161,6 +161,7 @@ def test_messages() -> None:
 
 def test_an_output_without_the_reduced_dimensions_is_told_what_it_lacks() -> None:
     arg = dml.ArgmaxDesc(input_tensor=X, axes=[0, 2]).with_outputs()
+    table: list[tuple[Any, tuple[int, ...], tuple[int, ...]]]
     table = [(reduce(), (2, 3, 5), (2, 3, 1, 5)), (arg, (3, 5), (1, 3, 1, 5)), (reduce(axes=(2, 2)), (2, 3, 5), (2, 3, 1, 5))]
     for desc, lacking, full in table:
         assert desc.output_tensor is not None

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.inspection.samples import sample
+from tests.support.definitions import reference_of_undefined
 
 Array = np.ndarray[Any, Any]
 
@@ -183,7 +183,7 @@ REFUSED: dict[str, tuple[Any, type[dml.DmlError], str]] = {
     "no mapping": (lambda: dml.reference(add(), 7), dml.BindError, "bind.form"),
     "in the mapping and by name": (lambda: dml.reference(add(), {"a_tensor": A, "BTensor": A}, b_tensor=A), dml.BindError, "bind.twice"),
     "too long a sequence": (lambda: dml.reference(layer(), layer_inputs([4, 5])), dml.BindError, "value.range"),
-    "no definition": (lambda: dml.reference(sample(dml.ROIAlignDesc)), dml.CompileError, "operator.undefined"),
+    "no definition": (reference_of_undefined, dml.CompileError, "operator.undefined"),
 }
 
 
@@ -210,15 +210,15 @@ def test_all_problems_are_told_at_once() -> None:
     assert "did you mean a_tensor?" in str(caught.value)
 
 
-def test_four_bit_elements_are_told_apart() -> None:
+def test_four_bit_elements_are_bytes() -> None:
     quantized = dml.QuantizeDesc(
         input_tensor=tensor("FLOAT32", 4),
         quantization_type="SCALE",
         quantization_tensors=[tensor("FLOAT32", 4)],
         output_tensor=tensor("INT4", 4),
     )
-    with pytest.raises(dml.CompileError, match="output_tensor has INT4 elements, for which NumPy has no type"):
-        dml.reference(quantized)
+    found = dml.reference(quantized, [np.array([-1.0, 2.0, 9.0, -9.0]), np.ones(4)]).output_tensor
+    assert (found.dtype, found.tolist()) == (np.uint8, [0x2F, 0x87])
 
 
 # the package and the function have one name
@@ -254,6 +254,6 @@ def test_modules_of_the_package_are_imported_under_another_name(module: str, bef
 
 
 def test_help_and_signature_are_the_function_s() -> None:
-    text = pydoc.render_doc(dml.reference, renderer=pydoc.plaintext)
-    assert "What an operator should give" in text
+    text = pydoc.plain(pydoc.render_doc(dml.reference))
+    assert "Computes an operator's results by its plain definition" in text
     assert [*inspect.signature(dml.reference).parameters] == ["desc", "inputs", "dtype", "arrays"]

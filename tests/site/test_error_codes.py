@@ -78,6 +78,7 @@ def test_an_example_that_gives_no_error_is_refused() -> None:
         Example(("size.equal",), valid).message()
 
 
+@pytest.mark.slow
 def test_every_code_has_an_example_or_a_reason() -> None:
     broken = {kind.type_name: mistakes(kind) for kind in OPERATORS.values()}
     text = errors_page(broken)

@@ -1,0 +1,1 @@
+"""What tests of several modules share: cases, runs, comparisons, stand-ins for hardware."""

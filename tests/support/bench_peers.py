@@ -1,4 +1,4 @@
-"""Libraries that stand beside dmlpy in the tests of its benchmark, each with a fault of its own. They run in processes that import this."""
+"""Libraries that stand beside dmlpy in the tests of its benchmark, each with another fault. They run in processes that import this."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Exact(Subject):
 
 
 class Modelled(Exact):
-    """Predicts its own times."""
+    """Predicts the times of its passes."""
 
     def build(self, work: Work, mode: Mode) -> Runner:
         runner = super().build(work, mode)

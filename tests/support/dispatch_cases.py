@@ -12,6 +12,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Seam
 from tests.support.networks import network
+from tests.support.tensors import tensor
 
 T, B, I, H = 6, 3, 4, 8  # noqa: E741  (the field's letters)
 
@@ -36,14 +37,14 @@ class Case(NamedTuple):
         return bound(CudaDevice(seam, strategy=self.strategy), self.describe(data_type), prepared=self.prepared, flags=flags)
 
 
-def tensor(*sizes: int, data_type: str) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes)
+ACTIVATIONS: dict[int, list[dml.ActivationDesc]] = {1: [TANH], 3: [SIGMOID, TANH], 4: [SIGMOID, TANH, TANH]}
+"""Of one direction, by the number of gates."""
 
 
 def layer(kind: type[Any], data_type: str, **members: Any) -> Any:
     """A layer of both directions with lengths, biases and initial states."""
     gates = len(kind.gate_names)
-    activations = {1: [TANH], 3: [SIGMOID, TANH], 4: [SIGMOID, TANH, TANH]}[gates]
+    activations = ACTIVATIONS[gates]
     sizes = {
         "input_tensor": (1, T, B, I),
         "weight_tensor": (1, 2, gates * H, I),
@@ -149,7 +150,7 @@ CASES: Mapping[str, Case] = {
 
 
 def bound(device: dml.Device, desc: dml.OperatorDesc, *, prepared: bool = False, flags: Any = dml.ExecutionFlags.NONE) -> dml.Dispatch:
-    """The operator with memory of its own for every tensor: zeros, and lengths of one step."""
+    """The operator with separate memory for every tensor: zeros, and lengths of one step."""
     op = dml.compile(desc, device, flags=flags)
     outputs = {slot.place for slot in desc.output_slots()}
     fill = {"sequence_lengths_tensor": 1, "sequence_lengths": 1}

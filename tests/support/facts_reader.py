@@ -1,4 +1,4 @@
-"""The facts about directml.h under `tests/facts`, read as plain data. Nothing here looks at dmlpy's own classes."""
+"""The facts about directml.h under `tests/facts`, read as plain data. Nothing here looks at dmlpy's classes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def introduced(operator: str) -> str:
 
 
 def registered(operator: str) -> str | None:
-    """The feature level at which the list of all operators has one, under its own name or another."""
+    """The feature level at which the list of all operators has one, under its name or an alias."""
     fact = enums()["enums"]["DML_OPERATOR_TYPE"]
     level: str | None = fact["introduced"].get(fact["aliases"].get(operator, operator))
     return level
@@ -120,7 +120,7 @@ def counted_by(field: dict[str, Any]) -> list[str]:
 
 @cache
 def row_groups(operator: str) -> list[list[dict[str, Any]]]:
-    """The rows of the support table, lowest level first; those for other attribute values are a group of their own.
+    """The rows of the support table, lowest level first; those for other attribute values are a separate group.
 
     Types are left open (an empty list, as where a page tells none) for tensors of which `differences.toml` says that the table is wrong.
     """

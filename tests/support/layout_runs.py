@@ -1,8 +1,8 @@
-"""Operators on the NumPy device in every layout: packed, with gaps and axes in another order, with inputs that are broadcast."""
+"""Operators on a device in every layout: packed, with gaps and axes in another order, with inputs that are broadcast."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
+from dmlpy.nibbles import packed_tensor, unpacked_tensor
 from dmlpy.reference.registry import definition
 from tests.support import relation_descs
 from tests.support.tolerance import assert_close
@@ -47,27 +48,46 @@ def same(found: Array, expected: Array, what: str) -> None:
     np.testing.assert_array_equal(found, expected, what, strict=True)
 
 
-def compute(desc: dml.OperatorDesc, **inputs: Any) -> Array:
+def compute(desc: dml.OperatorDesc, *, device: dml.Device | str = "numpy", **inputs: Any) -> Array:
     """The only output, in memory that the device allocates."""
-    [result] = dml.compile(desc, "numpy")(**inputs).as_dict().values()
+    [result] = results_of(desc, inputs, device).values()
     return np.asarray(result)
 
 
-def run(desc: dml.OperatorDesc, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs by place, of inputs by place: all tensors in guarded memory, as the desc lays them out.
+def results_of(desc: dml.OperatorDesc, fields: Mapping[str, Any], device: dml.Device | str) -> dict[str, Any]:
+    """The outputs by field on the host, in memory that the device allocates, of inputs by field on the host."""
+    device = dml.device(device) if isinstance(device, str) else device
+
+    if device.memory_kind == "cpu":
+        return dml.compile(desc, device)(**fields).as_dict()
+
+    def moved(value: Any, move: Callable[[Any], Array]) -> Any:
+        return [move(item) for item in value] if isinstance(value, list | tuple) else move(value)
+
+    given = {name: moved(value, lambda array: device.from_host(np.ascontiguousarray(array))) for name, value in fields.items()}
+    return {name: moved(value, device.to_host) for name, value in dml.compile(desc, device)(**given).as_dict().items()}
+
+
+def run(desc: dml.OperatorDesc, arrays: Mapping[str, Array], device: dml.Device | str = "numpy") -> dict[str, Array]:
+    """The outputs by place, of inputs by place: all tensors in guarded memory, as the desc lays them out; 4-bit elements a byte each.
 
     The inputs have the described sizes, and equal elements where strides of 0 repeat them.
     """
-    compiled = dml.compile(desc, "numpy")
+    compiled = dml.compile(desc, device)
+    device = compiled.device
     memories = {place: _poisoned(tensor) for place, tensor in desc.tensors().items()}
     views = {place: view for place, (_, view) in memories.items()}
     inputs, outputs = ([slot.place for slot in slots if slot.tensor is not None] for slots in (desc.input_slots(), desc.output_slots()))
     for place in inputs:
-        views[place][...] = arrays[place]
-        np.testing.assert_array_equal(views[place], arrays[place], f"values of {place}")
+        held = as_held(arrays[place], desc.tensors()[place])
+        views[place][...] = held
+        np.testing.assert_array_equal(views[place], held, f"values of {place}")
     before = {place: memory.copy() for place, (memory, _) in memories.items()}
-    compiled(**_by_field(desc, views))
-    found = {place: views[place].copy() for place in outputs}
+    if device.memory_kind == "cpu":
+        compiled(**_by_field(desc, views))
+    else:
+        _run_in_device_memory(compiled, memories)
+    found = {place: as_values(views[place], desc.tensors()[place]) for place in outputs}
     for place in outputs:
         bits = views[place].view(f"u{views[place].itemsize}")
         bits[...] = int.from_bytes(bytes([_POISON]) * bits.itemsize, "little")
@@ -77,24 +97,52 @@ def run(desc: dml.OperatorDesc, arrays: Mapping[str, Array]) -> dict[str, Array]
     return found
 
 
+def _run_in_device_memory(compiled: dml.CompiledOperator, memories: Mapping[str, tuple[Array, Array]]) -> None:
+    """Dispatches over copies of the memories in the device's memory, and copies all bytes back."""
+    device, desc = compiled.device, compiled.desc
+    stream = device.current_stream()
+    copies = {place: device.upload(memory, stream) for place, (memory, _) in memories.items()}
+    buffers = {
+        place: dml.Buffer(copies[place].pointer + _MARGIN * view.itemsize, copies[place].size - 2 * _MARGIN * view.itemsize)
+        for place, (_, view) in memories.items()
+    }
+    outputs = {slot.place for slot in desc.output_slots()}
+    bound = _by_field(desc, {place: buffer for place, buffer in buffers.items() if place not in outputs})
+    compiled.bind(bound, _by_field(desc, {place: buffer for place, buffer in buffers.items() if place in outputs}))()
+    for place, (memory, _) in memories.items():
+        memory[...] = np.frombuffer(device.read(copies[place].pointer, memory.nbytes, stream), np.uint8)
+
+
 def by_definition(desc: dml.OperatorDesc, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs by place in float64, of inputs by place."""
-    outputs = dml.reference(desc, _by_field(desc, arrays)).as_dict()
+    given = {place: as_held(array, desc.tensors()[place]) for place, array in arrays.items()}
+    outputs = dml.reference(desc, _by_field(desc, given)).as_dict()
     return {
-        slot.place: outputs[slot.field.name] if slot.index is None else outputs[slot.field.name][slot.index]
+        slot.place: as_values(outputs[slot.field.name] if slot.index is None else outputs[slot.field.name][slot.index], slot.tensor)
         for slot in desc.output_slots()
         if slot.tensor is not None
     }
 
 
+def as_held(values: Array, tensor: dml.TensorDesc) -> Array:
+    """Values as the array that holds the tensor: the same, or of 4-bit elements its bytes."""
+    return packed_tensor(values, tensor) if tensor.data_type.bits == 4 else values
+
+
+def as_values(held: Array, tensor: dml.TensorDesc) -> Array:
+    """The values that a tensor's array holds, in memory of their own: the opposite of `as_held`."""
+    return (unpacked_tensor(held, tensor) if tensor.data_type.bits == 4 else held).copy()
+
+
 def _poisoned(tensor: dml.TensorDesc) -> tuple[Array, Array]:
     """Memory full of poison, and a tensor in it with guards around it."""
+    tensor = tensor.memory
     dtype = tensor.data_type.numpy
     memory = np.full((tensor.span + 2 * _MARGIN) * dtype.itemsize, _POISON, np.uint8)
     return memory, as_strided(memory.view(dtype)[_MARGIN:], tensor.sizes, tensor.numpy_strides())
 
 
-def _by_field(desc: dml.OperatorDesc, arrays: Mapping[str, Array]) -> dict[str, Any]:
+def _by_field(desc: dml.OperatorDesc, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Some tensors by place as a dispatch takes them: those of an array of tensors in a list."""
     fields: dict[str, Any] = {}
     for slot in desc.slots():
@@ -116,7 +164,11 @@ def _relaid(desc: dml.OperatorDesc, broadcast: bool, spread: bool) -> dml.Operat
     for field in desc.tensor_fields():
         given = getattr(desc, field.name)
         if given is not None:
-            own = [_relaid_tensor(tensor, broadcast and not field.marker.output, spread) for tensor in (given if field.listed else [given])]
+            output = field.marker.output  # of 4-bit elements it is packed
+            own = [
+                tensor if output and tensor.data_type.bits == 4 else _relaid_tensor(tensor, broadcast and not output, spread)
+                for tensor in (given if field.listed else [given])
+            ]
             members[field.name] = own if field.listed else own[0]
     return desc.replace(**members)
 
@@ -138,10 +190,13 @@ def repeated(array: Array, tensor: dml.TensorDesc) -> Array:
     return np.broadcast_to(array[first], tensor.sizes)
 
 
-def run_in_layouts(desc: dml.OperatorDesc, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def run_in_layouts(desc: dml.OperatorDesc, arrays: Mapping[str, Array], device: dml.Device | str = "numpy") -> dict[str, Any]:
     """The outputs in memory that the device allocates: the same, but for the order of sums, in guarded memory as described and spread."""
-    guarded = [(own, run(own, arrays)) for own in layouts(desc)]  # first: there a stray write does no harm and is told
-    results = dml.compile(desc, "numpy")(**_by_field(desc, arrays)).as_dict()
+    guarded = [(own, run(own, arrays, device)) for own in layouts(desc)]  # first: there a stray write does no harm and is told
+    tensors = desc.tensors()
+    held = {place: as_held(array, tensors[place]) for place, array in arrays.items()}
+    results = results_of(desc, _by_field(desc, held), device)
+    results = {name: as_values(result, tensors[name]) if name in tensors else result for name, result in results.items()}
     for own, outputs in guarded:
         for place, found in outputs.items():
             _agree(found, results[place], _TERMS, f"{place} with the strides {own.tensors()[place].element_strides}")
@@ -158,17 +213,17 @@ def _agree(found: Array, expected: Array, terms: int | None, what: str) -> None:
 
 def random_values(rng: np.random.Generator, tensor: dml.TensorDesc, *, positive: bool = False) -> Array:
     """Values of a type's whole range, half of them small; of floating point also what is not finite, or positive numbers next to 1."""
-    dtype, sizes = tensor.data_type.numpy, tensor.sizes
+    dtype, sizes = tensor.data_type.unpacked, tensor.sizes
     if dtype.kind == "f" and positive:
         return rng.uniform(0.5, 2, sizes).astype(dtype)
     if dtype.kind == "f":
         return np.where(rng.random(sizes) < 0.9, rng.normal(0, 50, sizes), rng.choice([np.nan, np.inf, -np.inf, -0.0], sizes)).astype(dtype)
-    limits = np.iinfo(dtype)
-    wide = rng.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
-    return np.where(rng.random(sizes) < 0.5, wide, rng.integers(max(limits.min, -4), 5, sizes)).astype(dtype)
+    least, most = tensor.data_type.limits
+    wide = rng.integers(least, most, sizes, dtype, endpoint=True)
+    return np.where(rng.random(sizes) < 0.5, wide, rng.integers(max(least, -4), 5, sizes)).astype(dtype)
 
 
-def check_layouts(desc: dml.OperatorDesc, rng: np.random.Generator, *, sums: bool) -> None:
+def check_layouts(desc: dml.OperatorDesc, rng: np.random.Generator, *, sums: bool, device: dml.Device | str = "numpy") -> None:
     """Fails unless the desc computes the same in all layouts and, but for rounding, in float64.
 
     Of an operator that sums, whose order is that of memory, layouts too differ by rounding; nothing may cancel out then.
@@ -178,18 +233,18 @@ def check_layouts(desc: dml.OperatorDesc, rng: np.random.Generator, *, sums: boo
     for broadcast in (False, True):
         first, spread = layouts(desc, broadcast=broadcast)
         arrays = {place: repeated(array, first.tensors()[place]) for place, array in given.items()}
-        results, exact = run(desc, arrays), by_definition(desc, arrays)
+        results, exact = run(desc, arrays, device), by_definition(desc, arrays)
         for place, result in results.items():
             with np.errstate(over="ignore"):  # beyond what FLOAT16 holds
                 wanted = np.broadcast_to(exact[place], result.shape).astype(result.dtype)
             _agree(result, wanted, _TERMS if sums else 1, f"{place} in float64, broadcast {broadcast}")
         for own in (first, spread) if broadcast else (spread,):
-            for place, found in run(own, arrays).items():
+            for place, found in run(own, arrays, device).items():
                 what = f"{place} with the strides {own.tensors()[place].element_strides}, broadcast {broadcast}"
                 _agree(found, results[place], _TERMS if sums else None, what)
 
 
-def failures_in_layouts(*operators: str, sums: bool = False) -> list[str]:
+def failures_in_layouts(*operators: str, sums: bool = False, device: dml.Device | str = "numpy") -> list[str]:
     """What fails of `check_layouts` for the valid descs that the relations give of some operators, by their short names."""
     rng, found = np.random.default_rng(1729), []
     for operator in operators:
@@ -198,7 +253,7 @@ def failures_in_layouts(*operators: str, sums: bool = False) -> list[str]:
         assert descs
         for own in descs:
             try:
-                check_layouts(dml.OperatorDesc.from_dict(relation_descs.data(name, own.members)), rng, sums=sums)
+                check_layouts(dml.OperatorDesc.from_dict(relation_descs.data(name, own.members)), rng, sums=sums, device=device)
             except Exception as error:  # whatever is raised is a failure to be told, with all others
                 found.append(f"{operator}, {own.about}: {type(error).__name__}: {error}")
     return found

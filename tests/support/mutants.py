@@ -136,7 +136,8 @@ class Maker:
         for place, axis, term in terms:
             _, symbol = split(term)
             others = holders.get(symbol or "", [])
-            larger = self.with_size(place, axis, self.places[place]["Sizes"][axis] + 1)
+            # A quotient may be rounded up, to one more.
+            larger = self.with_size(place, axis, self.places[place]["Sizes"][axis] + (2 if "/" in term else 1))
             if symbol is None or symbol in self.fields or len(others) > 1:
                 # A symbol that a constraint speaks of is told by more than these two.
                 alone = len(others) == 2 and not any(symbol in text for text in self.fact["constraints"] if symbol)
@@ -229,7 +230,7 @@ class Maker:
     def forms(self) -> Iterator[Mutant]:
         """Values that are not of the form that the C member has."""
         for name, field in self.fields.items():
-            own = self.members.get(name)
+            own: Any = self.members.get(name)
             kind = "BOOL" if field.get("enum") == "BOOL" else "ENUM" if "enum" in field else field["type"]
             if own is None and field["optional"] and kind != "TENSOR_DESC":
                 own = {"SCALE_BIAS": {"Scale": 1.0, "Bias": 0.0}}.get(kind)
@@ -285,6 +286,7 @@ def brief(value: Any) -> str:
 
 def wrong_values(kind: str, own: Any) -> Iterator[Any]:
     """Values that a member of this kind may not have, near to a right one."""
+    first: Any
     first, rest = (own[0], own[1:]) if isinstance(own, list) and own else (None, [])
     match kind:
         case "TENSOR_DESC":
@@ -326,7 +328,7 @@ def wrong_values(kind: str, own: Any) -> Iterator[Any]:
 
 @cache
 def mutants(operator: str) -> tuple[Mutant, ...]:
-    """Every wrong desc of an operator, with a name of its own each."""
+    """Every wrong desc of an operator, with a unique name each."""
     found: dict[str, Mutant] = {}
     shown: set[str] = set()
     named: set[str] = set()

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.devices.numpy.recurrent.cudnn import network_reference
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from tests.support.folders import STORED_CASES
 from tests.support.tolerance import assert_close
@@ -208,6 +207,6 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> None:
 def reference(net: Network, given: Arrays, desc: dml.CudnnRNNBackpropV3Desc | None = None) -> Arrays:
     """Outputs and gradients in float64."""
     desc = desc or net.desc.gradient()
-    results = network_reference(net.desc, net.arrays)
+    results = dml.reference(net.desc, net.arrays).as_dict()
     arrays = gradient_inputs(net, desc) | given | {"reserve_space": results["reserve_space"]}
-    return values(results | network_reference(desc, arrays))
+    return values(results | dml.reference(desc, arrays).as_dict())

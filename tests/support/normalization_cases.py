@@ -66,7 +66,7 @@ IMAGE_SIZED = {
 def random_values(rng: np.random.Generator, sizes: Sequence[int], kept: Collection[int]) -> dict[str, Array]:
     """Float64 values in every role. The statistics repeat along all dimensions but those of `kept`.
 
-    Each group has a mean and a scale of its own.
+    Each group has a different mean and scale.
     """
     of_group = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
     values = {name: rng.standard_normal(sizes) for name in ("x", "dy", "add")}

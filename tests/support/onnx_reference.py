@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -28,8 +28,7 @@ def onnx_outputs(
     infos = [helper.make_tensor_value_info(name, element_type(array.dtype), array.shape) for name, array in given.items()]
     graph = helper.make_graph([node], operator, infos, [helper.make_empty_tensor_value_info(name) for name in results])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, opset)])
-    found: list[Array] = ReferenceEvaluator(model).run(None, given)
-    return found
+    return cast("list[Array]", ReferenceEvaluator(model).run(None, given))
 
 
 def element_type(dtype: DTypeLike) -> int:

@@ -45,7 +45,7 @@ def training(cell: str, direction: str = "BIDIRECTIONAL", *, projected: bool = F
 
 
 def network(**members: Any) -> dml.CudnnRNNV3Desc:
-    """A network of two bidirectional LSTM layers with a projection and every tensor; members replace its own."""
+    """A network of two bidirectional LSTM layers with a projection and every tensor; members replace the desc's."""
     given: dict[str, Any] = {
         "input": tensor(STEPS, BATCH, INPUTS),
         "input_h": tensor(4, BATCH, PROJECTED),
@@ -95,9 +95,9 @@ def own_desc(type_name: str) -> OperatorDesc:
     name = OPERATORS[type_name].short_name()
     cell, _, form = name.partition("_")
     if form == "TRAINING":
-        return training(cell, projected=cell == "LSTM")  # type: ignore[no-any-return]
+        return training(cell, projected=cell == "LSTM")
     if form == "GRAD":
-        return training(cell, projected=cell == "LSTM").gradient()  # type: ignore[no-any-return]
+        return training(cell, projected=cell == "LSTM").gradient()
     given: dict[str, OperatorDesc] = {
         "CUDNN_RNN_V3": network(),
         "CUDNN_RNN_BACKPROP_V3": network().gradient(),

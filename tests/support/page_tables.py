@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dmlpy.inspection import catalog
-from tests.test_layers import LAYERS
+from tests.support.layers import LAYERS
 
 DEVICES = {"numpy": "NumPy", "numba": "Numba", "cuda": "CUDA"}
 """The devices as columns of the table of operators, by name."""

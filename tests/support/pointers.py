@@ -18,6 +18,7 @@ class Spy:
 
         def spying(device: Any, name: str, *rest: Any, **more: Any) -> Any:
             found = place(device, name, *rest, **more)
+            assert found[0] is not None, name
             self.pointers[name] = found[0].pointer
             return found
 

@@ -47,7 +47,7 @@ GUARD = 0xA5
 
 @dataclass
 class Placed:
-    """A tensor in memory of its own: the desc, the bytes around and between its elements, and the elements."""
+    """A tensor in separate memory: the desc, the bytes around and between its elements, and the elements."""
 
     desc: TensorDesc
     memory: Array
@@ -117,7 +117,7 @@ OPTIONAL = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", "peepho
 class Run:
     """A desc whose tensors lie in memory, and what running it must give; `tf32`: with factors of matrix products in TF32."""
 
-    desc: RecurrentDesc
+    desc: Any
     inputs: dict[str, Placed]
     outputs: dict[str, Placed]
     tf32: bool = False
@@ -218,7 +218,7 @@ LSTM_FLAGS = [
 GRU_FLAGS = [{"optional": optional, "linear_before_reset": last} for optional, last in itertools.product([OPTIONAL, ()], [False, True])]
 
 
-FLAGS = {"RNN": [{"optional": OPTIONAL}, {"optional": ()}], "LSTM": LSTM_FLAGS, "GRU": GRU_FLAGS}
+FLAGS: dict[str, list[dict[str, Any]]] = {"RNN": [{"optional": OPTIONAL}, {"optional": ()}], "LSTM": LSTM_FLAGS, "GRU": GRU_FLAGS}
 
 
 def random_run(rng: np.random.Generator) -> Run:
@@ -226,7 +226,7 @@ def random_run(rng: np.random.Generator) -> Run:
     t, b = int(rng.choice([1, 2, 3, 6, 9])), int(rng.choice([1, 1, 2, 3, 8]))
     direction = str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"]))
     outputs = [name for name in sizes_of(cell, 1, 1, 1, 1, 1) if name.startswith("output")]
-    # The gates' own function is a bounded one, else their products would let the states explode.
+    # The gates' function is a bounded one, else their products would let the states explode.
     bounded = [desc for desc in EVERY_ACTIVATION if type(desc).__name__.endswith(("SigmoidDesc", "TanhDesc", "SoftsignDesc"))]
     functions: list[ActivationDesc] = []
     for _ in range(2 if direction == "BIDIRECTIONAL" else 1):
@@ -257,7 +257,7 @@ def random_run(rng: np.random.Generator) -> Run:
 
 
 def check_threads_share(run: Run, plan: Any, expected: dict[str, np.ndarray[Any, Any]]) -> None:
-    """Launches a plan many times at once, on the run's inputs and outputs of each launch's own."""
+    """Launches a plan many times at once, on the run's inputs and separate outputs for each launch."""
 
     def one(seed: int) -> Run:
         outputs = {name: place(np.full_like(p.elements, np.nan), "packed", np.random.default_rng(seed)) for name, p in run.outputs.items()}

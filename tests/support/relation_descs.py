@@ -231,7 +231,7 @@ def with_rank(operator: str, members: Members, rank: int, place: str | None = No
 
 @cache
 def variants(operator: str) -> tuple[Valid, ...]:
-    """Every valid desc in every rank that leading ones can give it, those of the relations' own ranks first."""
+    """Every valid desc in every rank that leading ones can give it, those of the relations' ranks first."""
     found = list(valid_descs(operator))
     for own in valid_descs(operator):
         for count in (-1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6, 6, -7, 7):

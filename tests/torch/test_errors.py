@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_refused(call: Callable[[], Any], message: str) -> 
 COMPILES: list[tuple[str, dict[str, Any], str]] = [
     ("params size", {"params": torch.zeros(11)}, r"params\.sizes\[0\] is 11, expected params_size = 624"),
     ("lengths", {"sequence_lengths": torch.zeros(2, dtype=torch.int32)}, r"sequence_lengths\.sizes\[0\] is 2, expected batch_size = 3"),
-    ("dropout", {"dropout": 1.0}, "dropout is 1, expected a number from 0"),
+    ("dropout", {"dropout": 1.0}, "dropout is 1, expected a number of at least 0, below 1"),
     ("projection", {"num_proj": 9}, "num_proj is 9"),
     ("no samples", {"input": torch.zeros(5, 0, 4)}, r"input\.sizes\[1\] is 0"),
 ]

@@ -61,6 +61,13 @@ def _repeatable() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+def gradient_of(tensor: Any) -> torch.Tensor:
+    """The gradient that a backward pass left with a tensor."""
+    gradient = tensor.grad
+    assert isinstance(gradient, torch.Tensor)
+    return gradient
+
+
 def inputs_of(module: Any, form: str, *, states: bool, dtype: torch.dtype = torch.float32) -> tuple[Any, Any, list[torch.Tensor]]:
     """Input and hx in one of the forms, and the leaves that they are made of."""
     place = module.params.device
@@ -68,7 +75,8 @@ def inputs_of(module: Any, form: str, *, states: bool, dtype: torch.dtype = torc
     walks = module.num_layers * (2 if module.bidirectional else 1)
     sizes = (BATCH, STEPS, INPUT) if module.batch_first and "packed" not in form else (STEPS, *batch, INPUT)
     leaf = torch.randn(sizes, device=place).to(dtype).requires_grad_()
-    leaves, hx = [leaf], None
+    leaves = [leaf]
+    hx: Any = None
     if states:
         hx = torch.randn(walks, *batch, module.proj_size or HIDDEN, device=place).to(dtype).requires_grad_()
         leaves.append(hx)
@@ -115,7 +123,7 @@ def check_against_torch(module: Any, form: str, *, states: bool, dtype: torch.dt
     )
     torch.autograd.backward([expected[index] for index in differentiable], [upstream[index].double() for index in differentiable])
     for number, (own, reference) in enumerate(zip(leaves, exact, strict=True)):
-        assert_close(own.grad.cpu(), reference.grad, kind, terms=TERMS, what=f"gradient of leaf {number}")
+        assert_close(gradient_of(own).cpu(), reference.grad, kind, terms=TERMS, what=f"gradient of leaf {number}")
     gradients = dict(theirs.named_parameters())
     parts = module.views(module.params.grad)
     assert list(parts) == list(gradients)
@@ -178,7 +186,7 @@ def test_strided_states_and_upstream_gradients(place: str) -> None:
             module.params.grad = None
             h = state.clone(memory_format=torch.preserve_format).requires_grad_()
             module(x, h)[0].backward(given)
-            found.append((h.grad, module.params.grad.clone()))
+            found.append((h.grad, gradient_of(module.params).clone()))
         torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
 
 
@@ -210,7 +218,7 @@ def test_nothing_is_copied(bias: bool, place: str, monkeypatch: pytest.MonkeyPat
     reserve = spy.pointers["reserve_space"]
     upstream = torch.randn_like(output)
     output.backward(upstream)
-    gradients = {"output_backprop": upstream, "input_backprop": x.grad, "params_backprop": module.params.grad}
+    gradients = {"output_backprop": upstream, "input_backprop": gradient_of(x), "params_backprop": gradient_of(module.params)}
     for name, tensor in gradients.items():
         assert spy.pointers[name] == tensor.data_ptr(), name
     assert spy.pointers["reserve_space"] == reserve
@@ -295,7 +303,7 @@ def test_a_graph_is_used_once_unless_it_is_retained() -> None:
     module, x = dt.LSTM(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT, requires_grad=True)
     loss = module(x)[0].sum()
     loss.backward(retain_graph=True)
-    first = x.grad.clone()
+    first = gradient_of(x).clone()
     loss.backward()
     torch.testing.assert_close(x.grad, 2 * first, rtol=0, atol=0)
     with pytest.raises(RuntimeError, match="second time"):
@@ -346,7 +354,7 @@ class _First(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch.compile looks at every tensor's
 def test_a_compiled_model_calls_the_module_as_it_is() -> None:
-    model = nn.Sequential(nn.Linear(INPUT, INPUT), dt.GRU(INPUT, HIDDEN, num_layers=2, dropout=0.5))
+    model: Any = nn.Sequential(nn.Linear(INPUT, INPUT), dt.GRU(INPUT, HIDDEN, num_layers=2, dropout=0.5))
     x = torch.randn(STEPS, BATCH, INPUT)
     found = []
     for call in (model, torch.compile(model, backend="eager")):
@@ -354,7 +362,7 @@ def test_a_compiled_model_calls_the_module_as_it_is() -> None:
         model.zero_grad()
         output = call(x)[0]
         output.square().sum().backward()
-        found.append((output.detach(), model[1].params.grad.clone(), model[0].weight.grad.clone()))
+        found.append((output.detach(), gradient_of(model[1].params).clone(), gradient_of(model[0].weight).clone()))
     torch.testing.assert_close(found[1], found[0])
 
 

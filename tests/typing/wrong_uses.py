@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dmlpy as dml
+from dmlpy import directml
 
 tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 7, 3, 11])
 tanh = dml.ActivationTanhDesc()
@@ -23,6 +24,13 @@ dml.ActivationEluDesc(beta=1.0)  # error: call-arg
 dml.ActivationSoftmax1Desc()  # error: call-arg
 dml.LPPoolingDesc(input_tensor=tensor, window_size=[2], start_padding=[0], end_padding=[0], p=2)  # error: call-arg
 dml.LPPoolingDesc(input_tensor=tensor, strides=1, window_size=[2], start_padding=[0], end_padding=[0], p=2)  # error: arg-type
+directml.DML_RNN_OPERATOR_DESC(InputTensor=tensor, WeightTensor=tensor, ActivationDescs=[tanh], Direction=0)  # error: call-overload
+directml.DML_ACTIVATION_ELU_OPERATOR_DESC(Alpha=[1.0])  # error: call-overload
+directml.DML_ACTIVATION_ELU_OPERATOR_DESC(Beta=1.0)  # error: call-overload
+directml.DML_BUFFER_TENSOR_DESC(DataType="FLOAT32", Sizes=[1.5])  # error: list-item
+directml.DML_BUFFER_TENSOR_DESC(DataType="FLOAT32", sizes=[1])  # error: call-overload
+directml.DML_BUFFER_TENSOR_DESC("FLOAT32", [1])  # error: call-overload
+directml.DML_SIZE_2D(Width=3, Height="2")  # error: call-overload
 dml.check(tensor)  # error: arg-type
 dml.check(tanh, feature_level=None)  # error: arg-type
 dml.compile("RNN")  # error: call-overload

@@ -20,7 +20,7 @@ from tests.support.models import Data, rnn_model, write
 MAX_TEXT = 100_000
 
 
-def relu(**tensor: Any) -> dml.ActivationReluDesc:
+def relu(**tensor: Any) -> Any:
     return dml.ActivationReluDesc(input_tensor={"DataType": "FLOAT32", **tensor}, output_tensor={"DataType": "FLOAT32", "Sizes": [1]})
 
 
@@ -74,7 +74,7 @@ def test_problems_behind_the_last_one_told_are_not_looked_for() -> None:
 
     found = list(told(endless()))
     assert [problem.path for problem in found] == [f"p{number}" for number in range(MAX_TOLD + 1)]
-    assert found[-1].found == "found, and not the last of its kind"
+    assert found[-1].found == "found, and more of this kind follow"
     text = lay_out("desc", list(told(endless(), MAX_PROBLEMS)))
     assert text.endswith(f"and {MAX_PROBLEMS + 1 - MAX_TOLD} more")
 
@@ -97,7 +97,8 @@ def test_lists_and_values_are_shown_from_their_beginnings() -> None:
     for _ in range(1000):
         assert brief(huge).startswith("[['xxx")
     assert time.process_time() - began < 1
-    for value in ([1, 2], (1,), (), {}, {"b": 1, "a": [2.5, None]}, "a'b", b"c", 1.5, {1}, [(), {}]):
+    values: list[Any] = [[1, 2], (1,), (), {}, {"b": 1, "a": [2.5, None]}, "a'b", b"c", 1.5, {1}, [(), {}]]
+    for value in values:
         assert brief(value) == repr(value)
     loop: list[Any] = []
     loop.append(loop)
@@ -163,7 +164,7 @@ def test_files_with_very_much_wrong_are_answered_soon(name: str, tmp_path: Path)
 
 
 def test_descs_at_the_limit_are_checked(tmp_path: Path) -> None:
-    tensors = [{"DataType": "FLOAT32", "Sizes": [1, index % 7 + 1]} for index in range(20_000)]
+    tensors: list[Data] = [{"DataType": "FLOAT32", "Sizes": [1, index % 7 + 1]} for index in range(20_000)]
     joined = {"DataType": "FLOAT32", "Sizes": [1, sum(tensor["Sizes"][1] for tensor in tensors)]}
     path = write(tmp_path, {"Type": "JOIN", "Desc": {"InputTensors": tensors, "OutputTensor": joined, "Axis": 1}})
     began = time.process_time()

@@ -30,6 +30,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.graphs import Graph, GraphBuilder, OperatorNode
 from dmlpy.validation.problems import lay_out
+from tests.support.complaints import GATES, gru, in_order
 from tests.support.tensors import tensor
 
 Wrong = dml.OperatorDesc | Graph
@@ -127,9 +128,6 @@ def first_layer(given: dml.TensorDesc, output: dml.TensorDesc) -> dml.Convolutio
     return convolution(given, tensor(64, 3, 7, 7), output, 3)
 
 
-GATES = [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()]
-
-
 def lstm(given: dml.TensorDesc, output: dml.TensorDesc, *bias: int, direction: str = "FORWARD", hidden: int = 10) -> dml.LSTMDesc:
     walks = 2 if direction == "BIDIRECTIONAL" else 1
     return dml.LSTMDesc(
@@ -148,18 +146,6 @@ def wide_lstm(*bias: int) -> dml.LSTMDesc:
 
 
 STEPS, ENTRY = tensor(1, 24, 1, 20), tensor(24, 1, 1, 10)
-
-
-def gru(weight: dml.TensorDesc, recurrence: dml.TensorDesc) -> dml.GRUDesc:
-    return dml.GRUDesc(
-        input_tensor=tensor(1, 2, 3, 3),
-        weight_tensor=weight,
-        recurrence_tensor=recurrence,
-        output_sequence_tensor=tensor(2, 1, 3, 5),
-        activation_descs=GATES[:2],
-        direction="FORWARD",
-        linear_before_reset=True,
-    )
 
 
 def identity_before_gru() -> Graph:
@@ -397,7 +383,7 @@ COMPLAINTS = [
         [
             "is 256, expected at least 480 = (119 + 1) * 32 bits",
             "119 is the sum of (sizes - 1) * strides",
-            "leave it out: it is computed then",
+            "leave it out: dmlpy computes it",
         ],
         strided_product(None),
     ),
@@ -495,7 +481,7 @@ COMPLAINTS = [
         everywhere("size.equal", "filter_tensor.sizes[1]", "output_tensor.sizes[1]", "output_tensor.sizes[3]"),
         [
             "if the channels lie last, input_tensor is sizes [1, 3, 28, 28], strides [2352, 1, 84, 3]",
-            "output_tensor is sizes [1, 64, 14, 14]: strides alone tell a layout",
+            "output_tensor is sizes [1, 64, 14, 14]: strides alone define a layout",
         ],
         first_layer(tensor(1, 3, 28, 28, strides=[2352, 1, 84, 3]), tensor(1, 64, 14, 14)),
     ),
@@ -520,16 +506,6 @@ def problems_of(described: Wrong, level: str) -> list[dml.Problem]:
 def through_json(described: Wrong) -> Wrong:
     data = json.loads(json.dumps(described.to_dict()))
     return Graph.from_dict(data) if isinstance(described, Graph) else dml.OperatorDesc.from_dict(data)
-
-
-def in_order(pieces: list[str], text: str) -> str | None:
-    """The first piece that is not in the text behind the pieces before it; None if all are."""
-    place = 0
-    for piece in pieces:
-        place = text.find(piece, place)
-        if place < 0:
-            return piece
-    return None
 
 
 def faults(complaint: Complaint) -> list[str]:

@@ -10,8 +10,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.dxdispatch.checker import check_file
+from tests.support.complaints import gru, in_order
 from tests.support.models import put, rnn_model, write
-from tests.validation.test_complaints import gru, in_order, tensor
+from tests.support.tensors import tensor
 
 
 def bind_in_python(tmp_path: Path) -> str:

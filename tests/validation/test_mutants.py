@@ -13,20 +13,11 @@ import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from tests.support import facts_reader as facts
 from tests.support import relation_descs as descs
+from tests.support.mutant_problems import problems_of
 from tests.support.mutants import Mutant, mutants
 
 LEAST = 20
 TOLERATED_SHARE = 0.01
-
-
-def problems_of(operator: str, members: descs.Members, level: str) -> list[dml.Problem]:
-    """The problems of a desc given as JSON data; what is raised otherwise is told as one, so that others are still tried."""
-    try:
-        return dml.check(dml.OperatorDesc.from_dict(descs.data(operator, members)), level)
-    except dml.DescError as error:
-        return list(error.problems)
-    except Exception as error:
-        return [dml.Problem("raised", "", repr(error), "a DescError, or problems")]
 
 
 def problems_of_arguments(operator: str, members: descs.Members, level: str) -> list[dml.Problem]:

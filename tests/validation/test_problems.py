@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import pickle
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,21 +12,16 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
-from dmlpy.inspection.samples import sample
 from dmlpy.operators.recurrent.params import ParamsLayout
 from dmlpy.validation.problems import DmlError, Problem, lay_out
-from tests.description.test_json import rnn
+from tests.support.definitions import reference_of_undefined
 from tests.support.devices import DeviceOfNothing
 from tests.support.own_descs import batch_norm as own_batch_norm
 from tests.support.own_descs import network, training
+from tests.support.problem_codes import SOURCE, codes_in
+from tests.support.rnn_desc import rnn
+from tests.support.tensors import tensor
 from tests.support.wrong_descs import in_python, valid
-
-SOURCE = Path(dml.__file__).parent
-
-
-def tensor(*sizes: int, **more: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(**({"data_type": "FLOAT32", "sizes": sizes} | more))
-
 
 BAD_RNN = """\
 DML_RNN_OPERATOR_DESC: 5 problems
@@ -53,11 +46,11 @@ DML_LSTM_OPERATOR_DESC: 5 problems
       remedy: put ones in front: sizes [1, 7, 3, 11]
  2. WeightTensor.Flags is OWNED_BY_DML, expected NONE  [flag.owned]
       DML_LSTM_OPERATOR_DESC does not support OWNED_BY_DML on any input
-      remedy: pass it at execution; CompiledOperator.prepare packs weights once, in a graph ELEMENT_WISE_IDENTITY can own them
+      remedy: pass it at execution; CompiledOperator.prepare packs weights once, and in a graph ELEMENT_WISE_IDENTITY can own them
  3. PeepholeTensor.TotalTensorSizeInBytes is 56, expected at least 60 = (14 + 1) * 32 bits in bytes, rounded up to a multiple of 4  \
 [total_size.small]
       14 is the sum of (sizes - 1) * strides
-      remedy: leave it out: it is computed then
+      remedy: leave it out: dmlpy computes it
  4. ActivationDescs[2] is DML_OPERATOR_ACTIVATION_GELU at feature level 5_0, expected feature level 5_1 or higher  [level.operator]
       DML_OPERATOR_ACTIVATION_GELU exists from feature level 5_1 on (DirectML 1.9.0)
  5. ClipThreshold is nan, expected a number above 0  [clip_threshold_positive]
@@ -155,7 +148,7 @@ def test_a_compile_error_keeps_its_desc() -> None:
     assert again.problems == caught.value.problems
 
 
-# Every code, with a way to reach it. Codes of the running of models and of the command line are with their own tests.
+# Every code, with a way to reach it. Codes of the running of models and of the command line are in the tests of those parts.
 HOST = {"input_tensor": (1, 7, 3, 11), "weight_tensor": (1, 1, 5, 11), "recurrence_tensor": (1, 1, 5, 5)}
 
 
@@ -421,7 +414,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "bind.twice": lambda: call(InputTensor=arrays()["input_tensor"]),
     "bind.unexpected": lambda: call(bias_tensor=np.zeros(3)),
     "bind.unknown": lambda: call(weights=np.zeros(3)),
-    "buffer.form": lambda: bind(input_tensor=dml.Buffer(4096, None)),  # type: ignore[arg-type]
+    "buffer.form": lambda: bind(input_tensor=dml.Buffer(4096, None)),
     "buffer.pointer": lambda: bind(input_tensor=dml.Buffer(0, 4096)),
     "buffer.size": lambda: bind(input_tensor=dml.Buffer(4096, 920)),
     "cell_states": lambda: dml.check(network(rnn_mode="gru", num_proj=0, input_h=tensor(4, 3, 5))),
@@ -435,7 +428,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "effective_rank": lambda: dml.check(softmax(1, 2, 3, 4)),
     "elements.limit": lambda: tensor(2**16, 2**16).problems(output=False),
     "field.form": lambda: rnn(direction="UP"),
-    "field.missing": lambda: dml.RNNDesc(),  # type: ignore[call-arg]
+    "field.missing": lambda: dml.RNNDesc(),
     "field.twice": lambda: rnn(Direction=0),
     "field.unknown": lambda: rnn(weights=None),
     "finite_attributes": lambda: dml.check(training("RNN", activation_descs=[dml.ActivationEluDesc(alpha="inf")] * 2)),
@@ -454,7 +447,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "level.operator": lambda: dml.check(bad_lstm(), "1_0"),
     "num_proj_range": lambda: ParamsLayout("gru", 1, 4, 3, bidirectional=False, num_proj=2),
     "operator.not_built": lambda: dml.compile(rnn(), DeviceOfNothing()),
-    "operator.undefined": lambda: dml.reference(sample(dml.ROIAlignDesc)),
+    "operator.undefined": reference_of_undefined,
     "operator.unknown": lambda: dml.OperatorDesc.from_dict({"Type": "RNN2"}),
     "reserve.foreign": foreign_reserve,
     "reserve.missing": lambda: training("RNN").replace(reserve_tensor=None).gradient(),
@@ -519,18 +512,6 @@ def test_every_code_is_reached(code: str) -> None:
     assert code in {problem.code for problem in found}
     for problem in found:
         assert "\n" not in str(problem.headline())
-
-
-def codes_in(source: str) -> Iterator[str]:
-    """Codes that a module can emit: the first argument of each Problem(...) and report(...), a text or an f-string that begins with one."""
-    for node in ast.walk(ast.parse(source)):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Problem", "report") and node.args):
-            continue
-        match node.args[0]:
-            case ast.Constant(value=str(code)):
-                yield code
-            case ast.JoinedStr(values=[ast.Constant(value=str(start)), *_]):
-                yield from (f"{start}{name}" for name in ("temporary", "persistent"))
 
 
 def test_every_code_of_the_source_is_in_the_table() -> None:

@@ -16,7 +16,7 @@ KEYS = {
     "unreachable_ranks",
 }  # fmt: skip
 ENTRY_KEYS = {"rule", "change", "remove", "at", "of", "level"}
-# What tests of their own know how to read.
+# Keys that separate tests read.
 SPECIAL_KEYS = {
     "DML_OPERATOR_RNN": {"type_of_its_own", "directions", "activations", "owned_inputs", "positive_with"},
     "DML_OPERATOR_GRU": {"type_of_its_own", "directions", "activations", "owned_inputs", "positive_with"},

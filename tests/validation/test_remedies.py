@@ -11,10 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.inspection.explain import explain
 from dmlpy.validation.problems import Problem
-
-
-def tensor(*sizes: int, data_type: str = "FLOAT32", strides: list[int] | None = None) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
+from tests.support.tensors import tensor
 
 
 def relu(*sizes: int, strides: list[int] | None = None) -> dml.ActivationReluDesc:
@@ -39,7 +36,9 @@ def gather(axis: int, *indices: int) -> dml.GatherElementsDesc:
 EMPTY = "DirectML has no empty tensors: leave the operator out where a size is 0"
 SAME_BYTES = "describe it as {}: numbers of 0 to {} have the same bytes in both"
 MERGE = "merge dimensions that the operator treats alike, in all its tensors: here sizes {}, for instance"
-WITH_A_HEIGHT = "give it a height of 1, sizes {}, and each array an entry in front: 1, of padding 0; or feature level 4_0 takes 3"
+WITH_A_HEIGHT = (
+    "give it a height of 1, sizes {}, and put an entry in front of each array: 1, or 0 for padding; or feature level 4_0 takes 3"
+)
 
 
 def first(desc: Any, level: str = "6_4") -> Problem:
@@ -147,10 +146,10 @@ def test_gathered_elements_have_the_sizes_of_the_indices(indices: tuple[int, int
 @pytest.mark.parametrize(
     ("shape", "remedy"),
     [
-        ((2, 3), "only ones differ: array.reshape(1, 1, 2, 3)"),
-        ((3, 2), "the elements are as many: array.reshape(1, 1, 2, 3) keeps their order"),
-        ((6,), "the elements are as many: array.reshape(1, 1, 2, 3) keeps their order"),
-        ((2, 3, 1, 1), "only ones differ: array.reshape(1, 1, 2, 3)"),
+        ((2, 3), "only dimensions of size 1 differ: array.reshape(1, 1, 2, 3)"),
+        ((3, 2), "the number of elements matches: array.reshape(1, 1, 2, 3) keeps their order"),
+        ((6,), "the number of elements matches: array.reshape(1, 1, 2, 3) keeps their order"),
+        ((2, 3, 1, 1), "only dimensions of size 1 differ: array.reshape(1, 1, 2, 3)"),
         ((1, 1, 2, 4), None),
     ],
 )

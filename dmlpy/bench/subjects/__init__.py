@@ -1,4 +1,4 @@
-"""The libraries that `dmlpy bench` measures: a module for each, and what every one of them offers the worker that runs it."""
+"""The libraries that `dmlpy bench` measures: a module for each, and the interface that they offer to the worker."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Mode = Literal["eager", "graph"]
 EAGER: tuple[Mode, ...] = ("eager",)
 BOTH_MODES: tuple[Mode, ...] = ("eager", "graph")
 SETS = {"cpu": 1, "cuda": 3}
-"""Inputs that take turns, by the kind of the device's memory: a GPU shall not find the last pass's input in its cache."""
+"""The number of inputs used in turn, by the kind of the device's memory: a GPU must not find the last pass's input in its cache."""
 
 
 class NotInstalledError(Exception):
-    """The library, or what it needs, is missing: it takes part in nothing. The text says how to install it."""
+    """The library, or one that it needs, is missing: it takes part in nothing. The text says how to install it."""
 
 
 class UnsupportedError(Exception):
@@ -33,9 +33,9 @@ class Runner(ABC):
     """One piece of work of one library, ready to be repeated.
 
     Attributes:
-        plan: what the library says that it runs.
+        plan: the library's description of what it runs.
         floor_us: the least microseconds of a pass by a model of the device, if the library has one.
-        estimate_us: what the model says of the library's own kernels; `estimate_step_us` of one step more.
+        estimate_us: the model's estimate for the library's kernels; `estimate_step_us` of one step more.
         packs: whether parameters are prepared before the passes.
     """
 
@@ -47,7 +47,7 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, number: int) -> None:
-        """One pass over the input of a set. On a GPU it only enqueues the work."""
+        """Runs one pass over a set's input. On a GPU it only enqueues the work."""
 
     @abstractmethod
     def load_upstream(self, upstream: Array) -> None:
@@ -58,7 +58,7 @@ class Runner(ABC):
         """All results of the last pass, named as in `work`."""
 
     def pack(self) -> None:
-        """Prepares the parameters once more, where `packs`."""
+        """Packs the parameters again, if `packs`."""
         raise UnsupportedError("nothing is packed")
 
 
@@ -67,7 +67,7 @@ class Subject(ABC):
 
     Args:
         device: `numpy` or `cuda:<index>`.
-        threads: how many it may use on the processor.
+        threads: the number of threads that it may use on the processor.
 
     Raises:
         NotInstalledError: it cannot be imported, or has no such device.
@@ -83,21 +83,21 @@ class Subject(ABC):
 
     @property
     def sets(self) -> int:
-        """The number of inputs that take turns."""
+        """The number of inputs that are used in turn."""
         return SETS["cuda" if self.on_gpu else "cpu"]
 
     @property
     def reusable(self) -> bool:
-        """Whether one process may do one case after the other: `release` gives all memory back, and `peak_bytes` tells each case's own."""
+        """Whether one process may do one case after the other: `release` gives all memory back, and `peak_bytes` is that of each case."""
         return False
 
     def release(self) -> None:
-        """Gives back the memory of runners that are gone, as far as the library keeps it."""
+        """Releases the memory of deleted runners that the library caches."""
         return None
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Versions of the library, under the subject's name, and of the libraries that its speed depends on."""
+        """The versions of the library, under the subject's name, and of the libraries that its speed depends on."""
 
     def modes(self) -> tuple[Mode, ...]:
         """The modes in which it can run its passes here."""
@@ -105,14 +105,14 @@ class Subject(ABC):
 
     @abstractmethod
     def build(self, work: Work, mode: Mode) -> Runner:
-        """Everything that is not part of a pass. `mark` is to be called where inputs and parameters are in place.
+        """Prepares everything outside a pass. `mark` is called once inputs and parameters are in place.
 
         Raises:
             UnsupportedError: the library does not do this.
         """
 
     def microseconds(self, issue: Callable[[], None], repeats: int) -> float:
-        """Microseconds of one of `repeats` calls."""
+        """The microseconds of one of `repeats` calls."""
         start = time.perf_counter()
         for _ in range(repeats):
             issue()
@@ -123,7 +123,7 @@ class Subject(ABC):
         self._before = resident_bytes(peak=True, reset=True)
 
     def peak_bytes(self) -> int | None:
-        """The most memory in use since `mark`, beyond what was in use then; None where the system does not tell."""
+        """The most memory in use since `mark`, beyond that in use then; None if the system does not tell."""
         peak = resident_bytes(peak=True)
         return None if peak is None or self._before is None else max(peak - self._before, 0)
 
@@ -131,7 +131,7 @@ class Subject(ABC):
 
 
 def resident_bytes(*, peak: bool = False, reset: bool = False) -> int | None:
-    """This process's memory in use, now or at most; `reset` makes now the most. None where the system is not Linux."""
+    """This process's memory in use, now or at most; `reset` restarts the maximum. None if the system is not Linux."""
     try:
         if reset:
             Path("/proc/self/clear_refs").write_text("5")
@@ -144,12 +144,12 @@ def resident_bytes(*, peak: bool = False, reset: bool = False) -> int | None:
 
 @dataclass(frozen=True)
 class Peer:
-    """A library that can stand in a benchmark.
+    """A library that can be compared in a benchmark.
 
     Attributes:
-        name: in records and in `--peer`.
+        name: the name in records and in `--peer`.
         target: module and class of its subject.
-        help: what it is, and what has to be installed.
+        help: a description, with what must be installed.
         kinds: the kinds of device memory that it can run on.
         works: the kinds of shapes that it is asked for.
         device: if it is dmlpy on another device, which: it is not put beside itself.
@@ -163,11 +163,11 @@ class Peer:
     device: str | None = None
 
     def stands_beside(self, device: Device) -> bool:
-        """Whether it can be measured where dmlpy runs on this device."""
+        """Returns whether it can be measured where dmlpy runs on this device."""
         return device.memory_kind in self.kinds and device.name != self.device
 
     def applies(self, case: Case) -> bool:
-        """Whether it is asked for this at all."""
+        """Returns whether it takes part in this case."""
         return type(case.shape).__name__ in self.works
 
 
@@ -203,4 +203,4 @@ PEERS = (
         works=("Recurrent",),
     ),
 )
-"""The libraries that dmlpy is put beside, if they are installed. A new one is a module of `subjects` and a row here."""
+"""The libraries that dmlpy is compared with if they are installed. A new one is a module of `subjects` and a row here."""

@@ -1,4 +1,4 @@
-"""What one writes in CuPy without a library for recurrent layers: a loop over steps of a matrix product and fused element-wise functions.
+"""Plain CuPy without a library for recurrent layers: a loop over steps with a matrix product and fused element-wise functions.
 
 Forward only. The input product is one product over all steps; the arrays' library is `xp`, so that NumPy can run the same loop.
 """
@@ -66,7 +66,7 @@ class PlainCupy(Subject):
         self._before = int(pool.total_bytes())
 
     def peak_bytes(self) -> int | None:
-        """Bytes that the pool has taken since `mark`; it keeps memory that a pass has freed."""
+        """The bytes that the pool has taken since `mark`; it keeps memory that a pass has freed."""
         return None if self._before is None else int(self.xp.get_default_memory_pool().total_bytes()) - self._before
 
 
@@ -76,8 +76,8 @@ class LoopRunner(Runner):
     Args:
         xp: CuPy, or NumPy.
         fuse: makes one kernel of an element-wise function.
-        work: what to do.
-        sets: how many inputs take turns.
+        work: the work to do.
+        sets: the number of inputs used in turn.
         mark: is called where inputs and parameters are in place.
     """
 
@@ -108,7 +108,7 @@ class LoopRunner(Runner):
         self._kept["y"] = flowing
 
     def _walk(self, place: int, layer: LayerShape, walk: int, x: Any, backwards: bool) -> tuple[Any, Any, Any]:
-        """One direction of a layer: its sequence [T, B, S], and h and c at its end."""
+        """Runs one direction of a layer: its sequence [T, B, S], and h and c at its end."""
         xp, shape = self._xp, self._work.shape
         w, r, b = (self._parameters[f"{name}{place}"][walk] for name in "wrb")
         projection = self._parameters[f"p{place}"][walk].T if layer.projection else None

@@ -1,4 +1,4 @@
-"""dmlpy itself: bound dispatches, an operator for each layer; in a forward pass with parameters that were packed before."""
+"""dmlpy: bound dispatches, an operator for each layer; forward passes with parameters packed beforehand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Dmlpy(Subject):
 
     Args:
         device: its name, or the device.
-        threads: how many it may use on the processor; the environment has told the libraries below.
+        threads: the number of threads that it may use on the processor; the environment has told the libraries below.
     """
 
     def __init__(self, device: str | dml.Device, threads: int) -> None:
@@ -69,14 +69,14 @@ class Dmlpy(Subject):
             super().mark()
 
     def peak_bytes(self) -> int | None:
-        """Bytes in use; on a GPU those in use now, because a dispatch allocates nothing."""
+        """The bytes in use; on a GPU those in use now, because a dispatch allocates nothing."""
         if not self.on_gpu or self._before is None:
             return super().peak_bytes()
         return max(-self.place.available_memory() - self._before, 0)
 
 
 class OnNumba(Dmlpy):
-    """dmlpy's compiled device for processors, beside the one that is measured."""
+    """dmlpy's compiled device for processors, beside the measured one."""
 
     def __init__(self, device: str, threads: int) -> None:
         try:
@@ -89,7 +89,7 @@ class OnNumba(Dmlpy):
 
 
 class _Runner(Runner):
-    """Dispatches over memory that is known by name, for each set of inputs a list."""
+    """A list of dispatches for each set of inputs, over named memory."""
 
     def __init__(self, subject: Dmlpy, work: Work, mode: Mode) -> None:
         self._device, self._work = subject.place, work
@@ -111,11 +111,11 @@ class _Runner(Runner):
 
     @abstractmethod
     def _place(self) -> None:
-        """Brings the parameters to the device."""
+        """Copies the parameters to the device."""
 
     @abstractmethod
     def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
-        """The dispatches of a pass over each set, and the operators."""
+        """Binds the dispatches of a pass over each set, and compiles the operators."""
 
     def _launch(self, dispatches: Dispatches, mode: Mode) -> Callable[[], None]:
         stream = self._stream
@@ -139,13 +139,13 @@ class _Runner(Runner):
     # memory
 
     def _put(self, name: str, array: Array) -> None:
-        """A copy of an array in the device's memory, as it lies in the host's."""
+        """Copies an array to the device's memory, keeping its layout."""
         packed = np.ascontiguousarray(array if array.flags.c_contiguous else np.moveaxis(array, 1, -1))
         self._memory[name] = self._device.upload(packed, self._stream)
         self._sizes[name] = packed.shape, packed.dtype
 
     def _make(self, name: str, tensor: dml.TensorDesc) -> None:
-        """Memory for a tensor."""
+        """Allocates memory for a tensor."""
         self._memory[name] = self._device.allocate(tensor.reached_bytes, self._stream, name)
         self._sizes[name] = tensor.sizes, tensor.data_type.numpy
 
@@ -154,7 +154,7 @@ class _Runner(Runner):
         return dml.Buffer(memory.pointer, memory.size)
 
     def _buffers(self, names: Mapping[str, str]) -> dict[str, dml.Buffer]:
-        """Buffers by field, of names by field."""
+        """The buffers by field, from memory names by field."""
         return {field: self._buffer(name) for field, name in names.items()}
 
     def _read(self, name: str, sizes: Sequence[int] | None = None) -> Array:
@@ -192,7 +192,7 @@ class _LayersRunner(_Runner):
         self._descs: list[Any] = shape.descs(self._work.case.which, self._work.case.dtype)
 
     def _named(self, desc: Any, number: int, *, own: Sequence[str]) -> dict[str, str]:
-        """Names of a layer's memory by field, without the sequence between layers; memory that does not exist yet is made."""
+        """The names of a layer's memory by field, without the sequence between layers; allocates memory that does not exist yet."""
         names = {}
         for field, tensor in desc.tensors().items():
             if field == "sequence_lengths_tensor":
@@ -204,7 +204,7 @@ class _LayersRunner(_Runner):
         return names
 
     def _forward_names(self, desc: Any, number: int, given: int) -> dict[str, str]:
-        """Names of a forward operator's tensors; `given` is the set of inputs."""
+        """The names of a forward operator's tensors; `given` is the set of inputs."""
         names = self._named(desc, number, own=("input_tensor",))
         return names | {"input_tensor": f"output_sequence_tensor{number - 1}" if number else f"x{given}"}
 
@@ -239,7 +239,7 @@ class ForwardRunner(_LayersRunner):
         return list(found), operators
 
     def _repacking(self, operator: dml.CompiledOperator, number: int, packed: Mapping[str, dml.Buffer]) -> Callable[[], object]:
-        """Packs a layer's parameters into memory of their own, that no pass reads."""
+        """Packs a layer's parameters into separate memory that no pass reads."""
         size, name = operator.binding_properties.persistent_resource_size, f"packed{number}"
 
         def pack() -> None:
@@ -256,7 +256,7 @@ class ForwardRunner(_LayersRunner):
 
 
 class TrainingRunner(_LayersRunner):
-    """The forward pass that keeps what the gradient needs, then the gradients of everything; parameters are packed in each pass."""
+    """The forward pass that keeps the gradient's values, then all gradients; parameters are packed in each pass."""
 
     def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
         layers = len(self._descs) // 2
@@ -326,7 +326,7 @@ _NORMALIZATION = {"y_backprop": "dy"}
 
 
 def _split(desc: Any, buffers: Mapping[str, dml.Buffer]) -> tuple[dict[str, dml.Buffer], dict[str, dml.Buffer]]:
-    """Inputs and outputs."""
+    """Splits tensors into inputs and outputs."""
     outputs = {field.name for field in desc.outputs()}
     return (
         {field: buffer for field, buffer in buffers.items() if field not in outputs},

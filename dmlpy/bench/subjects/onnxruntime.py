@@ -35,7 +35,7 @@ class OnnxRuntime(Subject):
         return EAGER
 
     def peak_bytes(self) -> int | None:
-        """None on a GPU, of whose memory the runtime does not tell."""
+        """None on a GPU, whose memory the runtime does not report."""
         return None if self.on_gpu else super().peak_bytes()
 
     def build(self, work: Work, mode: Mode) -> Runner:
@@ -104,7 +104,7 @@ class RecurrentRunner(Runner):
         return found
 
     def _model(self, given: dict[str, Array]) -> Any:
-        """The layers as a chain: each one's output [T, D, B, H] is turned into the next one's input [T, B, D H]."""
+        """The layers as a chain: each output [T, D, B, H] is transposed to the next input [T, B, D H]."""
         helper, to_tensor = self._subject.onnx.helper, self._subject.onnx.numpy_helper.from_array
         work, shape = self._work, self._work.shape
         parameters = work.parameters()

@@ -86,14 +86,14 @@ class Torch(Subject):
 
 
 class TorchNative(Torch):
-    """PyTorch's own kernels on a GPU, without cuDNN."""
+    """PyTorch's native kernels on a GPU, without cuDNN."""
 
     name = "torch-native"
     cudnn = False
 
 
 class _Runner(Runner):
-    """A function of a set's number that returns PyTorch's results, called, or captured in a graph for each set."""
+    """Calls a function of a set's number that returns PyTorch's results, or captures it in a graph for each set."""
 
     def __init__(self, subject: Torch, work: Work, mode: Mode) -> None:
         self._torch, self._subject, self._work = subject.torch, subject, work
@@ -111,14 +111,14 @@ class _Runner(Runner):
 
     @abstractmethod
     def _place(self) -> None:
-        """Brings the parameters to the device."""
+        """Copies the parameters to the device."""
 
     @abstractmethod
     def _pass(self, number: int) -> dict[str, Any]:
-        """All results as tensors."""
+        """All results of a pass as tensors."""
 
     def _tensor(self, array: Array) -> Any:
-        """A copy on the device, with the array's strides."""
+        """Copies an array to the device with its strides."""
         return self._torch.from_numpy(array).to(self._subject.device if self._subject.on_gpu else "cpu")
 
     def _capture(self) -> None:
@@ -153,7 +153,7 @@ class _Runner(Runner):
 
 
 class RecurrentRunner(_Runner):
-    """A module for each run of layers that one module can be; between modules the sequence is handed on."""
+    """A module for each run of layers that fits one module; the sequence is passed from module to module."""
 
     _work: RecurrentWork
 
@@ -211,11 +211,11 @@ _BLOCKS: dict[str, tuple[str, int | None]] = {
     "bias_hh": ("b", 1),
     "weight_hr": ("p", None),
 }
-"""PyTorch's parameters: the array of the work that holds one for each direction, and which part of that."""
+"""PyTorch's parameters: the array of the work that holds one per direction, and the part of it."""
 
 
 def _runs(layers: tuple[LayerShape, ...]) -> Iterator[list[tuple[int, LayerShape]]]:
-    """Layers by number that follow each other and differ in the input size alone."""
+    """The numbers of consecutive layers that differ in the input size alone."""
     for _, run in groupby(enumerate(layers), lambda item: (item[1].cell, item[1].hidden_size, item[1].direction, item[1].projection)):
         found = list(run)
         if found[0][1].direction == "BACKWARD":
@@ -234,7 +234,7 @@ class _Stack:
         self._first = first
         self._backwards = layer.direction == "BACKWARD"
         if self._backwards and shape.ragged:
-            raise UnsupportedError("PyTorch has no layer that only walks backwards, and turning a ragged batch round is no help")
+            raise UnsupportedError("PyTorch has no layer that only walks backwards, and reversing a ragged batch does not help")
         if layer.cell == "GRU" and not layer.linear_before_reset:
             raise UnsupportedError("PyTorch's GRU resets after the recurrent product only")
         kind = {"float32": torch.float32, "float16": torch.float16}[work.dtype.name]
@@ -274,7 +274,7 @@ class _Stack:
         return flowing, {f"{name}@{self._first}": end for name, end in zip(("h", "c"), ends, strict=False)}
 
     def name_results(self, found: dict[str, Array]) -> None:
-        """Turns stacked states and single blocks into the arrays of the work."""
+        """Converts stacked states and single blocks to the arrays of the work."""
         import numpy as np
 
         for prefix in ("", "d"):

@@ -21,17 +21,28 @@ VECTOR_BYTES = 16
 """Bytes of the widest access of a thread."""
 
 
+DIVISOR = struct(("divisor", np.uint32), ("multiplier", np.uint32), ("first_shift", np.uint32), ("second_shift", np.uint32))
+"""`Divisor`: what a multiplication and shifts divide by."""
+
+
 @cache
-def axes_type(tensors: int) -> np.dtype[Any]:
-    """The struct of axes that so many tensors share."""
-    return struct(("strides", np.int64, (tensors, MOST_AXES)), ("sizes", np.uint32, (MOST_AXES,)), ("count", np.int32))
+def axes_type(tensors: int, offset: str = "int64", most: int = MOST_AXES) -> np.dtype[Any]:
+    """The struct of axes that this many tensors share: `Axes<tensors, offset, most>`."""
+    return struct(("strides", offset, (tensors, most)), ("sizes", DIVISOR, (most,)), ("count", np.int32))
 
 
-def axes_value(axes: Sequence[Axis], tensors: int) -> np.ndarray[Any, Any]:
-    """One element of `axes_type(tensors)` for axes of so many tensors, outermost first."""
-    value = np.zeros((), axes_type(tensors))
+def axes_value(axes: Sequence[Axis], tensors: int, offset: str = "int64", most: int = MOST_AXES) -> np.ndarray[Any, Any]:
+    """One element of `axes_type` for axes of this many tensors, outermost first."""
+    value = np.zeros((), axes_type(tensors, offset, most))
     for at, axis in enumerate(axes):
-        value["sizes"][at] = axis.size
+        value["sizes"][at] = _divisor(axis.size)
         value["strides"][:, at] = axis.strides
     value["count"] = len(axes)
     return value
+
+
+def _divisor(size: int) -> tuple[int, int, int, int]:
+    """A `Divisor` of less than 2^32."""
+    bits = (size - 1).bit_length()
+    first = min(bits, 1)
+    return size, (1 << 32) * ((1 << bits) - size) // size + 1, first, bits - first

@@ -40,7 +40,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 class Cublas:
     """A cuBLAS handle of one device, which must be current in every call. Threads may share it.
 
-    A product works in the memory that it is given. Without any it works in memory of cuBLAS's own, one block for each stream; while a
+    A product works in the memory that it is given. Without any it works in memory that cuBLAS allocates, one block for each stream; while a
     stream is being captured cuBLAS allocates that anew, which becomes a part of the graph.
 
     Args:
@@ -64,7 +64,7 @@ class Cublas:
     def bind(
         self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None = None
     ) -> Callable[[int], None]:
-        """C = A @ transpose(B), or C += ..., into a stream; C row-major.
+        """Enqueues C = A @ transpose(B), or C += A @ transpose(B), on a stream; C is row-major.
 
         Args:
             a: the left factor.
@@ -84,7 +84,7 @@ class Cublas:
             *(b.pointer, operand, b.row_stride, a.pointer, operand, a.row_stride, ctypes.addressof(beta)),
             *(c.pointer, _REAL_TYPES[c.data_type.name], c.row_stride, compute, _GEMM_DEFAULT),
         )
-        # Converted once: for so many arguments that takes as long as the call itself.
+        # Converted once: for this many arguments conversion takes as long as the call.
         arguments = [kind(value) for kind, value in zip(_SIGNATURES["cublasGemmEx"], values, strict=True)]
 
         def multiply(stream: int) -> None:
@@ -105,7 +105,7 @@ class Cublas:
 
 
 def _load() -> ctypes.CDLL:
-    """The library that CuPy uses, found the way CuPy finds it."""
+    """Loads the cuBLAS that CuPy uses, by CuPy's search."""
     try:
         found = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib("cublas").abs_path
         if found is None:

@@ -1,7 +1,7 @@
 """`CupySeam`: the CUDA seam by CuPy. CuPy is imported when the first of its functions is called.
 
 Streams come in as integers, so the runtime's and the driver's functions are called by CuPy's thin bindings. Kernels are CuPy functions
-over modules of our own: CuPy's compiler adds options (`-ftz=true`) that would change results, and its cache knows nothing of ours.
+over modules that dmlpy compiles: CuPy's compiler adds options (`-ftz=true`) that would change results, and its cache knows nothing of ours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _COMPILE_OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
-"""Without the second, NVRTC before 13.2 takes the generic lambdas of kernels for functions of the host; it has no annotation for them."""
+"""Without the second, NVRTC before 13.2 compiles the kernels' generic lambdas as host functions, and lambdas cannot be annotated there."""
 _MINIMAL_SINCE = (12, 9)
 """The oldest NVRTC that `--minimal` was tried with. It leaves out declarations of CUDA's, which no kernel here needs, to read less."""
 
@@ -40,12 +40,12 @@ _LEGACY_STREAMS = (0, 1)
 
 
 def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
-    """The options for a version of NVRTC, beside the architecture."""
+    """The compile options for a version of NVRTC, without the architecture."""
     return (*_COMPILE_OPTIONS, "--minimal") if version >= _MINIMAL_SINCE else _COMPILE_OPTIONS
 
 
 def _translated(function: Method) -> Method:
-    """The method with the errors of CuPy and CUDA turned into `DeviceError`."""
+    """Wraps a method so that errors of CuPy and CUDA become `DeviceError`."""
 
     @functools.wraps(function)
     def method(*arguments: Any, **named: Any) -> Any:
@@ -76,7 +76,7 @@ class _Stream:
 
 
 class _Use:
-    """A device as the thread's current one, and afterwards the one before."""
+    """Makes a device current for the thread, and restores the previous one afterwards."""
 
     __slots__ = ("_before", "_device", "_runtime")
 
@@ -87,7 +87,7 @@ class _Use:
         runtime = self._runtime
         try:
             self._before = runtime.getDevice()
-            runtime.setDevice(self._device)  # also if it is: in a fresh thread this binds the context, without which the driver fails
+            runtime.setDevice(self._device)  # even if it is current: in a fresh thread this binds the context that driver calls need
         except Exception as error:
             raise _device_error("use", error) from error
 
@@ -97,7 +97,7 @@ class _Use:
 
 
 class CupyMemory:
-    """A block of CuPy's memory pool; it goes back there with this object.
+    """A block of CuPy's memory pool, returned to the pool when this object is deleted.
 
     The pool gives a block that came back to the stream that asked for it, at once. If other streams have used it, it has to wait for them
     first: `CupySeam.allocate` looks whether they are done, since whoever drops the object may be in the middle of a capture, where CUDA
@@ -105,7 +105,7 @@ class CupyMemory:
 
     Attributes:
         pointer: its address.
-        size: in bytes.
+        size: the size in bytes.
         owner: CuPy's `MemoryPointer`.
     """
 
@@ -225,12 +225,12 @@ class CupySeam:
             return self._compile(source, entries, target)
         except DeviceError:
             if len(entries) > 1:
-                for entry in entries:  # the log of several does not tell which of them it is about
+                for entry in entries:  # a log for several would not tell which one failed
                     self._compile(source, [entry], target)
             raise
 
     def _compile(self, source: str, entries: Sequence[str], target: str) -> list[tuple[bytes, str]]:
-        """`compile` for a target in NVRTC's words, of which sm_90 means a binary image, compute_90 intermediate code."""
+        """`compile` for a target in NVRTC's terms: sm_90 means a binary image, compute_90 intermediate code."""
         nvrtc = self._cupy.cuda.nvrtc
         program = nvrtc.createProgram(source, "kernel.cu", (), ())
         try:
@@ -293,7 +293,7 @@ class CupySeam:
         argument: Array,
         cooperative: bool = False,
     ) -> Callable[[int], None]:
-        # The driver's own calls: CuPy's look at every argument each time, and shrink a cooperative grid that is too large.
+        # The driver is called directly: CuPy's wrappers inspect every argument each time, and shrink a cooperative grid that is too large.
         if cooperative:
             multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, function.device)
             resident = self.occupancy(function, threads, shared_bytes) * multiprocessors
@@ -304,7 +304,7 @@ class CupySeam:
         parameters = np.array([argument.ctypes.data], np.uintp)
         pointers = (parameters.ctypes.data,) if cooperative else (parameters.ctypes.data, 0)
 
-        def launch(stream: int, kept: Any = (function, argument, parameters)) -> None:  # what the pointers point into lives as long
+        def launch(stream: int, kept: Any = (function, argument, parameters)) -> None:  # keeps alive what the pointers point into
             try:
                 call(*fixed, stream, *pointers)
             except Exception as error:
@@ -313,7 +313,7 @@ class CupySeam:
         return launch
 
     def _blas(self, device: int) -> Cublas:
-        """The device's cuBLAS."""
+        """The device's cuBLAS handle."""
         found = self._cublas.get(device)
         if found is not None:
             return found
@@ -362,7 +362,7 @@ class CupySeam:
 
     @contextmanager
     def _on(self, device: int, stream: int) -> Iterator[None]:
-        """The device and the stream as CuPy's current ones: its memory pool gives a freed block to the stream that asked for it."""
+        """Makes the device and the stream CuPy's current ones: its memory pool returns a freed block to the stream that asked for it."""
         cuda = self._cupy.cuda
         with self.use(device):
             if cuda.get_current_stream().ptr == stream:
@@ -385,7 +385,7 @@ class CupySeam:
         return CupyMemory(self, device, size, stream, memory)
 
     def _take_back(self, *, wait: bool = False) -> int:
-        """Lets go of the returning memory whose work is done, or with `wait` of all; how many blocks that is."""
+        """Frees the returning blocks whose work is done, or with `wait` all of them, and returns how many were freed."""
         taken = 0
         for _ in range(len(self.returning)):
             try:
@@ -393,7 +393,7 @@ class CupySeam:
             except IndexError:  # another thread took it
                 break
             done = False
-            with suppress(Exception):  # while anybody captures, CUDA may refuse to say
+            with suppress(Exception):  # while a stream is being captured, the query may fail
                 if wait:
                     for event in events:
                         event.synchronize()
@@ -405,7 +405,7 @@ class CupySeam:
         return taken
 
     def record(self, device: int, stream: int, event: Any = None) -> Any:
-        """An event behind all work that the stream has now: the given one, or a new one."""
+        """Records an event, the given or a new one, after all work that is now on the stream."""
         with self.use(device):
             if event is None:
                 event = self._cupy.cuda.Event(disable_timing=True)
@@ -434,7 +434,7 @@ class CupySeam:
             made = self._cupy.empty(packed.shape, packed.dtype)
             if packed.nbytes:
                 self._runtime.memcpyAsync(made.data.ptr, packed.ctypes.data, packed.nbytes, self._runtime.memcpyHostToDevice, stream)
-                self._runtime.streamSynchronize(stream)  # pinned memory is read by the GPU itself: until then `packed` has to stay
+                self._runtime.streamSynchronize(stream)  # the GPU reads pinned memory itself, so `packed` must live until then
         return made
 
     @_translated
@@ -479,7 +479,7 @@ class CupySeam:
             try:
                 issue(stream.ptr)
             except BaseException:
-                with suppress(Exception):  # what ending it reports follows from the first failure
+                with suppress(Exception):  # errors of ending the capture follow from the first failure
                     stream.end_capture()
                 raise
             return stream.end_capture()
@@ -503,7 +503,7 @@ class CupySeam:
 
     @functools.cached_property
     def _ranges(self) -> tuple[Callable[[str], object], Callable[[], object]]:
-        """NVTX's functions; they do nothing where CuPy was built without it."""
+        """NVTX's functions; they do nothing if CuPy was built without NVTX."""
         nvtx: Any = getattr(self._cupy.cuda, "nvtx", None)
         if getattr(nvtx, "available", False):
             return nvtx.RangePush, nvtx.RangePop

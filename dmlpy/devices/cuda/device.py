@@ -78,6 +78,7 @@ class CudaDevice(Device):
         return Memory(memory.pointer, size, memory, memory.used_in)
 
     def empty(self, desc: TensorDesc, stream: int) -> Any:
+        desc = desc.memory
         array = self.seam.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)
         if not desc.is_packed:
             self.clear(self.view(array).pointer, desc.reached_bytes, stream)
@@ -111,7 +112,7 @@ class CudaDevice(Device):
         try:
             only_dlpack = not hasattr(value, "__cuda_array_interface__") and value.__dlpack_device__()[0] in _DLPACK_CUDA
         except Exception:
-            only_dlpack = False  # no such method, or another library's failure, which `arrays.view` puts into words
+            only_dlpack = False  # no such method, or another library's failure, which `arrays.view` reports
         return arrays.view(self.seam.from_dlpack(value) if only_dlpack else value)
 
     def current_stream(self) -> int:
@@ -139,7 +140,7 @@ class CudaDevice(Device):
             with seam.use(ordinal):
                 try:
                     launch(stream)
-                finally:  # what it has enqueued before an error or an interrupt goes on
+                finally:  # work enqueued before an error or an interrupt still runs
                     for used_in in uses:
                         used_in(stream)
 
@@ -163,7 +164,7 @@ class CudaDevice(Device):
 
 @shared
 def cuda_device(index: int) -> CudaDevice | str:
-    """The GPU of an index, or why there is none."""
+    """The GPU of an index, or the reason why there is none."""
     from dmlpy.devices.cuda.cupy_seam import CupySeam
 
     seam = CupySeam()

@@ -1,4 +1,4 @@
-"""The functors of raw_kernels/common/activations.cuh: their names and attributes."""
+"""The functors of raw_kernels/common/activations.cuh, by name, with their attributes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ELEMENT_WISE: Mapping[type[ActivationDesc], tuple[str, ...]] = {
     activations.ActivationParameterizedReluDesc: (),
     activations.ActivationReluGradDesc: (),
 }
-"""The same of all functors, also those that stand alone."""
+"""The attributes of all functors, including those of operators that are never fused."""
 
 
 def functor(kind: type[ActivationDesc]) -> str:
@@ -47,8 +47,13 @@ def functor(kind: type[ActivationDesc]) -> str:
     return kind.__name__.removeprefix("Activation").removesuffix("Desc")
 
 
+def activation_members(desc: ActivationDesc) -> tuple[tuple[str, str, float], ...]:
+    """The functor's members: name, NumPy type and value of each."""
+    return tuple((name, "float32", float(getattr(desc, name))) for name in ELEMENT_WISE[type(desc)])
+
+
 def attribute_values(desc: ActivationDesc) -> tuple[float, float]:
-    """The attributes as a launch passes them; zero for those that the functor does not have."""
+    """The attributes as a launch passes them; zero for those that the functor lacks."""
     values = [float(getattr(desc, name)) for name in ELEMENT_WISE[type(desc)]]
     first, second = (*values, 0.0, 0.0)[:2]
     return first, second

@@ -1,4 +1,4 @@
-"""`ImageStore`: compiled kernels on disk, for the processes that come later."""
+"""`ImageStore`: compiled kernels on disk, for later processes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ import platformdirs
 _POSIX = sys.platform != "win32"
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _MAX_BYTES = 1 << 28
-"""Of a file; images have some 10 KB to 10 MB."""
+"""The largest image file; images have some 10 KB to 10 MB."""
 
 
 _IMAGE_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
-"""Names of files that the store wrote: an image, or one that was never finished. Others in its folder are left alone."""
+"""Names of files that the store wrote: an image, or an unfinished one. Other files in its folder are left alone."""
 
 KEPT_BYTES = 1 << 30
 """Images beyond this are removed, those that were used longest ago first."""
 
 
 class ImageStore:
-    """Compiled kernels: a file for each, its name the hash of all that it was made from. Threads and processes may share it.
+    """Compiled kernels, one file each, named by a hash of everything that the kernel was made from. Threads and processes may share it.
 
     A file holds the SHA-256 of the rest, then the symbol, a zero byte and the image. Whoever can write here decides what runs on the
     GPU, so neither a folder nor a file that others own or can write to is used. What cannot be read or written is compiled anew.
 
-    On POSIX the folder is held open: should somebody who can write to its parent put another one in its place, the store stays in its own.
+    On POSIX the folder is held open, so the store keeps using it even if somebody who can write to its parent replaces it.
     """
 
     def __init__(self, folder: Path, descriptor: int | None = None) -> None:
@@ -44,7 +44,7 @@ class ImageStore:
 
     @classmethod
     def open(cls) -> ImageStore | None:
-        """The user's store, made if it is missing; None where there can be no private one."""
+        """Opens the user's store and creates it if it is missing; None if no private folder can be had."""
         folder = cache_directory()
         if folder is None:
             return None
@@ -59,16 +59,16 @@ class ImageStore:
         return store if _is_private(os.fstat(descriptor)) else None
 
     def read(self, key: str) -> tuple[bytes, str] | None:
-        """Image and symbol; None if they are not there, or not as they were written."""
+        """The image and symbol of a kernel; None if the file is missing or damaged."""
         try:
-            # A pipe in the place of the file is not waited for.
+            # Does not block if a pipe stands in the file's place.
             with os.fdopen(self._open(key, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
                 state = os.fstat(file.fileno())
                 if not stat.S_ISREG(state.st_mode) or not _is_private(state) or state.st_size > _MAX_BYTES:
                     return None
                 data = file.read()
                 if os.utime in os.supports_fd:
-                    os.utime(file.fileno())  # used now: it is removed later than others
+                    os.utime(file.fileno())  # marks it as recently used, so that it is evicted later
         except OSError:
             return None
         digest, content = data[:32], data[32:]
@@ -78,7 +78,7 @@ class ImageStore:
         return image, symbol.decode()
 
     def write(self, key: str, image: bytes, symbol: str) -> None:
-        """Keeps an image; readers find all of it or nothing. Where it cannot be written, nothing is kept.
+        """Stores an image so that readers find all of it or nothing. If the folder cannot be written, nothing is stored.
 
         Images that were used longest ago make room for it once all of them take more than `KEPT_BYTES`.
         """
@@ -114,12 +114,12 @@ class ImageStore:
 
 
 def _is_private(state: os.stat_result) -> bool:
-    """Whether a folder or file is this user's, and nobody else can write to it."""
+    """Returns whether a folder or file belongs to this user and nobody else can write to it."""
     return not _POSIX or (state.st_uid == os.getuid() and not state.st_mode & 0o022)
 
 
 def cache_directory() -> Path | None:
-    """The folder of compiled kernels: `DMLPY_CACHE_DIR`, else a folder in the user's cache; None where the user has no home."""
+    """The folder of compiled kernels: `DMLPY_CACHE_DIR`, else a folder in the user's cache; None if the user has no home directory."""
     chosen = os.environ.get("DMLPY_CACHE_DIR")
     if chosen:
         return Path(chosen)

@@ -39,18 +39,18 @@ STRIDED = struct(("data", np.uint64), ("strides", np.int64, (4,)))
 
 
 def strided(desc: TensorDesc | None, pointer: int | None) -> tuple[int, tuple[int, ...]]:
-    """The value of a `STRIDED` field for a tensor of four dimensions; absent without a desc or an address."""
+    """The value of a `STRIDED` field for a four-dimensional tensor; marked absent without a desc or an address."""
     if desc is None or pointer is None:
         return 0, (0, 0, 0, 0)
     return pointer, desc.element_strides
 
 
 ALIGNMENT = 256
-"""Bytes that each array of scratch and packed constants begins at a multiple of, as cudaMalloc's blocks do."""
+"""The alignment in bytes of each array of scratch and packed constants, as cudaMalloc's blocks have."""
 
 
 def scalar_type(data_type: np.dtype[Any]) -> str:
-    """A floating element type as the kernels spell it."""
+    """A floating-point element type as the kernels spell it."""
     return {"float32": "float", "float16": "machine::half"}[data_type.name]
 
 
@@ -76,14 +76,14 @@ class Kernel:
 
 
 class KernelLibrary:
-    """The kernels of one device, each compiled when first asked for, and kept on disk for the next process.
+    """The kernels of one device. Each is compiled when first requested and kept on disk for the next process.
 
     Threads may share it.
 
     Attributes:
         seam: the CUDA implementation.
         device: the device's ordinal.
-        limits: what the device can do.
+        limits: the device's capabilities.
     """
 
     def __init__(self, seam: Seam, device_ordinal: int) -> None:
@@ -96,12 +96,12 @@ class KernelLibrary:
         self._lock = threading.Lock()
 
     def function(self, kernel: Kernel) -> Any:
-        """The loaded kernel, as the seam's launches take it. Raises as `functions`."""
+        """The loaded kernel, as the seam's launches take it. Raises what `functions` raises."""
         function = self._functions.get(kernel)
         return self.functions([kernel])[0] if function is None else function
 
     def functions(self, kernels: Iterable[Kernel]) -> list[Any]:
-        """The loaded kernels, as the seam's launches take them. A plan asks for all of its own at once.
+        """The loaded kernels, as the seam's launches take them. A plan requests all its kernels in one call.
 
         What is missing is compiled: instances of the same file in one program, different files in threads side by side. What another
         thread is about to make is waited for.
@@ -116,7 +116,7 @@ class KernelLibrary:
                 others = [self._pending[kernel] for kernel in missing if kernel in self._pending]
                 own = {kernel: Future[Any]() for kernel in missing if kernel not in self._pending}
                 self._pending |= own
-            if own:  # before it waits: so nobody waits in a circle
+            if own:  # before waiting, so that threads cannot wait for each other in a cycle
                 self._make(own)
             for other in others:
                 with contextlib.suppress(CancelledError):  # the other thread was interrupted: this one tries itself
@@ -124,7 +124,7 @@ class KernelLibrary:
         return [self._functions[kernel] for kernel in wanted]
 
     def _make(self, own: Mapping[Kernel, Future[Any]]) -> None:
-        """Loads kernels and tells those who wait for them; `own` is what this thread has put into `_pending`."""
+        """Loads kernels and wakes the threads that wait for them; `own` holds those that this thread has put into `_pending`."""
         failure: DeviceError | None = None
         made: dict[Kernel, Any] = {}
         try:
@@ -150,7 +150,7 @@ class KernelLibrary:
     def launch(
         self, kernel: Kernel, grid: Sequence[int], threads: int, argument: Struct, shared_bytes: int = 0, cooperative: bool = False
     ) -> Launch:
-        """One launch of a kernel with everything but the stream; a grid of fewer than three axes is one block deep in the others.
+        """A launch of a kernel with everything bound but the stream. Grid axes that are not given have size 1.
 
         The blocks of a `cooperative` launch run at the same time, so that they may wait for each other.
         """
@@ -158,15 +158,15 @@ class KernelLibrary:
         return self.seam.bind_launch(self.function(kernel), (width, height, depth), threads, shared_bytes, argument, cooperative)
 
     def launch_elements(self, kernel: Kernel, count: int, argument: Struct) -> Launch:
-        """A launch of a kernel whose threads take elements in turn, whatever the size of the grid."""
+        """A launch of a kernel whose threads stride over the elements, so that the grid may have any size."""
         return self.launch(kernel, (self.element_blocks(count),), ELEMENT_THREADS, argument)
 
     def element_blocks(self, count: int) -> int:
-        """Blocks of `ELEMENT_THREADS` for `count` elements: enough to fill the device, no more than there is work for."""
+        """The number of blocks of `ELEMENT_THREADS` for `count` elements: enough to fill the device, no more than there is work for."""
         return max(1, min(-(-count // ELEMENT_THREADS), _WAVES * self.limits.multiprocessors))
 
     def _images(self, kernels: Sequence[Kernel]) -> dict[Kernel, tuple[bytes, str]]:
-        """Image and symbol of each kernel, from the store or compiled."""
+        """The image and symbol of each kernel, from the store or newly compiled."""
         architecture, version = self.limits.compute_capability, self.seam.compiler_version()
         store = ImageStore.open()
         keys: dict[Kernel, str] = {}
@@ -200,7 +200,7 @@ class KernelLibrary:
 
 
 def _side_by_side(work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
-    """The results of independent work, in threads where there are processors for them. A failure is raised when what runs has ended."""
+    """Runs independent work on several threads where there are processors for them. A failure is raised once the running work has ended."""
     threads = min(len(arguments), processors())
     if threads <= 1:
         return [work(argument) for argument in arguments]
@@ -214,7 +214,7 @@ def processors() -> int:
 
 
 def in_range(seam: Seam, name: str, launch: Launch) -> Launch:
-    """A launch as a range that profilers show by name, failed or not."""
+    """Wraps a launch in a range that profilers show by name; the range ends even if the launch fails."""
 
     def ranged(stream: int) -> None:
         seam.push_range(name)
@@ -227,7 +227,7 @@ def in_range(seam: Seam, name: str, launch: Launch) -> Launch:
 
 
 ELEMENT_THREADS = 256
-"""Threads of a block where a thread owns elements that do not depend on each other."""
+"""Threads of a block where each thread owns independent elements."""
 
 _WAVES = 16
 """Blocks of `ELEMENT_THREADS` for each multiprocessor, at most: two rounds of eight resident ones."""

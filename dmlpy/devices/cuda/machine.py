@@ -1,4 +1,4 @@
-"""`Machine`: a GPU as plain figures, from which `recurrent.model` and others tell what work should cost.
+"""`Machine`: a GPU as plain figures, from which `recurrent.model` and others estimate the time of work.
 
 Nothing here was measured but where a line says so, and nothing asks a GPU. Cycles are of the multiprocessors' clock.
 """
@@ -12,34 +12,34 @@ if TYPE_CHECKING:
     from dmlpy.devices.cuda.seam import Limits
 
 Arithmetic = Literal["half", "tf32", "float"]
-"""Of a matrix product: FLOAT16 operands, FLOAT32 rounded to TF32, or FLOAT32 itself. Sums are float32."""
+"""The arithmetic of a matrix product: FLOAT16 operands, FLOAT32 rounded to TF32, or FLOAT32 itself. Sums are float32."""
 
 FMA_SHARE = 0.8
-"""Of the nominal float32 rate that a loop of multiplications reaches. Model."""
+"""The share of the nominal float32 rate that a loop of multiplications reaches. Model."""
 GEMM_SHARE = 0.6
-"""Of the nominal rate of tensor cores that a large matrix product reaches. Model."""
+"""The share of the tensor cores' nominal rate that a large matrix product reaches. Model."""
 
 
 CAPTURED_LAUNCH_US = 1.3
-"""A kernel in a CUDA graph. Reported for an H100."""
+"""Microseconds for a kernel in a CUDA graph. Reported for an H100."""
 LAUNCH_US = 3.0
-"""A kernel launched by itself after another. Model."""
+"""Microseconds for a kernel launched by itself after another. Model."""
 MEMORY_SHARE = 0.9
-"""Of the rate of the memory's pins that a copy reaches. Model: 4.3 of an H200's 4.8 TB/s."""
+"""The share of the memory pins' rate that a copy reaches. Model: 4.3 of an H200's 4.8 TB/s."""
 L2_SHARE = 2 / 3
-"""Of the L2 cache that holds what was read last. Model: 40 of an H200's 60 MB."""
+"""The share of the L2 cache that holds what was read last. Model: 40 of an H200's 60 MB."""
 
 
 @dataclass(frozen=True)
 class _Generation:
-    """Nominal rates of a compute capability in flop per cycle and multiprocessor, from NVIDIA's data sheets.
+    """Nominal rates of a compute capability in flops per cycle and multiprocessor, from NVIDIA's data sheets.
 
     Attributes:
         clock_hz: under load.
-        half: of mma.sync with FLOAT16 operands and float32 sums.
+        half: the rate of mma.sync with FLOAT16 operands and float32 sums.
         tf32: of the same with TF32 operands; 0 where there is none.
-        fma: of float32.
-        mma_share: what mma.sync reaches of `half` and `tf32`.
+        fma: the rate of float32.
+        mma_share: the share of `half` and `tf32` that mma.sync reaches.
         memory: bytes a second of the GPU's memory.
         l2_cycles: of a load from the L2 cache.
         l2_bytes: its size.
@@ -78,12 +78,12 @@ _GENERATIONS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """A GPU as the model sees it. Rates are for each multiprocessor and cycle where nothing else is said.
+    """A GPU as the model sees it. Rates are per multiprocessor and cycle unless stated otherwise.
 
     Attributes:
         multiprocessors: P.
-        shared_bytes: of one block.
-        clock_hz: of the multiprocessors.
+        shared_bytes: the shared memory of one block.
+        clock_hz: the multiprocessors' clock.
         mma: flop that mma.sync reaches with FLOAT16 operands.
         mma_tf32: the same with TF32 operands; 0 where there are none.
         gemm: flop that large matrix products reach, FLOAT16.
@@ -116,7 +116,7 @@ class Machine:
 
     @classmethod
     def of(cls, limits: Limits) -> Machine:
-        """The machine of a device: what it tells of itself, and by its compute capability, or the next lower one, what it does not."""
+        """The machine of a device: the limits that it reports, and figures that its compute capability, or the next lower one, implies."""
         known = max((capability for capability in _GENERATIONS if capability <= limits.compute_capability), default=min(_GENERATIONS))
         generation = _GENERATIONS[known]
         return cls(
@@ -138,21 +138,21 @@ class Machine:
         )
 
     def us(self, cycles: float) -> float:
-        """Microseconds of so many cycles."""
+        """Converts cycles to microseconds."""
         return cycles / self.clock_hz * 1e6
 
     def memory_us(self, size: float) -> float:
-        """Microseconds that so many bytes take to or from the GPU's memory."""
+        """The microseconds to move this many bytes to or from the GPU's memory."""
         return size / self.memory * 1e6
 
     def gemm_us(self, flops: float, size: float, arithmetic: Arithmetic, parts: int | None = None) -> float:
-        """Microseconds of a matrix product by a library: of its arithmetic or of the bytes that it reads, whichever is more.
+        """The microseconds of a library's matrix product: its arithmetic or the bytes that it reads, whichever takes longer.
 
         Args:
             flops: two for each multiplication.
             size: bytes of its matrices.
-            arithmetic: of the operands.
-            parts: what it falls into for multiprocessors to share, of some 32 by 64 results and 1024 terms; None for more than enough.
+            arithmetic: the arithmetic of the operands.
+            parts: the parts that multiprocessors share, of some 32 by 64 results and 1024 terms; None for more than enough.
         """
         rate = {"half": self.gemm, "tf32": self.gemm_tf32, "float": self.fma}[arithmetic] * self.multiprocessors
         if parts is not None:

@@ -1,4 +1,4 @@
-"""The one seam between dmlpy and a CUDA implementation: all that a CUDA plan may ask of the machine.
+"""The one seam between dmlpy and a CUDA implementation: everything that a CUDA plan may ask of the machine.
 
 `cupy_seam.CupySeam` is the product's implementation. The tests put one in its place that executes the same kernels on the CPU, so a
 plan, its Python included, runs end to end without a GPU. Addresses and streams are plain integers.
@@ -30,9 +30,9 @@ class Limits:
     driver_version: int
     runtime_version: int
     clock_hz: float = 0.0
-    """Of the multiprocessors, at most. This one and those below: 0 where the device does not tell."""
+    """The multiprocessors' highest clock. This one and those below are 0 where the device does not tell."""
     memory_rate: float = 0.0
-    """Bytes a second that the memory moves at most."""
+    """The highest memory bandwidth in bytes a second."""
     l2_bytes: int = 0
     cooperative: bool = True
     """Whether blocks of one launch may wait for each other; some virtual GPUs refuse such launches."""
@@ -54,7 +54,7 @@ class Matrix:
 
     Attributes:
         rows: and `columns`: the sizes in the product, whatever the order in memory.
-        row_stride: in elements. Element (i, j) lies at i * row_stride + j, or with `transposed` at j * row_stride + i.
+        row_stride: the stride in elements. Element (i, j) lies at i * row_stride + j, or with `transposed` at j * row_stride + i.
         transposed: whether memory holds the rows of the matrix's transpose.
     """
 
@@ -74,7 +74,7 @@ class Memory(Protocol):
     @property
     def size(self) -> int: ...
     def used_in(self, stream: int) -> None:
-        """Tells that work in this stream uses the memory, if it is not the one that it was allocated for.
+        """Records that work on this stream uses the memory, if it is not the stream that the memory was allocated for.
 
         Nobody else is given the memory before that work is done, even if this object is gone by then. In a stream that is being captured
         this does nothing: who captures keeps the object as long as the graph.
@@ -91,7 +91,7 @@ class Seam(Protocol):
     name: str
 
     def device_count(self) -> int:
-        """The number of GPUs, at least one. Raises DeviceError where none answers: no CUDA library, no driver, no GPU."""
+        """The number of GPUs, at least one. Raises DeviceError if there is no CUDA library, no driver or no GPU."""
 
     def limits(self, device: int) -> Limits: ...
     def free_memory(self, device: int) -> int: ...
@@ -111,11 +111,11 @@ class Seam(Protocol):
         """
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
-        """A launchable function; `shared_bytes` is the most dynamic shared memory that any launch of it will ask for."""
+        """Loads a launchable function; `shared_bytes` is the most dynamic shared memory that any of its launches will request."""
 
     def attributes(self, function: Any) -> FunctionAttributes: ...
     def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """The number of blocks of this size that one multiprocessor can hold at a time."""
+        """The number of blocks of this size that one multiprocessor can hold."""
 
     def launch(
         self,
@@ -127,7 +127,7 @@ class Seam(Protocol):
         stream: int,
         cooperative: bool = False,
     ) -> None:
-        """Launches with one argument, a struct passed by value: `argument` is an array of one element of its dtype."""
+        """Launches a kernel with one struct passed by value: `argument` is an array of one element of the struct's dtype."""
 
     def bind_launch(
         self,
@@ -138,14 +138,14 @@ class Seam(Protocol):
         argument: np.ndarray[Any, Any],
         cooperative: bool = False,
     ) -> Callable[[int], None]:
-        """`launch` with everything but the stream, for work that is repeated; it reads the argument's value each time.
+        """Binds everything of `launch` but the stream, for repeated work; the argument's value is read on each launch.
 
         Raises:
             DeviceError: of a cooperative grid not all blocks fit the device at a time.
         """
 
     def workspace_size(self, device: int) -> int:
-        """Bytes of device memory that a matrix product wants to work in."""
+        """The bytes of device memory that a matrix product wants as workspace."""
 
     def gemm(
         self,
@@ -158,7 +158,7 @@ class Seam(Protocol):
         tf32: bool = False,
         workspace: int = 0,
     ) -> None:
-        """C = A @ transpose(B), or C += ... with `accumulate`; a and b of one type (float32 or float16).
+        """Computes C = A @ transpose(B), or C += A @ transpose(B) with `accumulate`; A and B have one type (float32 or float16).
 
         c is float32, or float16 where a and b are and nothing is accumulated. a is [m, k], b is [n, k], c is [m, n]; a and b may be
         transposed in memory, c may not. Sums are kept in float32, and rounded once for a float16 c. Only with `tf32` may factors of float32
@@ -171,7 +171,7 @@ class Seam(Protocol):
     def bind_gemm(
         self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0
     ) -> Callable[[int], None]:
-        """`gemm` with everything but the stream."""
+        """Binds everything of `gemm` but the stream."""
 
     # memory
     def allocate(self, device: int, size: int, stream: int) -> Memory: ...
@@ -181,32 +181,32 @@ class Seam(Protocol):
         """An array in device memory (CuPy's) of these sizes and element strides."""
 
     def to_device(self, device: int, array: np.ndarray[Any, Any], stream: int) -> Any:
-        """A copy in device memory; waits for the stream, so that the array may be changed afterwards."""
+        """Copies an array to device memory; waits for the stream, so that the array may be changed afterwards."""
 
     def to_host(self, array: Any, stream: int) -> np.ndarray[Any, Any]:
-        """A NumPy copy of an array in device memory; waits for the stream."""
+        """Copies an array in device memory to NumPy; waits for the stream."""
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
-        """Bytes of device memory; waits for the stream."""
+        """Reads bytes of device memory; waits for the stream."""
 
     def from_dlpack(self, value: Any) -> Any:
-        """An array with `__cuda_array_interface__` over the memory of a DLPack object, no copy."""
+        """Wraps a DLPack object's memory as an array with `__cuda_array_interface__`, without a copy."""
 
     # order
     def current_stream(self, device: int) -> int: ...
     def synchronize(self, stream: int) -> None: ...
     def is_capturing(self, stream: int) -> bool: ...
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:
-        """Runs `issue` on a capturing stream of the seam's own and returns the instantiated graph."""
+        """Runs `issue` on a capturing stream that the seam creates, and returns the instantiated graph."""
 
     def launch_graph(self, graph: Any, stream: int) -> None: ...
 
     # profiling
     def push_range(self, name: str) -> None:
-        """Begins a range of the calling thread that profilers show by name (NVTX). Ranges nest, and cost next to nothing without one."""
+        """Begins a range of the calling thread that profilers show by name (NVTX). Ranges nest and are nearly free without a profiler."""
 
     def pop_range(self) -> None:
-        """Ends the range that was begun last."""
+        """Ends the range that began last."""
 
     def record_event(self, stream: int) -> Any: ...
     def elapsed_ms(self, start: Any, end: Any) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 MACHINE_HEADER = "common/machine.cuh"
 MACHINE_BEGIN = "// begin common/machine.cuh\n"
-"""Line before the expanded machine header, in every text; whoever runs the kernels on another machine replaces what is between."""
+"""The line before the expanded machine header, in every text; code that runs the kernels on another machine replaces what is between."""
 MACHINE_END = "// end common/machine.cuh\n"
 
 _INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*\n?')
@@ -30,7 +30,7 @@ def directory() -> Path:
 
 @cache
 def read(file: str) -> str:
-    """The text of a source with each of its includes in place, at its first mention only.
+    """The text of a source with its includes expanded, each at its first mention only.
 
     `#line` directives keep file names and line numbers in the compiler's messages. The machine header stands between
     `MACHINE_BEGIN` and `MACHINE_END`.

@@ -1,4 +1,4 @@
-"""The Numba device: recurrent layers on the CPU by kernels that are compiled when first needed. Numba is an extra, imported no sooner."""
+"""The Numba device: recurrent layers on the CPU, by kernels compiled on first use. Numba is an extra and is imported only then."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class NumbaDevice(NumpyDevice):
         """
         make = plan.find(type(desc))
         if make is None:
-            raise CompileError(desc.c_name, [_refusal(type(desc))], HResult.E_NOTIMPL, desc)
+            raise CompileError(desc.c_name, [_refusal(desc, elsewhere=super().plan(desc) is not None)], HResult.E_NOTIMPL, desc)
         return make(desc)
 
     @classmethod
@@ -54,13 +54,13 @@ class NumbaDevice(NumpyDevice):
         }
 
 
-def _refusal(kind: type[OperatorDesc]) -> Problem:
+def _refusal(desc: OperatorDesc, *, elsewhere: bool) -> Problem:
     names = ", ".join(known.type_name for known in OPERATORS.values() if NumbaDevice.runs(known))
-    remedy = "compile it for the device 'numpy'" if NumpyDevice.runs(kind) else None
-    return Problem("operator.not_built", "", kind.type_name, f"an operator that runs on numba: {names}", remedy=remedy)
+    remedy = "compile it for the device 'numpy'" if elsewhere else None
+    return Problem("operator.not_built", "", desc.type_name, f"an operator that runs on numba: {names}", remedy=remedy)
 
 
 @shared
 def numba_device(index: int) -> NumbaDevice | str:
-    """The Numba device, or why there is none of that index."""
+    """The Numba device, or the reason why there is none of that index."""
     return NumbaDevice() if index == 0 else "there is one Numba device, 'numba'"

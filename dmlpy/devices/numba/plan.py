@@ -1,4 +1,4 @@
-"""The plan of a recurrent layer on the Numba device: what is packed, what lies where, and what each walk is told."""
+"""The plan of a recurrent layer on the Numba device: packed constants, memory layout, and the parameters of each walk."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ LSTM of 128 units and one sample, whose weights are 256 KB. Below, two were seen
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Copy = tuple[Array, Array | float]
-"""Where to, and what."""
+"""The target and the source of a copy."""
 
 
 @dataclass(frozen=True)
 class _Span:
-    """Steps that one call of a walk takes, and the copies around it."""
+    """The steps of one call of a walk, and the copies around it."""
 
     before: Sequence[Copy]
     parameters: Array
@@ -49,7 +49,7 @@ class _Span:
 
 
 def max_threads() -> int:
-    """Threads that a launch may use: NUMBA_NUM_THREADS, by default the processors that this process may use."""
+    """The number of threads that a launch may use: NUMBA_NUM_THREADS, by default the processors available to this process."""
     return int(config.NUMBA_NUM_THREADS)
 
 
@@ -101,7 +101,7 @@ class RecurrentPlan(Plan):
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
 
         def launch(stream: int) -> None:
-            with np.errstate(all="ignore") if computes else nullcontext():  # infinite biases of both signs, numbers that are none
+            with np.errstate(all="ignore") if computes else nullcontext():  # infinite biases of opposite signs, or NaN
                 _copy(copies)
                 for target, first, second in sums:
                     np.add(first, second, target, casting="unsafe", dtype=np.float32)
@@ -140,11 +140,11 @@ class RecurrentPlan(Plan):
         return {name: array_at(pointers[name], desc.sizes, desc.data_type.numpy, desc.element_strides) for name, desc in descs.items()}
 
     def _has_rows(self, tensor: TensorDesc) -> bool:
-        """Whether the last dimension lies as float32 numbers side by side."""
+        """Returns whether the last dimension is contiguous float32."""
         return tensor.data_type.numpy == np.float32 and (tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1)
 
     def _row_of_input(self, tensor: TensorDesc) -> int | None:
-        """Bytes from one sample's row to the next, over all steps, if it is one number."""
+        """The bytes from one sample's row to the next, over all steps, if they are a constant."""
         _, step, row, _ = tensor.element_strides
         batch, steps = self._sizes.batch_size, self._sizes.seq_length
         if batch == 1:
@@ -175,7 +175,7 @@ class RecurrentPlan(Plan):
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, registers = self._sizes, self._registers
         batch, units = sizes.batch_size, self._blocks * registers.lanes
-        # A product of fewer gates at a time, before a reset, may take more samples.
+        # The products of fewer gates, before a reset, may take more samples at a time.
         columns = max(registers.columns(gates) for gates in range(1, sizes.gates + 1))
         shapes: dict[str, tuple[int, ...]] = {
             "state": (STATES, batch, units),
@@ -198,13 +198,13 @@ class RecurrentPlan(Plan):
     # constants
 
     def _packing(self, arrays: Mapping[str, Array], packed: Mapping[str, Array]) -> tuple[list[Copy], list[tuple[Array, Array, Array]]]:
-        """The copies, and the sums of two, that bring constants [D, gates, H, terms] into blocks of units."""
+        """The copies, and the sums of two, that arrange constants [D, gates, H, terms] in blocks of units."""
         sizes, lanes = self._sizes, self._registers.lanes
         copies: list[Copy] = []
         sums: list[tuple[Array, Array, Array]] = []
 
         def pieces(name: str, gates: slice, *sources: Array) -> list[tuple[Array, ...]]:
-            """Equal parts of a packed array's gates and of [D, gates, H, terms] sources: the whole blocks, and the units left over."""
+            """Yields equal parts of a packed array's gates and of [D, gates, H, terms] sources: whole blocks, then the remaining units."""
             target = packed[name].transpose(0, 3, 1, 4, 2)[:, gates]  # [D, gates, blocks, lanes, terms]
             whole, left = divmod(sizes.hidden_size, lanes)
             full = [source[:, :, : whole * lanes].reshape(*source.shape[:2], whole, lanes, source.shape[3]) for source in sources]
@@ -239,7 +239,7 @@ class RecurrentPlan(Plan):
     def _direction(
         self, direction: int, arrays: Mapping[str, Array], packed: Mapping[str, Array], scratch: Mapping[str, Array]
     ) -> tuple[list[Copy], list[_Span], list[Copy]]:
-        """What precedes the walk of a direction, its spans, and what follows."""
+        """The work before a direction's walk, its spans, and the work after it."""
         sizes = self._sizes
         steps, hidden = sizes.seq_length, sizes.hidden_size
         backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
@@ -277,7 +277,7 @@ class RecurrentPlan(Plan):
     def _parameters(
         self, direction: int, packed: Mapping[str, Array], scratch: Mapping[str, Array], rows: Array, results: Array | None
     ) -> Array:
-        """The parameters that do not depend on the time: sizes, options, addresses."""
+        """The parameters that do not depend on time: sizes, options, addresses."""
         sizes = self._sizes
         values: dict[str, Any] = {
             "batch": sizes.batch_size,

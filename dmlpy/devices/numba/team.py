@@ -14,9 +14,9 @@ import numpy as np
 from dmlpy.devices.threads import Helper
 
 CACHE_LINE = 64
-"""Bytes. What one thread writes and others wait for has a line of its own."""
+"""Bytes of a cache line. A flag that one thread writes and others poll has a line to itself."""
 PROCESSOR = 24
-"""Where in its line a thread writes which processor it runs on, in bytes."""
+"""The offset in bytes, in a thread's line, of the processor that it runs on."""
 
 Share = Callable[[Any, int, int, int, int], None]
 """share(parameters, thread, threads, flags, met): a thread's part of the work, free of the interpreter's lock.
@@ -34,7 +34,7 @@ if sys.platform == "linux":
         return os.sched_getaffinity(0)
 
     def _move(thread: int, processors: set[int]) -> None:
-        with suppress(OSError):  # they have been taken from this process meanwhile; the thread stays where it is
+        with suppress(OSError):  # the process may have lost these processors meanwhile; the thread then stays where it is
             os.sched_setaffinity(thread, processors)
 
 else:
@@ -50,14 +50,14 @@ else:
 
 
 class _Helper(Helper):
-    """A thread beside the callers'."""
+    """A worker thread of the team."""
 
     def __init__(self) -> None:
         super().__init__("dmlpy-numba")
         self._avoided = -1
 
     def avoid(self, processor: int) -> bool:
-        """Keeps this thread off a processor; False if there is no other one that it may have."""
+        """Keeps this thread off a processor; returns False if no other processor is available to it."""
         if processor != self._avoided:
             others = _processors() - {processor}
             if not others:
@@ -68,10 +68,10 @@ class _Helper(Helper):
 
 
 class Team:
-    """The threads of a process. One launch at a time has them; one that comes meanwhile runs on its own thread alone.
+    """The worker threads of a process. They serve one launch at a time; a launch that comes meanwhile runs on its calling thread alone.
 
-    Numbers of meetings go on from launch to launch: a thread may leave the last meeting of one launch, or wake up for it, when the next
-    one has begun, and finds from the number that its own is over.
+    Numbers of meetings go on from launch to launch: a thread may leave the last meeting of one launch, or wake up for it, after the next
+    one has begun, and tells from the number that its launch is over.
     """
 
     def __init__(self) -> None:
@@ -81,12 +81,12 @@ class Team:
         self._user: dict[str, object] = {}
 
     def run(self, share: Share, parameters: Any, threads: int, meetings: int) -> None:
-        """Does the work, and returns when all of it is done.
+        """Does the work and returns when all of it is done.
 
         Args:
-            share: what each thread runs.
-            parameters: passed to it.
-            threads: at most so many.
+            share: the function that each thread runs.
+            parameters: the argument of the function.
+            threads: the most threads to use.
             meetings: numbers that one launch needs.
         """
         has_team, me = False, object()
@@ -105,12 +105,12 @@ class Team:
         met = self._met
         self._met += meetings
         if len(self._flags[-1]) < threads:
-            # Those who wake up late still look at the flags that they were told of.
+            # Threads that wake up late still read the flags that they were given.
             self._flags.append(np.full((threads, CACHE_LINE // 8), met, np.int64))
         while len(self._helpers) < threads - 1:
             self._helpers.append(_Helper())
         flags, here = self._flags[-1].ctypes.data, _current()
-        # Where other programs run, the system may put all threads on one processor, for much longer than a launch takes.
+        # On a busy machine the system may keep all threads on one processor for much longer than a launch takes.
         if not all(helper.avoid(here) for helper in self._helpers[: threads - 1]):
             threads = 1
         for thread, helper in enumerate(self._helpers[: threads - 1], 1):
@@ -118,7 +118,7 @@ class Team:
         share(parameters, 0, threads, flags, met)
 
     def _release(self, user: object) -> None:
-        """Ends a launch, if it still has the threads: those that are late, or that an interrupt left waiting for it, find it over.
+        """Ends a launch if it still holds the threads; threads that come late, or that an interrupt left waiting, then find it over.
 
         They touch nothing of a launch that they have not joined, and one that they have joined ends when all of them are done.
         """

@@ -15,7 +15,7 @@ from dmlpy.devices.numba.vectors import FLOAT_BYTES, Registers, clear_float, cop
 
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 _TANH_BOUND = np.float32(7.90531110763549805)
-"""Beyond it tanh is 1 in float32."""
+"""Beyond this argument tanh is 1 in float32."""
 _ABOVE = tuple(
     np.float32(factor)
     for factor in (
@@ -24,12 +24,12 @@ _ABOVE = tuple(
     )
 )
 _BELOW = tuple(np.float32(factor) for factor in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06))
-"""tanh(x) is x times a polynomial of x squared, by another one: their factors, the constant one first."""
+"""tanh(x) is x times a quotient of two polynomials in x squared: `_ABOVE` and `_BELOW` are their coefficients, the constant one first."""
 
 
 @cache
 def activation(name: str, registers: Registers) -> Any:
-    """The activation of a name, for a vector: `sigmoid`, `tanh` or `relu`. NaN stays NaN."""
+    """The activation of a name for a vector: `sigmoid`, `tanh` or `relu`. NaN stays NaN."""
     vectors = vectors_of(registers)
     all_of, multiply, multiply_add = vectors.all_of, vectors.multiply, vectors.multiply_add
     at_most, at_least, divide = vectors.at_most, vectors.at_least, vectors.divide
@@ -81,7 +81,7 @@ def put_kernel(registers: Registers) -> Any:
 
 @cache
 def keep_kernel(registers: Registers) -> Any:
-    """Past a sequence's end: h stays, and the output is zero."""
+    """Past a sequence's end, keeps h and writes zeros to the output."""
     vectors = vectors_of(registers)
     load, store, lanes, size = vectors.load, vectors.store, registers.lanes, vectors.size
 
@@ -146,7 +146,7 @@ def lstm_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
 
 
 def gru_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
-    """The step of a GRU whose reset gate comes after the product. The sums have no input's part."""
+    """The step of a GRU whose reset gate comes after the product. The sums exclude the input's part."""
     vectors, put = vectors_of(registers), put_kernel(registers)
     load, add, subtract, multiply_add, size = vectors.load, vectors.add, vectors.subtract, vectors.multiply_add, vectors.size
     f, g = (activation(name, registers) for name in functions)
@@ -163,7 +163,7 @@ def gru_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
 
 
 def gru_gates_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
-    """The gates of a GRU whose reset gate comes before the product: z, and h as far as r lets it pass."""
+    """The gates of a GRU whose reset gate comes before the product: z, and h multiplied by r."""
     vectors = vectors_of(registers)
     load, store, multiply, size = vectors.load, vectors.store, vectors.multiply, vectors.size
     f = activation(functions[0], registers)

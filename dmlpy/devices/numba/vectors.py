@@ -23,7 +23,7 @@ FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 FLOAT_BYTES = 4
 
 jit: Callable[..., Any] = njit(error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Makes a function that kernels call: without Python's checks of divisors, and only for them."""
+"""Compiles a function for use in kernels only, without Python's checks of divisors."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Registers:
 
     Attributes:
         lanes: floats in each.
-        count: how many there are.
+        count: the number of registers.
     """
 
     lanes: int
     count: int
 
     def columns(self, vectors: int) -> int:
-        """Columns of a product that are summed in registers at once: beside the sums there are the matrix's vectors and one factor."""
+        """The columns of a product that are summed in registers at once; the matrix's vectors and one factor take registers too."""
         return min(8, (self.count - vectors - 1) // vectors)
 
 
@@ -74,7 +74,7 @@ class _VectorModel(models.PrimitiveModel):
 
 @intrinsic
 def integer_at(context: Any, address: Any) -> Any:
-    """The 64-bit integer at an address, with what its writer wrote before it."""
+    """Loads the 64-bit integer at an address and acquires what its writer wrote before it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "acquire", 8)
@@ -84,7 +84,7 @@ def integer_at(context: Any, address: Any) -> Any:
 
 @intrinsic
 def set_integer(context: Any, address: Any, value: Any) -> Any:
-    """Writes a 64-bit integer, after all that was written before it."""
+    """Stores a 64-bit integer and releases everything written before it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "release", 8)
@@ -107,7 +107,7 @@ def copy_float(context: Any, target: Any, source: Any) -> Any:
 
 @intrinsic
 def clear_float(context: Any, target: Any) -> Any:
-    """Writes a float of zero."""
+    """Writes a float zero."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store(FLOAT(0.0), builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
@@ -118,7 +118,7 @@ def clear_float(context: Any, target: Any) -> Any:
 
 @intrinsic
 def pause(context: Any) -> Any:
-    """A hint that the processor waits for another one."""
+    """Hints to the processor that this thread is in a spin loop."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if platform.machine().lower() in ("x86_64", "amd64"):
@@ -138,7 +138,7 @@ if _PROCESSOR is None:
 
     @jit
     def processor() -> Any:
-        """The number of the processor that this thread runs on; -1 where the system does not tell."""
+        """The number of the processor that this thread runs on; -1 if the system does not tell."""
         return -1
 
 else:
@@ -146,7 +146,7 @@ else:
 
 
 class Vectors:
-    """The operations on vectors of so many lanes, each an intrinsic to be called in kernels.
+    """Operations on vectors of a number of lanes, each an intrinsic for use in kernels.
 
     Attributes:
         kind: the Numba type.
@@ -164,7 +164,7 @@ class Vectors:
         self.multiply_add = self._multiply_add()
 
     def value_of(self, builder: Any, address: Any, offset: int = 0) -> Any:
-        """The vector at an address, aligned to its elements only."""
+        """Loads the vector at an address that is aligned to its elements only."""
         return builder.load(self._pointer(builder, address, offset), align=FLOAT_BYTES)
 
     def write(self, builder: Any, value: Any, address: Any, offset: int = 0) -> None:
@@ -172,13 +172,13 @@ class Vectors:
         builder.store(value, self._pointer(builder, address, offset), align=FLOAT_BYTES)
 
     def repeated(self, builder: Any, value: Any) -> Any:
-        """A float in all lanes."""
+        """Repeats a float in all lanes."""
         none = ir.Constant(self._vector, ir.Undefined)
         first = builder.insert_element(none, value, ir.Constant(INDEX, 0))
         return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
 
     def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
-        """X * y + z, rounded once where the processor can."""
+        """Computes x * y + z, rounded once where the processor supports it."""
         kind = ir.FunctionType(self._vector, [self._vector] * 3)
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{self.lanes}f32"), [x, y, z])
 
@@ -224,7 +224,7 @@ class Vectors:
     def _bound(self, beyond: str) -> Any:
         @intrinsic
         def bound(context: Any, x: Any, limit: Any) -> Any:
-            """x, or the limit where x is beyond it. NaN is beyond nothing."""
+            """Clips x at the limit: the limit where x is beyond it, else x. NaN stays NaN."""
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 x, limit = arguments
@@ -273,11 +273,11 @@ class Vectors:
         return multiply
 
     def _product_of(self, builder: Any, vectors: int, columns: int, arguments: Sequence[Any]) -> None:
-        """The code for a number of columns."""
+        """The code of a product for a number of columns."""
         matrix, terms, factors, row, start, start_row, sums = arguments
         count = columns * vectors
         unrolled = 8 if count <= 4 else 4 if count <= 8 else 2
-        # A sum waits four cycles or so for the one before: that many at least are needed at a time.
+        # An addition waits about four cycles for the one before, so at least that many independent sums are needed.
         parts = 1 if columns > 1 else max(1, 8 // vectors)
         factor_rows = [builder.add(factors, builder.mul(row, ADDRESS(column))) for column in range(columns)]
         totals = []
@@ -327,5 +327,5 @@ class Vectors:
 
 @cache
 def vectors_of(registers: Registers) -> Vectors:
-    """The operations for these registers; one object, so that what is compiled with them is compiled once."""
+    """The operations for these registers. The object is shared, so that code compiled with it is compiled once."""
     return Vectors(registers)

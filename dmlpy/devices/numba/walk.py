@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
 
 _SPINS = 4000
-"""How often a thread looks for another one before it lets others have its processor: less than a tenth of a millisecond. Threads that yield
+"""How often a thread polls for another one before it yields its processor: less than a tenth of a millisecond. Threads that yield
 sooner settle on one core where the others are busy."""
 _LOOKS = 32
-"""A thread that has looked so often asks whether the other one waits for its own processor, and yields at once if so."""
+"""After this many looks a thread checks whether the other one waits for the processor that it occupies, and yields at once if so."""
 
 _INTEGERS = (
     *("steps", "batch", "inputs", "hidden", "blocks", "chunk", "backward", "turn", "time"),
@@ -35,7 +35,7 @@ _INTEGERS = (
     *("output", "output_step", "output_row"),
 )
 STATES = 3
-"""Places for h that steps take in turns. With two, a step would write what the other cores have just read: measured a sixth slower."""
+"""Buffers for h that steps use in turn. With two, a step would write what the other cores have just read: measured a sixth slower."""
 
 PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("clip", np.float64)])
 """What a walk reads: numbers, addresses (0 for none), and distances in bytes.
@@ -52,12 +52,12 @@ CompiledWalk = Share
 """One thread's share of the steps that its parameters describe."""
 
 NUMBERS = 3
-"""Numbers of meetings that a step takes: after the input product, the gates, and h."""
+"""The number of meetings in a step: after the input product, the gates, and h."""
 
 
 @jit
 def _tell_processor(line: Any) -> Any:
-    """Writes the processor that this thread runs on into its line."""
+    """Writes the processor that this thread runs on to its line of the flags."""
     here = processor()
     set_integer(line + PROCESSOR, here)
     return here
@@ -65,19 +65,19 @@ def _tell_processor(line: Any) -> Any:
 
 @jit
 def _are_together(line: Any, here: Any) -> Any:
-    """Whether a thread was last seen on this processor, so that it cannot go on before this one yields."""
+    """Returns whether a thread was last seen on this processor, so that it cannot go on until this one yields."""
     return here >= 0 and integer_at(line + PROCESSOR) == here
 
 
 @jit
 def _await(line: Any, address: Any, other: Any, number: Any) -> None:
-    """Waits until a flag is at a number, or beyond.
+    """Waits until a flag reaches a number.
 
     Args:
         line: the line of this thread.
-        address: of the flag.
+        address: the address of the flag.
         other: the line of the thread that raises it.
-        number: to wait for.
+        number: the number to wait for.
     """
     looks = 0
     while integer_at(address) < number:
@@ -90,7 +90,7 @@ def _await(line: Any, address: Any, other: Any, number: Any) -> None:
 
 @jit
 def _meet(thread: Any, threads: Any, flags: Any, number: Any) -> None:
-    """Waits until all threads have come to a meeting."""
+    """Waits until all threads have reached a meeting."""
     if threads > 1:
         line = flags + CACHE_LINE * thread
         _tell_processor(line)
@@ -101,7 +101,7 @@ def _meet(thread: Any, threads: Any, flags: Any, number: Any) -> None:
 
 @jit
 def _are_here(threads: Any, flags: Any, met: Any) -> Any:
-    """Whether all threads beside the first one wait to join it, and none of them for its processor."""
+    """Returns whether all other threads wait to join the first one, and none of them for its processor."""
     if threads > 1:
         here = _tell_processor(flags)
         for other in range(1, threads):
@@ -113,20 +113,20 @@ def _are_here(threads: Any, flags: Any, met: Any) -> Any:
 
 @jit
 def _let_join(flags: Any, met: Any, step: Any, block: Any) -> None:
-    """Lets them in at a step: its chunk's input products are there for the blocks before `block`."""
+    """Lets the others join at a step: its chunk's input products are there for the blocks before `block`."""
     set_integer(flags + 16, block)
     set_integer(flags + 8, met + 1 + step)
 
 
 def _over_samples(gates: int, part: int, unit: Any, keeps: bool, registers: Registers) -> Any:
-    """A block's step: the product of some gates with the factors' rows, then `unit` for each sample.
+    """Makes a block's step: the product of some gates with the factors' rows, then `unit` for each sample.
 
     Args:
-        gates: how many.
+        gates: the number of gates.
         part: bytes of a sample's input parts.
         unit: the kernel.
         keeps: whether the samples past their end are left as they are.
-        registers: what it is compiled for.
+        registers: the registers that it is compiled for.
     """
     vectors, keep = vectors_of(registers), keep_kernel(registers)
     product, most, row_size = vectors.product(gates), registers.columns(gates), gates * vectors.size
@@ -151,7 +151,7 @@ def _over_samples(gates: int, part: int, unit: Any, keeps: bool, registers: Regi
 
 
 def _project(gates: int, registers: Registers) -> Any:
-    """The input products of some steps' rows, biases included, for a thread's blocks."""
+    """Computes the input products of some steps' rows, biases included, for a thread's blocks."""
     vectors = vectors_of(registers)
     product, most, part = vectors.product(gates), registers.columns(gates), gates * vectors.size
 
@@ -172,13 +172,13 @@ def _project(gates: int, registers: Registers) -> Any:
 
 @cache
 def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> CompiledWalk:
-    """The walk of a cell, compiled for these registers; takes a second or two.
+    """The walk of a cell, compiled for these registers; compiling takes a second or two.
 
     Args:
         kind: the cell.
         resets_first: whether a GRU's last product waits for the reset gate.
         functions: names of its activations (see `units.activation`): f, then g, then h.
-        registers: what it is compiled for.
+        registers: the registers that it is compiled for.
     """
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
     resets_last = kind == "GRU" and not resets_first
@@ -190,7 +190,7 @@ def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], re
     else:
         unit_of = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_kernel}[kind]
         gate_bytes, step_gates = part, _over_samples(gates, part, unit_of(functions, registers), True, registers)
-        step_candidate = step_gates  # a name that the compiler knows; the walk does not come there
+        step_candidate = step_gates  # never called: the compiler only needs the name
     project = _project(gates, registers)
 
     @njit((from_dtype(PARAMETERS)[::1], *[types.int64] * 4), error_model="numpy", nogil=True)
@@ -199,7 +199,7 @@ def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], re
         sums = p.sums + thread * p.sums_size
         joins, first_step, done = thread > 0, 0, 0
         if joins:
-            # The first thread is at work; this one takes its share from the step on at which it is let in.
+            # The first thread is already working; this one takes its share from the step at which it is let in.
             line = flags + CACHE_LINE * thread
             _tell_processor(line)
             set_integer(line, met + 1)
@@ -211,7 +211,7 @@ def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], re
         for begin in range(first_step - first_step % p.chunk, p.steps, p.chunk):
             count = min(p.chunk, p.steps - begin)
             low = p.steps - begin - count if p.backward != 0 else begin
-            # The input products: alone, until the others are here; then of what is left, or each thread of its own blocks.
+            # The first thread computes input products alone until the others arrive; then each thread computes those of its blocks.
             if together == 1:
                 done = 0
                 while done < p.blocks and together == 1:
@@ -225,7 +225,7 @@ def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], re
                 if together > 1:
                     project(p, p.blocks * thread // together, p.blocks * (thread + 1) // together, low, count)
             elif done < p.blocks:
-                left = p.blocks - done  # shared anew, so not each by its owner
+                left = p.blocks - done  # divided anew, so not by ownership
                 project(p, done + left * thread // together, done + left * (thread + 1) // together, low, count)
                 _meet(thread, together, flags, met + 2 + NUMBERS * begin)
             joins = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Context
 from math import isqrt, prod
 from typing import TYPE_CHECKING, Any
@@ -12,19 +12,19 @@ import numpy as np
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import DataType
 from dmlpy.devices.blas import with_limited_blas
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import ArrayPlan, Launch, Pointers
+from dmlpy.nibbles import packed_tensor, unpacked_tensor
 from dmlpy.reference.registry import definition, why_undefined
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _WITHOUT_WARNINGS = Context()
-"""A context in which NumPy ignores floating-point errors. To enter a copy of it takes a tenth of the time that `np.errstate` does."""
+"""A context in which NumPy ignores floating-point errors. Entering a copy of it takes a tenth of the time of `np.errstate`."""
 _WITHOUT_WARNINGS.run(np.seterr, all="ignore")
 
 
@@ -33,42 +33,46 @@ _WITH_PRODUCTS = ("matrix", "convolution", "attention", "quantized")
 
 
 def _multiplications(desc: OperatorDesc) -> int:
-    """About as many as a product of the largest tensors takes: for matrices [m, k], [k, n] and [m, n] it is exact."""
+    """Estimates the multiplications of a product of the largest tensors; exact for matrices [m, k], [k, n] and [m, n]."""
     counts = sorted((tensor.element_count for tensor in desc.tensors().values()), reverse=True)
     return isqrt(prod(counts[:3]))
 
 
+def _conversion(tensor: TensorDesc) -> Callable[[Array], Array] | None:
+    """What makes of a tensor's memory the array that definitions take; None if it is that array."""
+    if tensor.data_type is DataType.FLOAT16:
+        return lambda array: array.astype(COMPUTE)
+    return (lambda data: unpacked_tensor(data, tensor)) if tensor.data_type.bits == 4 else None
+
+
 class WholePlan(ArrayPlan):
-    """An operator on whole arrays. Temporaries are NumPy's own.
+    """An operator on whole arrays. NumPy allocates its temporaries.
 
     Args:
         desc: a checked desc.
-        compute: type of the arithmetic on FLOAT32 and FLOAT16, float32 or float64.
     """
 
-    def __init__(self, desc: OperatorDesc, compute: DTypeLike = np.float32) -> None:
+    def __init__(self, desc: OperatorDesc) -> None:
         self._desc = desc
-        self._compute = np.dtype(compute)
         function = definition(type(desc))
         assert function is not None
         self._function = function
         self._slots = [(slot, slot.tensor) for slot in desc.slots() if slot.tensor is not None]
         self._outputs = [slot for slot, _ in self._slots if slot.field.marker.output]
-        self._inputs = [
-            (slot.place, slot.field, self._is_converted(tensor)) for slot, tensor in self._slots if not slot.field.marker.output
-        ]
-        self._converts = any(converts for _, _, converts in self._inputs)
+        self._packs = {slot.place: tensor for slot, tensor in self._slots if slot.field.marker.output and tensor.data_type.bits == 4}
+        self._inputs = [(slot.place, slot.field, _conversion(tensor)) for slot, tensor in self._slots if not slot.field.marker.output]
+        self._converts = any(convert is not None for _, _, convert in self._inputs)
         self._product = _multiplications(desc) if desc.family() in _WITH_PRODUCTS else 0
         self._absent: dict[str, Any] = {field.name: () if field.listed else None for field in desc.inputs()}
 
     def describe(self) -> str:
-        return f"NumPy, whole arrays, {self._compute} arithmetic; temporaries are allocated in each dispatch"
+        return f"NumPy, whole arrays, {COMPUTE} arithmetic; temporaries are allocated in each dispatch"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_arrays(
             {
-                slot.place: array_at(tensors[slot.place], tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
-                for slot, tensor in self._slots
+                slot.place: array_at(tensors[slot.place], held.sizes, held.data_type.numpy, held.element_strides)
+                for slot, held in ((slot, tensor.memory) for slot, tensor in self._slots)
             }
         )
 
@@ -81,20 +85,17 @@ class WholePlan(ArrayPlan):
             for place, output in outputs:
                 # A result may be a view of an input that shares memory with an output: NumPy's assignment takes care of overlaps.
                 # It converts as it writes: an array of converted results might find no memory when other outputs are written.
-                output[...] = results[place]
+                packs = self._packs.get(place)
+                output[...] = results[place] if packs is None else packed_tensor(results[place], packs)
 
         context = _WITHOUT_WARNINGS.copy()
         return with_limited_blas(lambda stream: context.run(compute), self._product)
 
-    def _is_converted(self, tensor: TensorDesc) -> bool:
-        """Whether an input's elements are converted to the type of the arithmetic."""
-        return tensor.data_type in (DataType.FLOAT16, DataType.FLOAT32) and tensor.data_type.numpy != self._compute
-
     def _read(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         """The inputs by field, as the operator's function takes them."""
         inputs = self._absent.copy()
-        for place, field, converts in self._inputs:
-            array = arrays[place].astype(self._compute) if converts else arrays[place]
+        for place, field, convert in self._inputs:
+            array = arrays[place] if convert is None else convert(arrays[place])
             if field.listed:
                 inputs[field.name] += (array,)
             else:
@@ -102,7 +103,7 @@ class WholePlan(ArrayPlan):
         return inputs
 
     def _computed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by place: arrays, or scalars that stand for all elements."""
+        """The outputs by place: arrays, or scalars to be repeated over all elements."""
         results = self._function(self._desc, inputs)
         if isinstance(results, np.ndarray) or not isinstance(results, Mapping):
             return {self._outputs[0].place: results}
@@ -113,6 +114,6 @@ class WholePlan(ArrayPlan):
         return found
 
 
-def whole_plan(desc: OperatorDesc, compute: DTypeLike = np.float32) -> WholePlan | None:
-    """The plan for a checked desc; None if nothing defines what it computes."""
-    return WholePlan(desc, compute) if why_undefined(desc) is None else None
+def whole_plan(desc: OperatorDesc) -> WholePlan | None:
+    """The plan for a checked desc; None if its operator has no definition."""
+    return WholePlan(desc) if why_undefined(desc) is None else None

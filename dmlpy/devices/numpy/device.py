@@ -15,7 +15,7 @@ from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.array_functions import whole_plan
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.threads import apart_from_forks
-from dmlpy.reference.registry import definition
+from dmlpy.reference.registry import definition, why_undefined
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ class NumpyDevice(Device):
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         return plan_of(desc) or whole_plan(desc)
 
+    def why_not(self, desc: OperatorDesc) -> str:
+        return why_undefined(desc) or super().why_not(desc)
+
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:
         return plan.find(kind) is not None or definition(kind) is not None
@@ -62,6 +65,7 @@ class NumpyDevice(Device):
         return Memory(start + -start % _ALIGNMENT, size, block)
 
     def empty(self, desc: TensorDesc, stream: int) -> np.ndarray[Any, Any]:
+        desc = desc.memory
         try:
             if desc.is_packed:
                 return np.empty(desc.sizes, desc.data_type.numpy)
@@ -109,5 +113,5 @@ class NumpyDevice(Device):
 
 @shared
 def numpy_device(index: int) -> NumpyDevice | str:
-    """The NumPy device, or why there is none of that index."""
+    """The NumPy device, or the reason why there is none of that index."""
     return NumpyDevice() if index == 0 else "there is one NumPy device, 'numpy'"

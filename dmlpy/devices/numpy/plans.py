@@ -11,16 +11,17 @@ from dmlpy.description.attachments import Attachments
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import DTypeLike
-
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.plan import Plan
 
 plan: Attachments[Callable[..., Plan]] = Attachments("dmlpy.devices.numpy")
-"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc, and optionally the type of all its arithmetic, float32 or float64."""
+"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc."""
+
+COMPUTE = np.dtype(np.float32)
+"""The compute type: that of the plans' arithmetic on FLOAT32 and FLOAT16 tensors."""
 
 
-def plan_of(desc: OperatorDesc, compute: DTypeLike = np.float32) -> Plan | None:
-    """The plan that is attached to a checked desc's class, None if none is; `compute` is the type of all its arithmetic."""
+def plan_of(desc: OperatorDesc) -> Plan | None:
+    """The plan attached to a checked desc's class, or None."""
     make = plan.find(type(desc))
-    return None if make is None else make(desc, compute)
+    return None if make is None else make(desc)

@@ -64,7 +64,7 @@ class ElementWiseAdd1Desc(BinaryDesc, dml="ELEMENT_WISE_ADD1"):
 
     @rule("a fused activation is an element-wise function that can be fused")
     def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        yield from unfusable("fused_activation", self.fused_activation, "it is applied to single sums, without tensors of its own")
+        yield from unfusable("fused_activation", self.fused_activation, "it is applied to single sums, and has no tensors")
 
 
 class ElementWiseAtanYXDesc(BinaryDesc, dml="ELEMENT_WISE_ATAN_YX"):
@@ -112,7 +112,7 @@ class ElementWiseDivideDesc(BinaryDesc, dml="ELEMENT_WISE_DIVIDE"):
 
 
 class ElementWiseMaxDesc(BinaryDesc, dml="ELEMENT_WISE_MAX"):
-    """DML_ELEMENT_WISE_MAX_OPERATOR_DESC: the greater of two numbers. What NaN gives is not documented; here NaN."""
+    """DML_ELEMENT_WISE_MAX_OPERATOR_DESC: the greater of two numbers. The result for NaN is not documented; here it is NaN."""
 
     formula = "y = max(a, b)"
     support = INTEGERS_TO_64_FROM_5_0
@@ -129,7 +129,7 @@ class ElementWiseMeanDesc(BinaryDesc, dml="ELEMENT_WISE_MEAN"):
 
 
 class ElementWiseMinDesc(BinaryDesc, dml="ELEMENT_WISE_MIN"):
-    """DML_ELEMENT_WISE_MIN_OPERATOR_DESC: the lesser of two numbers. What NaN gives is not documented; here NaN."""
+    """DML_ELEMENT_WISE_MIN_OPERATOR_DESC: the lesser of two numbers. The result for NaN is not documented; here it is NaN."""
 
     formula = "y = min(a, b)"
     support = INTEGERS_TO_64_FROM_5_0

@@ -1,4 +1,4 @@
-"""What the element-wise operators share: their tensors, the support rows that recur, and the advice where sizes differ."""
+"""The base of the element-wise operators: their tensors, recurring support rows, and remedies where sizes differ."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BY_STRIDES = "an input repeats by strides of 0, never by its sizes"
 
 
 class ElementWiseDesc(OperatorDesc):
-    """A function of the elements at one place of its tensors, which have equal sizes: an input repeats by strides of 0 alone.
+    """A function of the elements at the same place of its tensors, which have equal sizes: only strides of 0 repeat an input.
 
     Users of NumPy broadcasting pass size-1 dimensions, or leave them out. The sizes are then inferred from the tensors with more
     elements, and the remedy gives the strides.
@@ -66,7 +66,7 @@ class ElementWiseDesc(OperatorDesc):
         strides = _repeating(own, wanted)
         if field.name in inputs and strides is not None:
             return f"{_BY_STRIDES}: sizes {list(wanted)} and strides {list(strides)}"
-        # The tensor is longer than what the others hold: it is they that have to change.
+        # The tensor is longer than the others, so these have to change.
         target = _common_sizes([tensor.sizes for tensor in (inputs | outputs).values()])
         if target is None:
             return None
@@ -78,14 +78,14 @@ class ElementWiseDesc(OperatorDesc):
         return f"{_BY_STRIDES}: {', '.join(advice)}"
 
     def _of_equal_sizes(self, *, output: bool) -> dict[str, TensorDesc]:
-        """The described inputs or outputs whose sizes have to be equal."""
+        """The described inputs or outputs whose sizes must be equal."""
         fields = [field for field in self.tensor_fields() if field.marker.output == output and field.marker.pattern == "*sizes"]
         described = {field.name: getattr(self, field.name) for field in fields}
         return {name: tensor for name, tensor in described.items() if tensor is not None}
 
 
 def _leading_ones(tensor: TensorDesc, wanted: Sequence[int]) -> str | None:
-    """How a tensor of the same elements is described in more or fewer dimensions; None if more than leading ones differs."""
+    """A remedy that describes the same elements in more or fewer dimensions; None if more than leading ones differs."""
     sizes, added = tensor.sizes, len(wanted) - len(tensor.sizes)
     if (1,) * added + sizes != (1,) * -added + tuple(wanted):
         return None
@@ -97,7 +97,7 @@ def _leading_ones(tensor: TensorDesc, wanted: Sequence[int]) -> str | None:
 
 
 def _common_sizes(sizes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
-    """The sizes that NumPy would broadcast to; if it would not, those of the first tensor with most dimensions; None if any is no size."""
+    """The sizes that NumPy would broadcast to; else those of the first tensor with most dimensions; None if any is not a legal size."""
     count = max((len(own) for own in sizes), default=0)
     if not 1 <= count <= MAX_DIMENSION_COUNT or any(not 1 <= size <= MAX_SIZE for own in sizes for size in own):
         return None
@@ -109,7 +109,7 @@ def _common_sizes(sizes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
 
 
 def _repeating(tensor: TensorDesc, target: Sequence[int]) -> tuple[int, ...] | None:
-    """The strides with which a tensor's elements fill larger sizes; None if they do not.
+    """The strides with which a tensor's elements repeat to larger sizes; None if they cannot.
 
     A single size that only one dimension of the larger sizes has, such as that of a bias for each channel, belongs there.
     """
@@ -141,7 +141,7 @@ class UnaryDesc(ElementWiseDesc):
         return super().size_remedy(field, known) or self._moved()
 
     def _moved(self) -> str | None:
-        """How to transpose or to reshape, which DirectML has no operators for: where the elements are the input's in other sizes."""
+        """A remedy that transposes or reshapes without an operator, if the elements are the input's in other sizes."""
         given, out = self.input_tensor, self.output_tensor
         if out is None or out.sizes == given.sizes or math.prod(out.sizes) != math.prod(given.sizes):
             return None

@@ -45,7 +45,7 @@ _COMPARISONS_FROM_1_0 = (
 
 
 class ComparisonDesc(ElementWiseDesc):
-    """y = 1 where a and b compare so, else 0."""
+    """y = 1 where the comparison of a and b holds, else 0."""
 
     a_tensor: Annotated[TensorDesc, In("*sizes")]
     """The first operand a. Strides of 0 repeat it."""
@@ -58,7 +58,7 @@ class ComparisonDesc(ElementWiseDesc):
 
 
 class ElementWiseBitAndDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_AND"):
-    """DML_ELEMENT_WISE_BIT_AND_OPERATOR_DESC: and, bit by bit.
+    """DML_ELEMENT_WISE_BIT_AND_OPERATOR_DESC: the bitwise and.
 
     The raw bits are combined: the type only tells how many there are.
     """
@@ -68,7 +68,7 @@ class ElementWiseBitAndDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_AND"):
 
 
 class ElementWiseBitCountDesc(ElementWiseDesc, dml="ELEMENT_WISE_BIT_COUNT"):
-    """DML_ELEMENT_WISE_BIT_COUNT_OPERATOR_DESC: how many bits of each element are 1.
+    """DML_ELEMENT_WISE_BIT_COUNT_OPERATOR_DESC: the number of bits of each element that are 1.
 
     The raw bits are counted: the type only tells how many there are.
     """
@@ -94,7 +94,7 @@ class ElementWiseBitNotDesc(UnaryDesc, dml="ELEMENT_WISE_BIT_NOT"):
 
 
 class ElementWiseBitOrDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_OR"):
-    """DML_ELEMENT_WISE_BIT_OR_OPERATOR_DESC: or, bit by bit.
+    """DML_ELEMENT_WISE_BIT_OR_OPERATOR_DESC: the bitwise or.
 
     The raw bits are combined: the type only tells how many there are.
     """
@@ -104,7 +104,7 @@ class ElementWiseBitOrDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_OR"):
 
 
 class ElementWiseBitShiftLeftDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_LEFT"):
-    """DML_ELEMENT_WISE_BIT_SHIFT_LEFT_OPERATOR_DESC: the bits of a moved up, by b places.
+    """DML_ELEMENT_WISE_BIT_SHIFT_LEFT_OPERATOR_DESC: the bits of a shifted left by b places.
 
     Zeros come in; bits past the type's width are lost. What a shift by that width or more gives is not documented;
     here 0.
@@ -115,7 +115,7 @@ class ElementWiseBitShiftLeftDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_LEFT")
 
 
 class ElementWiseBitShiftRightDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_RIGHT"):
-    """DML_ELEMENT_WISE_BIT_SHIFT_RIGHT_OPERATOR_DESC: the bits of a moved down, by b places.
+    """DML_ELEMENT_WISE_BIT_SHIFT_RIGHT_OPERATOR_DESC: the bits of a shifted right by b places.
 
     Zeros come in; bits past the type's width are lost. What a shift by that width or more gives is not documented;
     here 0.
@@ -126,7 +126,7 @@ class ElementWiseBitShiftRightDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_RIGHT
 
 
 class ElementWiseBitXorDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_XOR"):
-    """DML_ELEMENT_WISE_BIT_XOR_OPERATOR_DESC: exclusive or, bit by bit.
+    """DML_ELEMENT_WISE_BIT_XOR_OPERATOR_DESC: the bitwise exclusive or.
 
     The raw bits are combined: the type only tells how many there are.
     """
@@ -136,7 +136,7 @@ class ElementWiseBitXorDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_XOR"):
 
 
 class ElementWiseIfDesc(ElementWiseDesc, dml="ELEMENT_WISE_IF"):
-    """DML_ELEMENT_WISE_IF_OPERATOR_DESC: the element of one tensor or of another, as a condition says."""
+    """DML_ELEMENT_WISE_IF_OPERATOR_DESC: the element of one tensor or of another, chosen by a condition."""
 
     formula = "y = a where condition != 0, else b"
     support = (
@@ -159,7 +159,7 @@ class ElementWiseIfDesc(ElementWiseDesc, dml="ELEMENT_WISE_IF"):
 
 
 class ElementWiseIsInfinityDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_INFINITY"):
-    """DML_ELEMENT_WISE_IS_INFINITY_OPERATOR_DESC: which elements are infinite. NaN is not."""
+    """DML_ELEMENT_WISE_IS_INFINITY_OPERATOR_DESC: whether each element is infinite. NaN is not."""
 
     formula = "y = 1 where x is an infinity that infinity_mode asks for, else 0"
     in_place = True
@@ -176,7 +176,7 @@ class ElementWiseIsInfinityDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_INFINITY")
 
 
 class ElementWiseIsNaNDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_NAN"):
-    """DML_ELEMENT_WISE_IS_NAN_OPERATOR_DESC: which elements are NaN. Infinities are not."""
+    """DML_ELEMENT_WISE_IS_NAN_OPERATOR_DESC: whether each element is NaN. Infinities are not."""
 
     formula = "y = 1 where x is NaN, else 0"
     support = (Since("2_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
@@ -189,7 +189,7 @@ class ElementWiseIsNaNDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_NAN"):
 
 
 class ElementWiseLogicalAndDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_AND"):
-    """DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC: and, of truth values.
+    """DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC: the logical and of truth values.
 
     Any number but 0 is true.
     """
@@ -199,49 +199,49 @@ class ElementWiseLogicalAndDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_AND"):
 
 
 class ElementWiseLogicalEqualsDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_EQUALS"):
-    """DML_ELEMENT_WISE_LOGICAL_EQUALS_OPERATOR_DESC: which elements are equal."""
+    """DML_ELEMENT_WISE_LOGICAL_EQUALS_OPERATOR_DESC: whether a equals b."""
 
     formula = "y = 1 where a == b, else 0"
     support = _COMPARISONS_FROM_1_0
 
 
 class ElementWiseLogicalGreaterThanDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_GREATER_THAN"):
-    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC: which elements are greater."""
+    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC: whether a is greater than b."""
 
     formula = "y = 1 where a > b, else 0"
     support = _COMPARISONS_FROM_1_0
 
 
 class ElementWiseLogicalGreaterThanOrEqualDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"):
-    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL_OPERATOR_DESC: which elements are greater or equal."""
+    """DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL_OPERATOR_DESC: whether a is greater than or equal to b."""
 
     formula = "y = 1 where a >= b, else 0"
     support = _COMPARISONS_FROM_3_0
 
 
 class ElementWiseLogicalLessThanDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_LESS_THAN"):
-    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OPERATOR_DESC: which elements are less."""
+    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OPERATOR_DESC: whether a is less than b."""
 
     formula = "y = 1 where a < b, else 0"
     support = _COMPARISONS_FROM_1_0
 
 
 class ElementWiseLogicalLessThanOrEqualDesc(ComparisonDesc, dml="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL"):
-    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL_OPERATOR_DESC: which elements are less or equal."""
+    """DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL_OPERATOR_DESC: whether a is less than or equal to b."""
 
     formula = "y = 1 where a <= b, else 0"
     support = _COMPARISONS_FROM_3_0
 
 
 class ElementWiseLogicalNotDesc(UnaryDesc, dml="ELEMENT_WISE_LOGICAL_NOT"):
-    """DML_ELEMENT_WISE_LOGICAL_NOT_OPERATOR_DESC: not, of truth values. Any number but 0 is true."""
+    """DML_ELEMENT_WISE_LOGICAL_NOT_OPERATOR_DESC: the negation of truth values. Any number but 0 is true."""
 
     formula = "y = 1 where x = 0, else 0"
     support = _TRUTHS_FROM_1_0
 
 
 class ElementWiseLogicalOrDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_OR"):
-    """DML_ELEMENT_WISE_LOGICAL_OR_OPERATOR_DESC: or, of truth values.
+    """DML_ELEMENT_WISE_LOGICAL_OR_OPERATOR_DESC: the logical or of truth values.
 
     Any number but 0 is true.
     """
@@ -251,7 +251,7 @@ class ElementWiseLogicalOrDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_OR"):
 
 
 class ElementWiseLogicalXorDesc(BinaryDesc, dml="ELEMENT_WISE_LOGICAL_XOR"):
-    """DML_ELEMENT_WISE_LOGICAL_XOR_OPERATOR_DESC: exclusive or, of truth values.
+    """DML_ELEMENT_WISE_LOGICAL_XOR_OPERATOR_DESC: the exclusive or of truth values.
 
     Any number but 0 is true.
     """

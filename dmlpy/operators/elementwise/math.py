@@ -136,7 +136,7 @@ class ElementWiseLogDesc(ScaledDesc, dml="ELEMENT_WISE_LOG"):
 
 
 class ElementWiseNegateDesc(UnaryDesc, dml="ELEMENT_WISE_NEGATE"):
-    """DML_ELEMENT_WISE_NEGATE_OPERATOR_DESC: the number of the other sign.
+    """DML_ELEMENT_WISE_NEGATE_OPERATOR_DESC: the number with the opposite sign.
 
     That of the smallest integer does not fit, which is not documented; here it stays as it is.
     """

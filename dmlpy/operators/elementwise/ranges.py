@@ -21,7 +21,7 @@ from dmlpy.operators.elementwise.common import (
 
 
 class ElementWiseClipDesc(ScaledInputDesc, ElementWiseDesc, FusableDesc, dml="ELEMENT_WISE_CLIP"):
-    """DML_ELEMENT_WISE_CLIP_OPERATOR_DESC: each element moved into a range. Where min is above max, max wins.
+    """DML_ELEMENT_WISE_CLIP_OPERATOR_DESC: each element clamped to a range. Where min is above max, max wins.
 
     From feature level 6_0 on CONVOLUTION and GEMM, and only they, fuse it; its tensors are null then.
     """
@@ -46,7 +46,7 @@ class ElementWiseClipDesc(ScaledInputDesc, ElementWiseDesc, FusableDesc, dml="EL
 
 
 class ElementWiseClip1Desc(ScaledDesc, dml="ELEMENT_WISE_CLIP1"):
-    """DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC: each element moved into a range given in the tensors' own type.
+    """DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC: each element clamped to a range that is given in the tensors' type.
 
     Where min is above max, min wins: the result is min everywhere.
     """
@@ -113,7 +113,7 @@ class ElementWiseClipGrad1Desc(ClipGradientDesc, dml="ELEMENT_WISE_CLIP_GRAD1"):
 
 
 class ElementWiseRoundDesc(UnaryDesc, dml="ELEMENT_WISE_ROUND"):
-    """DML_ELEMENT_WISE_ROUND_OPERATOR_DESC: rounds to whole numbers, which stay floating-point numbers.
+    """DML_ELEMENT_WISE_ROUND_OPERATOR_DESC: rounds to whole numbers, which remain floating-point numbers.
 
     HALVES_TO_NEAREST_EVEN: to the nearest, halves to the even neighbour. TOWARD_ZERO: the fraction is dropped. TOWARD_INFINITY: to the
     nearest, halves away from zero, despite its name.
@@ -127,7 +127,7 @@ class ElementWiseRoundDesc(UnaryDesc, dml="ELEMENT_WISE_ROUND"):
 
 
 class ElementWiseThresholdDesc(ScaledDesc, dml="ELEMENT_WISE_THRESHOLD"):
-    """DML_ELEMENT_WISE_THRESHOLD_OPERATOR_DESC: what lies below a threshold becomes the threshold."""
+    """DML_ELEMENT_WISE_THRESHOLD_OPERATOR_DESC: each element, or the threshold if the element is below it."""
 
     formula = "y = max(x, min)"
     support = INTEGERS_TO_32_FROM_2_1

@@ -24,7 +24,7 @@ OUTPUT_IMAGE = "batch_count output_channel_count output_height output_width"
 
 
 class BlockSizeDesc(OperatorDesc):
-    """What the operators share that move square blocks between an image and its channels."""
+    """The base of operators that move square blocks between an image and its channels."""
 
     in_blocks: ClassVar[Mapping[str, int]] = {}
     """The sizes of the input that are cut into blocks, each with the power of the block size that divides it."""
@@ -39,7 +39,7 @@ class BlockSizeDesc(OperatorDesc):
     """The side of a square block."""
 
     def _times(self, known: Sizes, symbol: str, power: int = 1) -> Told:
-        """A size of the input, times a power of the block size.
+        """A size of the input, multiplied by a power of the block size.
 
         Raises:
             UnboundSymbolError: the block size makes no sense, or the input is not a whole number of blocks.
@@ -49,19 +49,19 @@ class BlockSizeDesc(OperatorDesc):
         return Told(known[symbol] * self.block_size**power, f"{' * '.join(names)} = {' * '.join(map(str, factors))}")
 
     def _divided(self, known: Sizes, symbol: str) -> Told:
-        """A size of the input in blocks; raises as `_times`."""
+        """A size of the input divided into blocks; raises as `_times`."""
         self._check_blocks(known)
         power, size = self.in_blocks[symbol], known[symbol]
         name, number = ("block_size", f"{self.block_size}") if power == 1 else (f"block_size^{power}", f"{self.block_size}^{power}")
         return Told(size // self.block_size**power, f"{symbol} / {name} = {size} / {number}")
 
     def _check_blocks(self, known: Sizes) -> None:
-        # Where this raises, Limits or `whole_blocks` tell of it.
+        # Where this raises, Limits or `whole_blocks` report it.
         sizes = self.in_blocks.items()
         if not 1 <= self.block_size <= MAX_SIZE or any(known[symbol] % self.block_size**power for symbol, power in sizes):
             raise UnboundSymbolError("block_size")
 
-    @rule("what is cut into blocks holds a whole number of them")
+    @rule("sizes that are cut into blocks are multiples of the block size")
     def whole_blocks(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         symbols = [term.symbol for term in parse(INPUT_IMAGE)]
         for symbol, power in self.in_blocks.items() if 1 <= self.block_size <= MAX_SIZE else ():
@@ -151,7 +151,7 @@ class SpaceToDepth1Desc(SpaceToDepthBaseDesc, dml="SPACE_TO_DEPTH1"):
 
 
 class ColumnsDesc(SlidingDesc):
-    """What FOLD and UNFOLD share: an image, and columns that each hold one of its sliding blocks."""
+    """The base of FOLD and UNFOLD: an image, and columns that each hold one of its sliding blocks."""
 
     c_counts = {"DimensionCount": ("window_sizes", "strides", "dilations", "start_padding", "end_padding")}
     # The reference's table of types is empty; these are those of its examples, and their half.
@@ -165,7 +165,7 @@ class ColumnsDesc(SlidingDesc):
 
     @cached_property
     def rank(self) -> int:
-        return min(super().rank, MAX_DIMENSION_COUNT)  # of arrays that have more entries, each is told
+        return min(super().rank, MAX_DIMENSION_COUNT)  # longer arrays are reported one by one
 
     def window_lengths(self, known: Sizes) -> Sequence[int]:
         return self.window_sizes
@@ -175,7 +175,7 @@ class ColumnsDesc(SlidingDesc):
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
         if slot.field.name == self.positioned and dimension_count > 3:
-            # The reference also has the columns with as many dimensions as the image: the others are leading ones.
+            # The documentation also gives the columns as many dimensions as the image, with leading ones.
             return (Term(1),) * (dimension_count - 3) + slot.field.marker.terms
         return super().aligned(slot, dimension_count)
 
@@ -188,15 +188,15 @@ class ColumnsDesc(SlidingDesc):
     def block_count(self, known: Sizes) -> Derived:
         windows = self.windows(known)
         if any(window.positions < 1 for window in windows):
-            raise UnboundSymbolError("window_sizes")  # `window_fits` tells of it
+            raise UnboundSymbolError("window_sizes")  # `window_fits` reports it
         return Told(math.prod(window.positions for window in windows), " * ".join(f"({window.formula()})" for window in windows))
 
     def _channels_agree(self, slid: int, positioned: int) -> bool:
-        return False  # columns have no channels of their own
+        return False  # columns have no separate channels
 
 
 class FoldDesc(ColumnsDesc, dml="FOLD"):
-    """DML_FOLD_OPERATOR_DESC: adds up sliding blocks, a column each, to an image. The transpose of UNFOLD.
+    """DML_FOLD_OPERATOR_DESC: sums sliding blocks, one per column, into an image. The transpose of UNFOLD.
 
     Columns count the blocks' positions in row-major order; a column's elements count channels, then places in the block, also in that
     order. What falls outside the image is dropped. No member but the output tells the image's sizes. The reference names no element

@@ -1,4 +1,4 @@
-"""Operators that copy elements: to another type, side by side, in another order, over and over."""
+"""Operators that copy elements: converted to another type, joined, split, reversed or repeated."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CastDesc(OperatorDesc, dml="CAST"):
 
 
 class JoinDesc(AlongAxisDesc, dml="JOIN"):
-    """DML_JOIN_OPERATOR_DESC: puts tensors one after the other along an axis, the inverse of SPLIT."""
+    """DML_JOIN_OPERATOR_DESC: concatenates tensors along an axis, the inverse of SPLIT."""
 
     formula = "output = input[0] | input[1] | ... along axis"
     c_counts = {"InputCount": "input_tensors"}
@@ -83,7 +83,7 @@ class JoinDesc(AlongAxisDesc, dml="JOIN"):
 
 
 class ReverseSubsequencesDesc(AlongAxisDesc, dml="REVERSE_SUBSEQUENCES"):
-    """DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: turns round the first elements of each sequence along an axis; the others stay.
+    """DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: reverses the first elements of each sequence along an axis; the others stay.
 
     A length larger than the sequence is the whole sequence; lengths of 0 and 1 change nothing.
     """
@@ -162,11 +162,11 @@ def _lengths(parts: Sequence[TensorDesc], known: Sizes) -> list[int]:
 
 def _empty(name: str, tensors: Sequence[TensorDesc]) -> Iterable[Breach]:
     if not tensors:
-        yield Breach(name, "no tensor", "at least one")
+        yield Breach(name, "without a tensor", "at least one")
 
 
 def _last_part(lengths: Sequence[int], whole: int) -> str | None:
-    """A remedy for parts that do not add up: the last one as what the others leave, or equal parts."""
+    """A remedy for parts that do not add up: the remainder as the last part, or equal parts."""
     left = whole - sum(lengths[:-1])
     if left > 0:
         return f"{left} for the last would fit"

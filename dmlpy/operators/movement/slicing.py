@@ -76,7 +76,7 @@ class PaddingDesc(AnyPaddingDesc, dml="PADDING"):
 
 
 class Padding1Desc(AnyPaddingDesc, dml="PADDING1"):
-    """DML_PADDING1_OPERATOR_DESC: adds a margin around a tensor, with a value of the tensor's own type.
+    """DML_PADDING1_OPERATOR_DESC: adds a margin around a tensor, with a value of the tensor's type.
 
     Modes: CONSTANT writes padding_value; EDGE repeats the outermost elements; REFLECTION mirrors without them, SYMMETRIC with them; WRAP
     starts over from the other side. A margin wider than the input folds over and over. What REFLECTION does in a dimension of size 1,
@@ -97,7 +97,7 @@ class Padding1Desc(AnyPaddingDesc, dml="PADDING1"):
 
 
 class SliceDesc(OperatorDesc, dml="SLICE"):
-    """DML_SLICE_OPERATOR_DESC: copies a window of a tensor, every element or every few."""
+    """DML_SLICE_OPERATOR_DESC: copies a window of a tensor, all its elements or one in every few."""
 
     formula = "output[o] = input[offsets + strides * o]"
     c_counts = {"DimensionCount": ("offsets", "slice_sizes", "strides")}
@@ -136,7 +136,7 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
             return
         for axis, (size, offset, count, stride) in enumerate(zip(sizes, self.offsets, self.slice_sizes, self.strides, strict=True)):
             if min(offset, stride, count - 1) < 0 or max(offset, stride, count) > MAX_SIZE:
-                continue  # told already
+                continue  # already reported
             if offset >= size:
                 yield Breach(f"offsets[{axis}]", str(offset), f"0 to {size - 1}", (known.why(f"sizes[{axis}]"),))
             elif offset + (count - 1) * stride >= size:
@@ -152,7 +152,7 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
 
 
 class WindowDesc(OperatorDesc):
-    """What SLICE1 and its gradient share: a window within the tensor of `*sizes`, from which the tensor of `*sliced` is taken in steps."""
+    """The base of SLICE1 and its gradient: a window in the tensor of `*sizes`, from which the tensor of `*sliced` is taken in steps."""
 
     c_counts = {"DimensionCount": ("input_window_offsets", "input_window_sizes", "input_window_strides")}
 
@@ -195,7 +195,7 @@ class WindowDesc(OperatorDesc):
             return
         for axis, (size, offset, window) in enumerate(zip(sizes, self.input_window_offsets, self.input_window_sizes, strict=True)):
             if min(offset, window - 1) < 0 or max(offset, window) > MAX_SIZE:
-                continue  # told already
+                continue  # already reported
             why = known.why(f"sizes[{axis}]")
             if offset >= size:
                 yield Breach(f"input_window_offsets[{axis}]", str(offset), f"0 to {size - 1}", (why,))
@@ -214,7 +214,7 @@ class WindowDesc(OperatorDesc):
 
 
 class Slice1Desc(WindowDesc, dml="SLICE1"):
-    """DML_SLICE1_OPERATOR_DESC: copies a window of a tensor, every element or every few, forwards or backwards."""
+    """DML_SLICE1_OPERATOR_DESC: copies a window of a tensor, all its elements or one in every few, forwards or backwards."""
 
     formula = "output[o] = input[start + stride * o], start = offset for a positive stride, offset + window - 1 for a negative one"
     support = (
@@ -232,7 +232,7 @@ class Slice1Desc(WindowDesc, dml="SLICE1"):
 
 
 class SliceGradDesc(WindowDesc, dml="SLICE_GRAD"):
-    """DML_SLICE_GRAD_OPERATOR_DESC: the gradient of SLICE1's input: the gradient of its output at the places it was copied from, else 0."""
+    """DML_SLICE_GRAD_OPERATOR_DESC: the gradient of SLICE1's input: its output's gradient at the places copied from, else 0."""
 
     formula = "output_gradient = 0, then output_gradient[start + stride * o] = input_gradient[o], start as in SLICE1"
     support = (

@@ -1,1 +1,1 @@
-"""The normalization operators, with given statistics and with the batch's own, and their gradients."""
+"""The normalization operators, with given statistics and with those of the batch, and their gradients."""

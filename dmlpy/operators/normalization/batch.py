@@ -1,4 +1,4 @@
-"""Batch normalization, with given statistics and with the batch's own, and the gradients of both.
+"""Batch normalization, with given statistics and with those of the batch, and the gradients of both.
 
 The input has 1 to 8 dimensions of any meaning. A statistic (mean, variance, scale, bias) has as many, each of them 1 or the input's: it
 repeats along those of size 1. Entries of the input that share an entry of the statistics are a group, of n entries: for the usual sizes
@@ -37,7 +37,7 @@ class NormalizationDesc(StatisticsDesc):
     """What each tensor is to a device: see `NormalizationGeometry`."""
 
     training: ClassVar[bool] = False
-    """Whether the statistics are the batch's own."""
+    """Whether the statistics are computed from the batch."""
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The input x, of dimensions of any meaning."""
@@ -49,7 +49,7 @@ class NormalizationDesc(StatisticsDesc):
 
     @cached_property
     def geometry(self) -> NormalizationGeometry:
-        """A valid desc as devices see it."""
+        """A valid desc in the form that devices use."""
         sizes, tensors = self.input_tensor.sizes, self.tensors()
         statistics = [tensors[name].sizes for name in self.statistics]
         return NormalizationGeometry(
@@ -79,7 +79,7 @@ class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZA
     }
 
     mean_tensor: Annotated[TensorDesc, In("*mean_sizes"), After("input_tensor")]
-    """The mean of each group. The four statistics may have sizes of their own, each size 1 or the input's."""
+    """The mean of each group. The four statistics may differ in size, each size being 1 or the input's."""
 
     variance_tensor: Annotated[TensorDesc, In("*variance_sizes")]
     """The variance of each group."""
@@ -121,7 +121,7 @@ class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZA
 
 
 class BatchNormalizationTrainingDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZATION_TRAINING"):
-    """DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC: normalizes with the batch's own statistics.
+    """DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC: normalizes with the batch's statistics.
 
     They are taken over exactly the dimensions in which scale has size 1, n entries at a time; the variance divides by n.
     """
@@ -161,7 +161,7 @@ y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias + fused_add)"""
     """The variance of each group of the batch."""
 
     def gradient(self) -> BatchNormalizationTrainingGradDesc:
-        """The operator of the gradients of input, scale and bias. The gradient of fused_add is the upstream gradient itself.
+        """The operator of the gradients of input, scale and bias. The gradient of fused_add equals the upstream gradient.
 
         Raises:
             DescError: there is a fused activation, of which DirectML has no gradient.
@@ -234,7 +234,7 @@ class BatchNormalizationTrainingGradDesc(NormalizationGradDesc, dml="BATCH_NORMA
 
     Sums are over exactly the dimensions in which mean has size 1, n entries at a time.
 
-    The gradient of the input centres x by its own mean, as DirectML's page has it, that of the scale by mean_tensor: so a mean that was
+    The input's gradient centres x by the mean of x, as DirectML's page does, the scale's by mean_tensor: so a mean that was
     rounded to FLOAT16 spoils the latter only; one that is no finite number makes dx NaN too. x - mean(x) stands for that in the
     formula.
     """
@@ -253,6 +253,6 @@ def _packed(desc: TensorDesc) -> TensorDesc:
 
 def _refuse_activation(desc: BatchNormalizationDesc | BatchNormalizationTrainingDesc) -> None:
     if (activation := desc.fused_activation) is not None:
-        remedy = "run the activation, and its gradient, as operators of their own"
+        remedy = "run the activation, and its gradient, as separate operators"
         problem = Problem("gradient.activation", "fused_activation", activation.type_name, "no fused activation", remedy=remedy)
         raise DescError(f"{desc.c_name}.gradient", [problem])

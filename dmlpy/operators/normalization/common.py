@@ -1,4 +1,4 @@
-"""What normalization operators share: tensors that repeat along dimensions of the input, and a fused activation."""
+"""Bases of normalization operators: tensors that repeat along dimensions of the input, and a fused activation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StatisticsDesc(OperatorDesc):
                 continue
             dims, expected = known[f"len({run})"], len(of_input)
             if list(desc.sizes) != [known[f"{run}[{axis}]"] for axis in range(dims)]:
-                continue  # another tensor says otherwise, and this one is told so
+                continue  # another tensor disagrees, and this one is reported
             reported.add(run)
             remedy = self.fitting(desc.sizes, known)
             if dims != expected:
@@ -47,12 +47,12 @@ class StatisticsDesc(OperatorDesc):
                     yield Breach(f"{name}.sizes[{axis}]", str(size), wanted, (known.why(term.symbol or ""),), remedy)
 
     def _input_terms(self, known: Sizes) -> tuple[Term, ...]:
-        """What each dimension of the input is; empty where no tensor tells how many there are."""
+        """The terms of the input's dimensions; empty if no tensor determines their number."""
         terms = self.terms(self.tensor_fields()[0])
         return align(terms, known.get("len(sizes)", 0) if terms[-1].run else len(terms)) or ()
 
     def fitting(self, own: Sequence[int], known: Sizes) -> str | None:
-        """A remedy where a statistic's one size is that of a dimension of the input elsewhere: the classic mistake about layouts.
+        """A remedy for a statistic whose one size matches another dimension of the input, the usual mistake about layouts.
 
         Not where only the first dimension has it, which is the batch: a statistic of each sample is hardly what is meant.
         """
@@ -60,7 +60,7 @@ class StatisticsDesc(OperatorDesc):
         long = [size for size in own if size != 1]
         if len(long) == 1 and of_input.count(long[0]) == 1 and (axis := of_input.index(long[0])) > 0:
             fitting = [size if index == axis else 1 for index, size in enumerate(of_input)]
-            return f"sizes {fitting} repeat along all dimensions but {axis}; sizes name dimensions, strides alone tell a layout"
+            return f"sizes {fitting} repeat along all dimensions but {axis}; sizes name dimensions, strides alone define a layout"
         return None
 
 
@@ -75,5 +75,5 @@ class FusingDesc(OperatorDesc):
 
     @rule("a fused activation is an element-wise function that can be fused")
     def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
-        why = "it is applied to single elements, without tensors of its own"
+        why = "it is applied to single elements and has no tensors"
         yield from unfusable("fused_activation", self.fused_activation, why)

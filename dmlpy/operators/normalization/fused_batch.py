@@ -55,11 +55,11 @@ class FusedBatchNormDesc(SomeOutputDesc):
     """The order of x's sizes."""
 
     is_training: Bool = default(True)
-    """Whether the statistics are the batch's own. If not, they are given."""
+    """Whether the statistics are computed from the batch. If not, they are given."""
 
     @cached_property
     def geometry(self) -> NormalizationGeometry:
-        """A valid desc as devices see it."""
+        """A valid desc in the form that devices use."""
         sizes, tensors, channels = self.x.sizes, self.tensors(), self.channel_axis
         operands = {
             role: operand(name, tensors[name], len(sizes), channels if tensors[name].dimension_count == 1 else None)
@@ -97,7 +97,7 @@ class FusedBatchNormDesc(SomeOutputDesc):
         return f"data_format {' and '.join(fitting)}" if fitting and self._is_misread(tensor, known) else None
 
     def _is_misread(self, tensor: TensorDesc, known: Sizes) -> bool:
-        """Whether another data_format would find the channels where they are."""
+        """Returns whether another data_format would find the channels where they are."""
         terms = _ORDERS[self.data_format].split()
         return len(terms) != len(tensor.sizes) or tensor.sizes[self.channel_axis] != known["channels"]
 
@@ -169,7 +169,7 @@ y = scale * (x - m) / sqrt(v + epsilon) + offset"""
                 yield Breach(name, "missing", f"a tensor [channels = {known['channels']}] of FLOAT32", (why,))
 
     def gradient(self, *outputs: str) -> FusedBatchNormGradV3Desc:
-        """The operator of the gradients, with these outputs; none means all.
+        """The operator of the gradients, with these outputs; all of them if none is named.
 
         The upstream gradient is packed; `replace` gives it other strides.
         """

@@ -1,4 +1,4 @@
-"""What a device needs to know of an operator of batch normalization, DirectML's or TensorFlow's, in one form for both."""
+"""The properties of a batch normalization operator, DirectML's or TensorFlow's, in one form for the devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dmlpy.operators.activation import ActivationDesc
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor in its role.
+    """A tensor and its role.
 
     Attributes:
         name: the desc's field.
@@ -27,23 +27,23 @@ class Operand:
 
 @dataclass(frozen=True)
 class NormalizationGeometry:
-    """One operator.
+    """The tensors and the options of one operator.
 
     Roles of operands, those of the input's sizes: `x`, `add` (inputs), `y` (output) of the forward operators; `x`, `dy` (inputs), `dx`
     (output) of gradients. Statistics, one entry for each group: the inputs `mean`, `variance`, `scale`, `bias`, where training reads mean
-    and variance as old running ones; the outputs `batch_mean`, `batch_variance` (in training the batch's own, biased; else copies of
+    and variance as old running ones; the outputs `batch_mean`, `batch_variance` (in training those of the batch, biased; else copies of
     `mean` and `variance`), `running_mean`, `running_variance` (in training (1 - f) * old + f * batch, with the unbiased variance; else
     copies), `d_scale`, `d_bias`. A role that the desc leaves out is absent.
 
     Attributes:
-        sizes: of the input.
+        sizes: the sizes of the input.
         reduced: the dimensions along which every statistic repeats: what a group runs over.
         operands: the described tensors by role.
         training: whether mean and variance are (or in a gradient were) those of the batch, not constants.
-        epsilon: what is added to the variance.
+        epsilon: the number added to the variance.
         average_factor: f, the weight of this batch in the running statistics.
-        activation: what is applied to y at last.
-        centres_anew: whether dx centres x by a mean of its own and not by `mean`; d_scale never does.
+        activation: the activation applied to y last.
+        centres_anew: whether dx centres x by a recomputed mean and not by `mean`; d_scale never does.
     """
 
     sizes: tuple[int, ...]
@@ -57,7 +57,7 @@ class NormalizationGeometry:
 
 
 def operand(name: str, desc: TensorDesc, dimensions: int, axis: int | None = None) -> Operand:
-    """A tensor in its role; one of a single dimension lies along `axis` of the input."""
+    """The tensor of a role; one with a single dimension lies along `axis` of the input."""
     if axis is not None:
         strides = tuple(desc.element_strides[0] if at == axis and desc.sizes[0] > 1 else 0 for at in range(dimensions))
     else:

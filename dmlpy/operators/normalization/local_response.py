@@ -1,4 +1,4 @@
-"""Local response normalization: each element by the squares of its neighbours; and its gradient."""
+"""Local response normalization, of each element by the squares of its neighbours, and its gradient."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LocalResponseNormalizationDesc(LocalResponseDesc, dml="LOCAL_RESPONSE_NORM
     """DML_LOCAL_RESPONSE_NORMALIZATION_OPERATOR_DESC: divides each element by a power of the squares in a window around it.
 
     The window is clipped at the borders, the divisor local_size stays. Microsoft's pages contradict each other about cross_channel; it is
-    read here as in ONNX and AlexNet. So is the window of an even local_size: it reaches one element further after its own than before.
+    read here as in ONNX and AlexNet. So is the window of an even local_size: it reaches one element further after the centre than before.
     """
 
     formula = "y = x / (bias + alpha / local_size * sum(x^2 over the window))^beta"

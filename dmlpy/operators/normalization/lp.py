@@ -1,4 +1,4 @@
-"""Lp normalization: each line of elements by its norm."""
+"""Lp normalization, of each line of elements by its norm."""
 
 from __future__ import annotations
 

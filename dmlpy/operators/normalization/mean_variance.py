@@ -1,4 +1,4 @@
-"""Mean-variance normalization: each group of elements by its own mean and variance."""
+"""Mean-variance normalization, of each group of elements by its mean and variance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScaledDesc(FusingDesc, StatisticsDesc):
 
 
 class AxesScaledDesc(ScaledDesc):
-    """One over any axes of a tensor of any sizes."""
+    """A normalization over any axes of a tensor with any number of dimensions."""
 
     c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
 
@@ -46,7 +46,7 @@ class AxesScaledDesc(ScaledDesc):
 
 
 class PairedScaleDesc(ScaledDesc):
-    """One that older levels take with both scale and bias, or with neither."""
+    """A normalization that older levels accept only with both scale and bias, or with neither."""
 
     @rule("before feature level 5_2 scale and bias are both given or both absent")
     def scale_with_bias(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -59,7 +59,7 @@ class PairedScaleDesc(ScaledDesc):
 
 
 class MeanVarianceNormalizationDesc(PairedScaleDesc, dml="MEAN_VARIANCE_NORMALIZATION"):
-    """DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC: normalizes each image by its own mean and variance, by channel or as a whole.
+    """DML_MEAN_VARIANCE_NORMALIZATION_OPERATOR_DESC: normalizes each image by its mean and variance, by channel or as a whole.
 
     The variance divides by the number of elements.
     """
@@ -82,7 +82,7 @@ class MeanVarianceNormalizationDesc(PairedScaleDesc, dml="MEAN_VARIANCE_NORMALIZ
 
 
 class MeanVarianceNormalization1Desc(PairedScaleDesc, AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZATION1"):
-    """DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC: normalizes each group of elements by its own mean and variance.
+    """DML_MEAN_VARIANCE_NORMALIZATION1_OPERATOR_DESC: normalizes each group of elements by its mean and variance.
 
     The elements of a group differ only along axes; the variance divides by their number. Axes [2, 3] are MEAN_VARIANCE_NORMALIZATION of
     each channel, axes [1, 2, 3] that across channels, the last axes alone a layer normalization.
@@ -98,14 +98,14 @@ class MeanVarianceNormalization1Desc(PairedScaleDesc, AxesScaledDesc, dml="MEAN_
     def scale_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         for name in self.statistics if level < FeatureLevel.FL_4_0 else ():
             tensor = getattr(self, name)
-            # Any other size than 1 is no matter of levels: statistics_sizes tells it.
+            # A size other than 1 does not depend on levels: statistics_sizes reports it.
             if tensor is not None and len(tensor.sizes) == known["len(sizes)"] > 1 and tensor.sizes[1] == 1 != known["sizes[1]"]:
                 why = (f"feature level {level}", known.why("sizes[1]"))
                 yield Breach(f"{name}.sizes[1]", "1", f"sizes[1] = {known['sizes[1]']}", why, "feature level 4_0 takes 1")
 
 
 class MeanVarianceNormalization2Desc(AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZATION2"):
-    """DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC: normalizes each group of elements by its own mean, variance or both.
+    """DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC: normalizes each group of elements by its mean, variance or both.
 
     As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not tell whether the variance is then still
     taken about the mean. It is the mean of squares here: an RMS normalization, for which the operator is used.

@@ -23,7 +23,8 @@ class AveragePoolingDesc(ForwardPoolingDesc, AveragingDesc, dml="AVERAGE_POOLING
 
     Padding adds 0 to the sum. What a window that lies in the padding alone gives without include_padding is not defined. Sizes are
     rounded down; where the output is described with sizes that are all rounded up, as for ONNX's ceil_mode, the last windows are cut off:
-    what lies beyond the padding is counted by no divisor.
+    what lies beyond the padding is counted by no divisor. A last window that would begin after the last element may be left out then,
+    as ONNX and PyTorch do.
     """
 
     formula = "y[o] = sum over k of x[o * strides + k - start_padding] / divisor"
@@ -31,7 +32,7 @@ class AveragePoolingDesc(ForwardPoolingDesc, AveragingDesc, dml="AVERAGE_POOLING
 
 
 class AveragePooling1Desc(ForwardPoolingDesc, DilatedPoolingDesc, AveragingDesc, dml="AVERAGE_POOLING1"):
-    """DML_AVERAGE_POOLING1_OPERATOR_DESC: as AVERAGE_POOLING, with a window whose elements may lie apart.
+    """DML_AVERAGE_POOLING1_OPERATOR_DESC: as AVERAGE_POOLING, with a window whose elements may be dilated.
 
     DirectML's page prints the sizes of the output without dilations; they count here, as in MAX_POOLING2. What a window that lies in
     the padding alone gives without include_padding is not defined.

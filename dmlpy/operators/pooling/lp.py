@@ -25,7 +25,7 @@ class LPPoolingDesc(NormPoolingDesc, dml="LP_POOLING"):
 
 
 class LPPooling1Desc(NormPoolingDesc, DilatedPoolingDesc, dml="LP_POOLING1"):
-    """DML_LP_POOLING1_OPERATOR_DESC: as LP_POOLING, with a window whose elements may lie apart.
+    """DML_LP_POOLING1_OPERATOR_DESC: as LP_POOLING, with a window whose elements may be dilated.
 
     DirectML's page prints the sizes of the output without dilations; they count here, as in MAX_POOLING2. A P of 0 is not defined.
     """

@@ -19,8 +19,8 @@ class MaxPoolingDesc(ForwardPoolingDesc, dml="MAX_POOLING"):
     """DML_MAX_POOLING_OPERATOR_DESC: the largest of each window's elements, for each batch entry and channel.
 
     Padding never wins, NaN always. Sizes are rounded down; where the output is described with sizes that are all rounded up, as for
-    ONNX's ceil_mode, the last windows are cut off. A window that lies in the padding alone gives the least value of the type, -infinity
-    of floating point.
+    ONNX's ceil_mode, the last windows are cut off. A last window that would begin after the last element may be left out then, as
+    ONNX and PyTorch do. A window that lies in the padding alone gives the least value of the type, -infinity of floating point.
     """
 
     formula = "y[o] = max over k of x[o * strides + k - start_padding]"
@@ -32,7 +32,7 @@ class MaxPoolingDesc(ForwardPoolingDesc, dml="MAX_POOLING"):
 
 
 class IndexedPoolingDesc(ForwardPoolingDesc):
-    """A max pooling that tells where each maximum lies."""
+    """A max pooling that also returns the index of each maximum."""
 
     ranked = ("input_tensor", "output_tensor", "output_indices_tensor")
 
@@ -41,7 +41,7 @@ class IndexedPoolingDesc(ForwardPoolingDesc):
 
 
 class MaxPooling1Desc(IndexedPoolingDesc, dml="MAX_POOLING1"):
-    """DML_MAX_POOLING1_OPERATOR_DESC: as MAX_POOLING, and tells where each maximum lies.
+    """DML_MAX_POOLING1_OPERATOR_DESC: as MAX_POOLING, and returns the index of each maximum.
 
     Padding never wins, NaN always. Sizes are rounded down, or all up if the output is described so. An index counts through the whole
     input as one packed array, batch and channels included. A window that lies in the padding alone gives the least value of the type,
@@ -57,7 +57,7 @@ class MaxPooling1Desc(IndexedPoolingDesc, dml="MAX_POOLING1"):
 
 
 class MaxPooling2Desc(IndexedPoolingDesc, DilatedPoolingDesc, dml="MAX_POOLING2"):
-    """DML_MAX_POOLING2_OPERATOR_DESC: as MAX_POOLING1, with a window whose elements may lie apart.
+    """DML_MAX_POOLING2_OPERATOR_DESC: as MAX_POOLING1, with a window whose elements may be dilated.
 
     Padding never wins, NaN always. Sizes are rounded down, or all up if the output is described so. An index counts through the whole
     input as one packed array, batch and channels included. A window that lies in the padding alone gives the least value of the type,
@@ -95,7 +95,7 @@ class MaxPoolingGradDesc(DilatedPoolingDesc, dml="MAX_POOLING_GRAD"):
 
 
 class MaxUnpoolingDesc(OperatorDesc, dml="MAX_UNPOOLING"):
-    """DML_MAX_UNPOOLING_OPERATOR_DESC: puts each element where an index says, among zeros: MAX_POOLING1 backwards.
+    """DML_MAX_UNPOOLING_OPERATOR_DESC: puts each element at its index among zeros: the inverse of MAX_POOLING1.
 
     No input tells the output's sizes: describe it. An index outside the output, or one that two elements share, is not defined.
     """

@@ -1,4 +1,4 @@
-"""Pooling of regions of interest: rectangles of an image, each with a batch index, brought to one size."""
+"""Pooling of regions of interest: rectangles of an image, each with a batch index, resampled to one size."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RegionsDesc(OperatorDesc):
 
 
 class ForwardRegionsDesc(RegionsDesc):
-    """A pooling of regions, as opposed to the gradient of one."""
+    """A forward pooling of regions, as opposed to a gradient."""
 
     input_tensor: Annotated[TensorDesc, In("batch channels height width"), After()]
     """The images."""
@@ -88,7 +88,7 @@ class ForwardRegionsDesc(RegionsDesc):
 
 
 class PlacedRegionsDesc(RegionsDesc):
-    """What ROI_ALIGN1 and its gradient tell of where samples lie."""
+    """The attributes by which ROI_ALIGN1 and its gradient place the samples."""
 
     input_pixel_offset: Annotated[Float, After("spatial_scale_y")] = default(0.5)
     """What is taken off a coordinate of the input: 0.5 where a pixel's coordinates are those of its centre."""
@@ -101,7 +101,7 @@ class PlacedRegionsDesc(RegionsDesc):
 
 
 def _with_ones(terms: tuple[Term, ...], dimension_count: int) -> tuple[Term, ...]:
-    """The terms after a leading run, with ones in its place."""
+    """The terms after a leading run, with ones in place of the run."""
     return (Term(1),) * (dimension_count - len(terms) + 1) + terms[1:]
 
 
@@ -111,6 +111,11 @@ class ROIAlignDesc(ForwardRegionsDesc, dml="ROI_ALIGN"):
     A region, scaled, is cut into an element for each output; n samples along either axis are read between its pixels, n being the
     region's size for an output, held within the two bounds. Their mean or maximum is the result. It is ROI_ALIGN1 with an
     input_pixel_offset of 0.5 and an output_pixel_offset of -0.5. The output's height and width are chosen by its desc.
+
+    What DirectML's pages leave open is as in ONNX's RoiAlign: n is rounded up, and is 1 at the least. A sample no more than a pixel off the
+    outermost ones has the edge's value, one beyond reads out_of_bounds_input_value. NEAREST_NEIGHBOR, which ONNX does not have, rounds
+    halves down, as the example of ROI_ALIGN_GRAD does. The maximum is that of the interpolated samples. A batch index beyond the images
+    is the last one's.
     """
 
     formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
@@ -121,11 +126,12 @@ class ROIAlignDesc(ForwardRegionsDesc, dml="ROI_ALIGN"):
 
 
 class ROIAlign1Desc(PlacedRegionsDesc, ForwardRegionsDesc, dml="ROI_ALIGN1"):
-    """DML_ROI_ALIGN1_OPERATOR_DESC: as ROI_ALIGN, with offsets of its own and samples that may reach the region's corners.
+    """DML_ROI_ALIGN1_OPERATOR_DESC: as ROI_ALIGN, with explicit offsets, and samples that may reach the region's corners.
 
     Sample s of an axis lies at (s - output_pixel_offset) * size / (outputs * n) + start - input_pixel_offset, n being size / outputs held
     within the two bounds; output o has the samples o * n up to (o + 1) * n - 1. An empty region reads one point; an inverted one gives a
-    mirrored output.
+    mirrored output. Aligned to the corners, the samples are size / (outputs * n - 1) apart from start on, and a single one is in the
+    middle. ROI_ALIGN tells what else DirectML's pages leave open.
     """
 
     formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
@@ -136,7 +142,14 @@ class ROIAlign1Desc(PlacedRegionsDesc, ForwardRegionsDesc, dml="ROI_ALIGN1"):
 
 
 class ROIAlignGradDesc(PlacedRegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
-    """DML_ROI_ALIGN_GRAD_OPERATOR_DESC: the gradients of ROI_ALIGN1 for the images, for the regions, or for both."""
+    """DML_ROI_ALIGN_GRAD_OPERATOR_DESC: the gradients of ROI_ALIGN1 for the images, for the regions, or for both.
+
+    A mean passes an equal share of an incoming element on to each of its samples, a maximum all of it to the first largest one; samples
+    outside the image are 0 and drop their share. That of the regions follows the chain rule: a sample's slope, between its pixels, times
+    its distance from the opposite corner as a part of the region, times the scale, summed over channels. Samples of NEAREST_NEIGHBOR and
+    those off the outermost pixels have no slope, and the number of samples counts as fixed. DirectML's page prints code for the regions'
+    gradient that leaves out the scales and the division by the output's sizes; it agrees only where the two are equal.
+    """
 
     formula = "output_gradient[i] = sum of weight * input_gradient[o] over the samples that read i"
     support = (Since("4_1", dims=4, dims_of={**DIMS_OF, "output_roi_gradient_tensor": (2, 4)}, T=FLOATS, Index=UINT32),)
@@ -208,7 +221,7 @@ class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         if field.name == "roi_tensor" and self.roi_tensor.sizes[-1:] == (4,):
-            return "a region is batch index, x1, y1, x2, y2; ROI_ALIGN has a tensor of its own for the batch indices"
+            return "a region is batch index, x1, y1, x2, y2; ROI_ALIGN has a separate tensor for the batch indices"
         return super().size_remedy(field, known)
 
     @rule("pooled_size is at least 1 by 1")

@@ -1,4 +1,4 @@
-"""What the pooling operators share: a window that the desc tells the size of."""
+"""The base of the pooling operators: a window whose size the desc gives."""
 
 from __future__ import annotations
 
@@ -33,12 +33,17 @@ class PoolingDesc(SlidingDesc):
         return f"window_size[{axis}]"
 
     def positions(self, known: Sizes) -> Sequence[Derived]:
-        """As they are described, if that is rounded up; else rounded down."""
+        """The described positions if they round up, with or without windows that begin after the last element; else rounded down."""
         rounded_down, windows = super().positions(known), self.windows(known)
-        if self.described() != [window.rounded_up for window in windows]:
+        described = self.described()
+        rounded_up = [(window.rounded_up, window.rounded_up_within) for window in windows]
+        if described is None or any(size not in sizes for size, sizes in zip(described, rounded_up, strict=True)):
             return rounded_down
-        up = f"rounded up as {self.positioned} has it"
-        return [Told(window.rounded_up, f"{self.reason(axis, window, '/')}, {up}") for axis, window in enumerate(windows)]
+        up, dropped = f"rounded up as {self.positioned} has it", "without the window that begins after the last element"
+        return [
+            Told(size, f"{self.reason(axis, window, '/')}, {up if size == window.rounded_up else f'{up}, {dropped}'}")
+            for axis, (size, window) in enumerate(zip(described, windows, strict=True))
+        ]
 
     @derived("(spatial + start_padding + end_padding - window_size) // strides + 1, or rounded up")
     def out(self, known: Sizes) -> Sequence[Derived]:
@@ -46,7 +51,7 @@ class PoolingDesc(SlidingDesc):
 
 
 class DilatedPoolingDesc(PoolingDesc):
-    """An operator of pooling whose window may be spread."""
+    """A pooling whose window may be dilated."""
 
     c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {"DimensionCount": (*COUNTED, "dilations")}
 
@@ -59,7 +64,7 @@ class DilatedPoolingDesc(PoolingDesc):
 
 
 class ForwardPoolingDesc(PoolingDesc):
-    """A pooling, as opposed to the gradient of one."""
+    """A forward pooling, as opposed to a gradient."""
 
     input_tensor: Annotated[TensorDesc, In("batch channels *spatial"), After()]
     """The input x. The spatial dimensions are height and width, or depth, height and width."""

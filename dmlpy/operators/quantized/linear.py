@@ -24,7 +24,7 @@ _BYTES_NIBBLES = BYTES | NIBBLES
 
 
 class WholeTensorDesc(OperatorDesc):
-    """Scales and zero points that belong to a whole tensor: one element in as many dimensions, the run `*ones`."""
+    """Scales and zero points for a whole tensor: one element in as many dimensions, the run `*ones`."""
 
     @derived("one element for the whole tensor, in as many dimensions")
     def ones(self, known: Sizes) -> list[int]:
@@ -62,7 +62,7 @@ class LinearDesc(ElementWiseDesc):
 
 
 class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEAR"):
-    """DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC: numbers as integers of 8 bits.
+    """DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC: quantizes numbers to 8-bit integers.
 
     A scale or a zero point that belongs to the whole tensor, or to all elements at one place of an axis, repeats by strides of 0.
     """
@@ -86,14 +86,14 @@ class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEA
     def quantize_scale_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         own, row = self.scale_tensor.data_type, row_at(self.support, level)
         expected = DataType.FLOAT32 if self.input_tensor.data_type is DataType.INT32 else self.input_tensor.data_type
-        # Types that the level does not have at all are told as such.
+        # Types that the level lacks are reported elsewhere.
         if own is not expected and own in row.types["S"] and expected in row.types["S"]:
             why = (f"input_tensor has elements of type {self.input_tensor.data_type}",)
             yield Breach("scale_tensor.data_type", str(own), str(expected), why)
 
 
 class ElementWiseDequantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_DEQUANTIZE_LINEAR"):
-    """DML_ELEMENT_WISE_DEQUANTIZE_LINEAR_OPERATOR_DESC: the numbers that integers stand for.
+    """DML_ELEMENT_WISE_DEQUANTIZE_LINEAR_OPERATOR_DESC: the numbers that quantized integers represent.
 
     A scale or a zero point that belongs to the whole tensor, or to all elements at one place of an axis, repeats by strides of 0.
     """
@@ -151,7 +151,7 @@ y = clamp(round(v / output_scale) + output_zero_point, the range of the output's
 
 
 class DynamicQuantizeLinearDesc(WholeTensorDesc, dml="DYNAMIC_QUANTIZE_LINEAR"):
-    """DML_DYNAMIC_QUANTIZE_LINEAR_OPERATOR_DESC: quantizes with the scale and the zero point of the input's own range.
+    """DML_DYNAMIC_QUANTIZE_LINEAR_OPERATOR_DESC: quantizes with the scale and the zero point of the input's range.
 
     least and most are the range of the output's type. Whether the input's range is first widened to hold 0, as ONNX has it, is not
     documented; here it is, or the zero point would not fit its type. Nor is it documented what an input of zeros gives, whose scale is 0;
@@ -177,7 +177,7 @@ y = clamp(round(x / scale) + zero_point, least, most)"""
 
 
 def _placed(tensor: TensorDesc, whole: Sequence[int]) -> str | None:
-    """Sizes in as many dimensions as `whole` for one element, or for one of each index of the only dimension so long; None if unclear."""
+    """The sizes of one element, or of a vector along the only dimension of its length, in `whole`'s dimensions; None if ambiguous."""
     longer = [size for size in tensor.sizes if size != 1]
     if tensor.strides is not None or len(longer) > 1 or any(tuple(whole).count(size) != 1 for size in longer):
         return None
@@ -185,7 +185,7 @@ def _placed(tensor: TensorDesc, whole: Sequence[int]) -> str | None:
 
 
 class QuantizationDesc(OperatorDesc):
-    """A function of elements with an array of a scale and, as the quantization type says, a zero point."""
+    """A function of elements with an array of a scale and, depending on the quantization type, a zero point."""
 
     c_counts: ClassVar[Mapping[str, str]] = {"QuantizationTensorCount": "quantization_tensors"}
 
@@ -208,7 +208,7 @@ class QuantizationDesc(OperatorDesc):
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
         if slot.field.listed:
-            # As many dimensions as the input; which sizes they may have is a rule of its own.
+            # As many dimensions as the input; a separate rule limits their sizes.
             return tuple(Term(1, f"{slot.place}.sizes[{axis}]") for axis in range(dimension_count))
         return super().aligned(slot, dimension_count)
 
@@ -217,7 +217,7 @@ class QuantizationDesc(OperatorDesc):
         if not field.listed or whole is None:
             return super().size_remedy(field, known)
         advice = {_placed(tensor, whole) for tensor in self.quantization_tensors if len(tensor.sizes) != len(whole)}
-        # One advice for the whole array: where two tensors need their own, it would be wrong for either.
+        # There is one remedy for the whole array: where two tensors need different ones, it would be wrong.
         return advice.pop() if len(advice) == 1 else None
 
     def with_outputs(self, *names: str) -> Self:
@@ -251,7 +251,7 @@ class QuantizationDesc(OperatorDesc):
         roles = (("the scale", FLOATS), ("the zero point", _BYTES_NIBBLES))
         for index, (tensor, name, (role, kinds)) in enumerate(zip(self.quantization_tensors, self.typed_like, roles, strict=False)):
             like = getattr(self, name)
-            # Types that no tensor here may have are told as such.
+            # Types that no tensor here may have are reported elsewhere.
             if like is None or like.data_type not in kinds or tensor.data_type not in FLOATS_BYTES | NIBBLES:
                 continue
             if tensor.data_type is not like.data_type:
@@ -261,7 +261,7 @@ class QuantizationDesc(OperatorDesc):
 
 
 class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
-    """DML_QUANTIZE_OPERATOR_DESC: numbers as integers of 8 or 4 bits.
+    """DML_QUANTIZE_OPERATOR_DESC: quantizes numbers to 8- or 4-bit integers.
 
     DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
     quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX.
@@ -273,7 +273,7 @@ class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
 
 
 class DequantizeDesc(QuantizationDesc, dml="DEQUANTIZE"):
-    """DML_DEQUANTIZE_OPERATOR_DESC: the numbers that integers of 8 or 4 bits stand for.
+    """DML_DEQUANTIZE_OPERATOR_DESC: the numbers that 8- or 4-bit integers represent.
 
     DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
     quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX.

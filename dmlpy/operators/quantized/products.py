@@ -23,7 +23,7 @@ from dmlpy.operators.pooling.average import AveragingDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc
 
 EACH = {"m": "row", "n": "column", "output_channels": "output channel", "channels": "channel"}
-"""What has a scale or zero point of its own, by the symbol that counts them."""
+"""The unit that has a separate scale or zero point, by the symbol that counts it."""
 
 
 class QuantizedDesc(OperatorDesc):
@@ -61,7 +61,7 @@ class QuantizedDesc(OperatorDesc):
         return tuple(terms)
 
     def _counted(self, field: TensorField, dimension_count: int) -> int | None:
-        """The dimension of a scale or zero point of so many dimensions that may be longer than 1; None if none may."""
+        """The dimension of a scale or zero point that may be longer than 1, given its dimension count; None if none may."""
         at = next((axis for axis, term in enumerate(field.marker.terms) if term.symbol is not None), None)
         if at is None or not 1 <= dimension_count < 4:
             return at if dimension_count else None
@@ -76,7 +76,7 @@ class QuantizedDesc(OperatorDesc):
         return self._spread(field, known) if field.name in self.parameters else super().size_remedy(field, known)
 
     def _spread(self, field: TensorField, known: Sizes) -> str | None:
-        """The sizes of a scale or zero point that has an element for each row, column or channel, but not in its place."""
+        """The sizes of a scale or zero point that has an element per row, column or channel, but in the wrong dimension."""
         symbol, tensor = self.parameters[field.name], getattr(self, field.name)
         if not symbol or symbol not in known or tensor.element_count != known[symbol] or known[symbol] == 1:
             return None
@@ -88,9 +88,9 @@ class QuantizedDesc(OperatorDesc):
         return f"one for each {EACH[symbol]} is sizes {sizes}{others}"
 
     def _usual_rank(self) -> int | None:
-        """The dimension count that most of those of equal counts have; None if there are none."""
+        """The most frequent dimension count among the tensors that must agree; None if there are none."""
         counts = [len(tensor.sizes) for name in self.of_one_rank if (tensor := getattr(self, name)) is not None]
-        # max() keeps the first of equals: a tie goes to the earliest field.
+        # max() keeps the first of equals, so a tie goes to the earliest field.
         return max(counts, key=counts.count, default=None)
 
     @rule("a scale or zero point has one element, or one for each row, column or channel")
@@ -106,7 +106,7 @@ class QuantizedDesc(OperatorDesc):
 
 
 class OneRankDesc(QuantizedDesc):
-    """An operator whose scales and zero points, those of `of_one_rank`, have equal dimension counts."""
+    """An operator whose scales and zero points in `of_one_rank` have equal dimension counts."""
 
     @rule("scales and zero points have equal dimension counts")
     def quantized_dims(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:

@@ -68,13 +68,13 @@ h = u * h_prev + (1 - u) * c"""
 
 
 class GRUBlockCellGradDesc(GRUBlockDesc, own="GRU_BLOCK_CELL_GRAD"):
-    """DMLPY_GRU_BLOCK_CELL_GRAD_OPERATOR_DESC: the gradient of one step, but for its weights'.
+    """DMLPY_GRU_BLOCK_CELL_GRAD_OPERATOR_DESC: the gradient of one step, without that of its weights.
 
     `gru_block_cell_weight_gradients` makes those of weights and biases from it.
 
     TensorFlow's page on the gradient has six slips: it names the two weight gradients the wrong way round; writes `w_r_x` for `w_u_x` and
     `w_r_h_prev` for `w_u_h_prev` in the terms of u; `h` for `h_prev` in `d_u_bar`; `u` for `d_h * u` in its second `d_h_prev`; and never
-    defines `d_r_bar`. The equations here are those that the operator computes: they agree with TensorFlow's own results to 1e-7 on random
+    defines `d_r_bar`. The equations here are those that the operator computes: they agree with TensorFlow's results to 1e-7 on random
     inputs, where each slip of the page, taken literally, is off by 15% to 165%.
     """
 
@@ -128,7 +128,7 @@ class GRUBlockWeightGradients(NamedTuple):
 
 
 def gru_block_cell_weight_gradients(x: Any, h_prev: Any, r: Any, d_c_bar: Any, d_r_bar_u_bar: Any) -> GRUBlockWeightGradients:
-    """The gradients of w_ru, w_c, b_ru and b_c, which GRUBlockCellGrad leaves to what is around it.
+    """Computes the gradients of w_ru, w_c, b_ru and b_c, which GRUBlockCellGrad leaves to the caller.
 
     d_w_ru = [x, h_prev]^T d_r_bar_u_bar, d_w_c = [x, h_prev * r]^T d_c_bar; the biases' are sums over the batch. (TensorFlow's page
     names the two weight gradients the wrong way round.) Sums are float32 also for FLOAT16; the results have the arguments' type.
@@ -136,11 +136,11 @@ def gru_block_cell_weight_gradients(x: Any, h_prev: Any, r: Any, d_c_bar: Any, d
     Args:
         x: [B, I], NumPy's or CuPy's, like all others.
         h_prev: [B, H].
-        r: what GRUBlockCell gave, [B, H].
-        d_c_bar: what GRUBlockCellGrad gave, [B, H].
-        d_r_bar_u_bar: what GRUBlockCellGrad gave, [B, 2H].
+        r: the output of GRUBlockCell, [B, H].
+        d_c_bar: the output of GRUBlockCellGrad, [B, H].
+        d_r_bar_u_bar: the output of GRUBlockCellGrad, [B, 2H].
     """
-    # NumPy's functions hand over to the arrays' own library.
+    # NumPy's functions dispatch to the arrays' library.
     wide_x, wide_h, wide_r, of_c, of_ru = (item.astype(np.float32) for item in (x, h_prev, r, d_c_bar, d_r_bar_u_bar))
     d_w_ru = np.concatenate([wide_x, wide_h], axis=1).T @ of_ru
     d_w_c = np.concatenate([wide_x, wide_h * wide_r], axis=1).T @ of_c

@@ -38,7 +38,7 @@ _OF_STATE = frozenset(f"{name}{suffix}" for name in ("input_h", "output_h") for 
 
 
 def aligned(elements: int) -> int:
-    """A number of the reserve's elements, rounded up to where the next part may begin."""
+    """Rounds an element count up to the start of the reserve's next part."""
     return -(-elements // RESERVE_ALIGNMENT) * RESERVE_ALIGNMENT
 
 
@@ -118,7 +118,7 @@ class CudnnRNNDesc(SomeOutputDesc):
     def params_size(self, known: Sizes) -> int:
         try:
             return self._layout(known).size
-        except DescError:  # what is wrong with the attributes, the rules say
+        except DescError:  # the rules report wrong attributes
             raise UnboundSymbolError("params_size") from None
 
     @derived("64 + L align(D B (T K H + (T + 1) (S + M))) + (L - 1) align(T B D S), where align rounds up to a multiple of 64")
@@ -127,7 +127,7 @@ class CudnnRNNDesc(SomeOutputDesc):
         return RESERVE_HEADER + layers * aligned(self.layer_reserve_size(known)) + (layers - 1) * aligned(kept_input)
 
     def layer_reserve_size(self, known: Sizes) -> int:
-        """Float32 values that the operator of one layer keeps."""
+        """The number of float32 values that the operator of one layer keeps."""
         kept = 4 if self.rnn_mode in (RnnMode.LSTM, RnnMode.GRU) else 1
         memory = known["num_units"] if self.rnn_mode is RnnMode.LSTM else 0
         steps = known["seq_length"]
@@ -137,7 +137,7 @@ class CudnnRNNDesc(SomeOutputDesc):
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         terms = super().terms(field)
         if field.name in _OF_STATE:
-            # Without a projection h has what c has, so both speak for the same symbol.
+            # Without a projection h has the size of c, so both bind the same symbol.
             terms = (*terms[:-1], Term(1, "projection_size" if self.projects else "num_units"))
         if field.name in _TRANSPOSED and not self.time_major:
             terms = (terms[1], terms[0], terms[2])
@@ -154,14 +154,14 @@ class CudnnRNNDesc(SomeOutputDesc):
 
     @property
     def skips_input(self) -> bool:
-        """Whether the first layer has no input matrices, what `auto_select` means being settled."""
+        """Whether the first layer has no input matrices, with `auto_select` resolved."""
         if self.input_mode is RnnInputMode.AUTO_SELECT:
             known = self.sizes()
             return known["input_size"] == known["num_units"]
         return self.input_mode is RnnInputMode.SKIP_INPUT
 
     def params_layout(self) -> ParamsLayout:
-        """What lies where in `params`. The desc must be valid."""
+        """The layout of `params`. The desc must be valid."""
         return self._layout(self.sizes())
 
     def _layout(self, known: Sizes) -> ParamsLayout:
@@ -210,7 +210,7 @@ class CudnnRNNDesc(SomeOutputDesc):
     @rule("dropout is at least 0 and below 1")
     def dropout_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         if not 0 <= self.dropout < 1:
-            yield Breach("dropout", f"{self.dropout:g}", "a number from 0 up to, but without, 1")
+            yield Breach("dropout", f"{self.dropout:g}", "a number of at least 0, below 1")
 
     @rule("skip_input needs as many inputs as units")
     def skip_input_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
@@ -222,7 +222,7 @@ class CudnnRNNDesc(SomeOutputDesc):
     def layer_output_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         count = known["seq_length"] * known["batch_size"] * known["output_size"]
         if known["num_layers"] > 1 and count > MAX_UINT32:
-            reasons = (f"{count} = seq_length * batch_size * output_size, of which the dropout's counters number each",)
+            reasons = (f"{count} = seq_length * batch_size * output_size, whose elements the dropout's 32-bit counters enumerate",)
             yield Breach("input_h", f"{count} elements between two layers", f"at most {MAX_UINT32}", reasons)
 
     @rule("num_proj is for LSTM, and below the number of units")
@@ -244,7 +244,7 @@ gru:  r, z = sigmoid(W x[t] + bW + R h[t-1] + bR); n = tanh(Wn x[t] + bWn + r * 
 a deeper layer's x[t] is the h[t] of both directions of the layer below, after dropout"""
 
     dropout_offset: Annotated[TensorDesc | None, In("1", UINT64), After("sequence_lengths")] = None
-    """The offset of this step's dropout masks, which makes them its own. If absent, 0."""
+    """The offset of this step's dropout masks, which makes them differ from other steps'. If absent, 0."""
 
     output: Annotated[TensorDesc | None, Out("seq_length batch_size output_size")] = None
     """The hidden states of the last layer, forward then backward. They are zero past a sample's end. The batch comes first unless

@@ -1,7 +1,7 @@
-"""The gradients of RNN, LSTM and GRU: what a change of every input does to a loss, given what a change of the outputs does.
+"""The gradients of RNN, LSTM and GRU: the gradient of a loss by every input, given its gradient by the outputs.
 
-dmlpy's own operators. A field `x_gradient_tensor` is the gradient with respect to the forward operator's `x_tensor`, and has its sizes: as
-an input it is the upstream gradient of an output (absent, zero), as an output the gradient of an input (absent, not computed).
+Only dmlpy has these operators. A field `x_gradient_tensor` is the gradient with respect to the forward operator's `x_tensor`, and has its
+sizes: as an input it is the upstream gradient of an output (absent, zero), as an output the gradient of an input (absent, not computed).
 The operator reads the reserve that the training form wrote with the same inputs; of the biases and initial states it needs nothing.
 
 Upstream gradients past a sequence's end are ignored. At a masked step they reach the state that the step repeats, and nothing where there
@@ -47,7 +47,7 @@ _OPTIONAL_INPUTS = (
 
 
 class ReserveDesc(RecurrentDesc):
-    """What the training forms and the gradients share: the reserve that leads from one to the other.
+    """The base of the training forms and the gradients: the reserve that connects them.
 
     The reserve holds float32 values: reserve_size = D * B * (T * K * H + (T + 1) * (S + M)), where K values are kept for each unit and step
     (RNN 1, LSTM 4, GRU 3, GRU with linear_before_reset 4), S are the entries of h (H, with a projection P) and M those of the cell

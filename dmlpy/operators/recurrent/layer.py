@@ -1,7 +1,7 @@
 """The recurrent operators: one layer that reads a sequence step by step, in one direction or both.
 
 Sizes: T = seq_length, B = batch_size, I = input_size, H = hidden_size, D = num_directions (forward first). All tensors have four
-dimensions and one element type; `sequence_lengths_tensor` is UINT32. A sequence shorter than T is walked up to its own end (the backward
+dimensions and one element type; `sequence_lengths_tensor` is UINT32. A sequence shorter than T is walked up to its end (the backward
 direction starts there); outputs past the end are zero; the single outputs hold the state after the last step that was walked.
 """
 
@@ -28,7 +28,7 @@ ONE_BIAS = "it holds Wb, then Rb: where there is one bias only, follow it with a
 
 @dataclass(frozen=True)
 class RecurrentGeometry:
-    """The numbers that a device needs of a recurrent desc.
+    """The sizes of a recurrent desc, for devices.
 
     Attributes:
         gates: G: 1 for RNN, 3 for GRU, 4 for LSTM.
@@ -73,7 +73,7 @@ class RecurrentCell:
 
     @property
     def resets_first(self) -> bool:
-        """Whether the last gate's recurrent product waits for the reset gate."""
+        """Whether the last gate's recurrent product must wait for the reset gate."""
         return self.kind == "GRU" and not self.linear_before_reset
 
     @property
@@ -83,7 +83,7 @@ class RecurrentCell:
 
     @property
     def kept(self) -> int:
-        """Values for each unit and step that training keeps: one for each gate, and a product that the reset gate multiplies."""
+        """The number of values per unit and step that training keeps: one per gate, and a product that the reset gate multiplies."""
         return self.gates + self.resets_last
 
 
@@ -129,7 +129,7 @@ class RecurrentDesc(SomeOutputDesc):
         return super().size_remedy(field, known) or (self._batch_first() if ordered else None)
 
     def _batch_first(self) -> str | None:
-        """A remedy where the output has the input's steps and batch entries the other way round: for an input with the batch first."""
+        """A remedy if the output has the input's steps and batch exchanged: the input was given with the batch first."""
         given, out = self.tensors().get("input_tensor"), self.tensors().get("output_sequence_tensor")
         if given is None or out is None or not len(given.sizes) == len(given.element_strides) == len(out.sizes) == 4:
             return None
@@ -137,7 +137,7 @@ class RecurrentDesc(SomeOutputDesc):
         if entries == steps or (out.sizes[0], out.sizes[2]) != (steps, entries):
             return None
         sizes, strides = [1, steps, entries, size], [outer, step, entry, inner]
-        return f"if the input has the batch first, it is sizes {sizes}, strides {strides}: strides alone tell a layout"
+        return f"if the input has the batch first, it is sizes {sizes}, strides {strides}: strides alone define a layout"
 
     @cached_property
     def geometry(self) -> RecurrentGeometry:
@@ -184,9 +184,7 @@ class RecurrentDesc(SomeOutputDesc):
     @rule("activations are element-wise functions that can be fused")
     def activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
         for index, activation in enumerate(self.activation_descs):
-            yield from unfusable(
-                f"activation_descs[{index}]", activation, "a cell applies it to single elements, without tensors of its own"
-            )
+            yield from unfusable(f"activation_descs[{index}]", activation, "a cell applies it to single elements, and it has no tensors")
 
 
 class ClippedDesc(RecurrentDesc):

@@ -1,4 +1,4 @@
-"""The flat `params` buffer of CudnnRNNV3: dmlpy's layout, and the ways between it and named or listed matrices.
+"""The flat `params` buffer of CudnnRNNV3: dmlpy's layout, and the conversions to and from named or listed matrices.
 
 With H = num_units, I = input_size, D directions and G gates (RNN 1, GRU 3, LSTM 4), h has S entries: num_proj with a projection, else H.
 The buffer holds, one after the other and without gaps, each block row-major:
@@ -67,7 +67,7 @@ class ParamsBlock:
 
     @property
     def size(self) -> int:
-        """Elements in the block."""
+        """The number of elements in the block."""
         return prod(self.shape)
 
     def view(self, params: ParamsArray) -> ParamsArray:
@@ -77,7 +77,7 @@ class ParamsBlock:
 
 @dataclass(frozen=True)
 class ParamsLayout:
-    """Where everything lies in the `params` of one network.
+    """The layout of one network's `params`.
 
     Attributes:
         rnn_mode: `rnn_relu`, `rnn_tanh`, `lstm` or `gru`, in any case.
@@ -148,7 +148,7 @@ class ParamsLayout:
         direction: object = "unidirectional",
         num_proj: int = 0,
     ) -> ParamsLayout:
-        """The layout of TensorFlow's attributes, with their defaults; names in any case.
+        """The layout for TensorFlow's attributes, with their defaults; names in any case.
 
         `input_mode` is `linear_input`, `skip_input` or `auto_select`, which skips exactly if input_size = num_units.
 
@@ -168,32 +168,32 @@ class ParamsLayout:
 
     @property
     def cell(self) -> Cell:
-        """The cell, as dmlpy.description.gate_order names it."""
+        """The cell, by its name in dmlpy.description.gate_order."""
         return _CELLS[self.rnn_mode]
 
     @property
     def gates(self) -> int:
-        """G: 1 for RNN, 3 for GRU, 4 for LSTM."""
+        """G, the number of gates: 1 for RNN, 3 for GRU, 4 for LSTM."""
         return len(GateOrder.CUDNN.gates(self.cell))
 
     @property
     def num_directions(self) -> int:
-        """D, 1 or 2."""
+        """D, the number of directions: 1 or 2."""
         return 2 if self.bidirectional else 1
 
     @property
     def state_size(self) -> int:
-        """S, entries of h: num_proj with a projection, else num_units."""
+        """S, the number of entries of h: num_proj with a projection, else num_units."""
         return self.num_proj or self.num_units
 
     @property
     def size(self) -> int:
-        """Elements of the whole buffer."""
+        """The number of elements of the whole buffer."""
         last = self._blocks[-1]
         return last.offset + last.size
 
     def blocks(self) -> tuple[ParamsBlock, ...]:
-        """Every block, in the buffer's order."""
+        """All blocks, in the buffer's order."""
         return self._blocks
 
     @cached_property
@@ -228,7 +228,7 @@ def params_size(
     direction: object = "unidirectional",
     num_proj: int = 0,
 ) -> int:
-    """How many elements `params` has: TensorFlow's CudnnRNNParamsSize, with its attributes and their defaults.
+    """Returns the number of elements of `params`: TensorFlow's CudnnRNNParamsSize, with its attributes and their defaults.
 
     Raises:
         DescError: names every attribute that is wrong.
@@ -239,11 +239,11 @@ def params_size(
 
 
 def params_to_canonical(params: ParamsArray, layout: ParamsLayout) -> dict[str, ParamsArray]:
-    """The blocks of a buffer by PyTorch's names, in the buffer's order: views, so writing to them writes to the buffer.
+    """Returns the blocks of a buffer by PyTorch's names, in the buffer's order: views, so writing to them writes to the buffer.
 
     Args:
         params: [layout.size].
-        layout: of which network.
+        layout: the network's layout.
 
     Raises:
         DescError: the buffer is not flat or has another size.
@@ -253,11 +253,11 @@ def params_to_canonical(params: ParamsArray, layout: ParamsLayout) -> dict[str, 
 
 
 def canonical_to_params(canonical: Mapping[str, ParamsArray], layout: ParamsLayout, out: ParamsArray | None = None) -> ParamsArray:
-    """One buffer of named blocks, as `params_to_canonical` gives them or a PyTorch module's `state_dict`.
+    """Combines named blocks into one buffer, as `params_to_canonical` or a PyTorch module's `state_dict` returns them.
 
     Args:
         canonical: every block of the layout, and nothing else, all of one type.
-        layout: of which network.
+        layout: the network's layout.
         out: [layout.size], is overwritten; an entry may be its block of `out` itself, but no other part of it. Absent, a new array of the
             entries' library and type (NumPy or CuPy; other libraries' arrays need `out`).
 
@@ -272,9 +272,9 @@ def canonical_to_params(canonical: Mapping[str, ParamsArray], layout: ParamsLayo
     unknown = [name for name in canonical if name not in blocks]
     problems = []
     for name in unknown:
-        # A mistyped name most probably stands for one that is absent.
+        # A mistyped name is most probably one of the missing ones.
         remedy = did_you_mean(name, absent or blocks)
-        problems.append(Problem("field.unknown", str(name), "no block of this layout", "a name that layout.blocks() gives", remedy=remedy))
+        problems.append(Problem("field.unknown", str(name), "not a block of this layout", "a name in layout.blocks()", remedy=remedy))
     for name in absent:
         close = nearest(name, map(str, unknown))
         remedy = f"was it given as {close}?" if close else None
@@ -284,7 +284,7 @@ def canonical_to_params(canonical: Mapping[str, ParamsArray], layout: ParamsLayo
 
 
 def params_to_weights_and_biases(params: ParamsArray, layout: ParamsLayout) -> tuple[list[ParamsArray], list[ParamsArray]]:
-    """The matrices and biases of single gates, listed as TensorFlow's CudnnRNNParamsToCanonicalV2 does: views of the buffer.
+    """Returns the matrices and biases of single gates, listed as by TensorFlow's CudnnRNNParamsToCanonicalV2: views of the buffer.
 
     For each layer and direction, `weights` has the input matrices [H, columns] of all gates in cuDNN's order (none in the first layer with
     skip_input), the recurrent ones [H, S], then the projection [num_proj, H] if there is one; `biases` has the input biases [H] of all
@@ -292,7 +292,7 @@ def params_to_weights_and_biases(params: ParamsArray, layout: ParamsLayout) -> t
 
     Args:
         params: [layout.size].
-        layout: of which network.
+        layout: the network's layout.
 
     Raises:
         DescError: the buffer is not flat or has another size.
@@ -307,12 +307,12 @@ def params_to_weights_and_biases(params: ParamsArray, layout: ParamsLayout) -> t
 def weights_and_biases_to_params(
     weights: Sequence[ParamsArray], biases: Sequence[ParamsArray], layout: ParamsLayout, out: ParamsArray | None = None
 ) -> ParamsArray:
-    """One buffer of the matrices and biases of single gates: TensorFlow's CudnnRNNCanonicalToParamsV2.
+    """Combines the matrices and biases of single gates into one buffer, as TensorFlow's CudnnRNNCanonicalToParamsV2 does.
 
     Args:
         weights: as `params_to_weights_and_biases` lists them, all of one type.
         biases: likewise.
-        layout: of which network.
+        layout: the network's layout.
         out: as for `canonical_to_params`.
 
     Returns:
@@ -339,7 +339,7 @@ def weights_and_biases_to_params(
 
 
 def _gate_places(layout: ParamsLayout) -> Iterator[tuple[bool, int, tuple[int, ...]]]:
-    """Whether it is a bias, the offset, and the shape of each gate's part of each block, in the buffer's order; projections are whole."""
+    """Each gate's part of each block in the buffer's order: whether it is a bias, the offset, the shape; projections are whole."""
     for block in layout.blocks():
         count = 1 if block.kind == "weight_hr" else layout.gates
         shape = (block.shape[0] // count, *block.shape[1:])
@@ -348,7 +348,7 @@ def _gate_places(layout: ParamsLayout) -> Iterator[tuple[bool, int, tuple[int, .
 
 
 class _Part(NamedTuple):
-    """An array that is to fill a part of the buffer."""
+    """An array that fills a part of the buffer."""
 
     path: str
     array: ParamsArray
@@ -357,7 +357,7 @@ class _Part(NamedTuple):
 
 
 def _assemble(subject: str, parts: list[_Part], problems: list[Problem], layout: ParamsLayout, out: ParamsArray | None) -> ParamsArray:
-    """Copies the parts into the buffer once nothing is wrong with any of them."""
+    """Copies the parts into the buffer once none of them has a problem."""
     types = Counter(part.array.dtype for part in parts if _is_array(part.array))
     if out is not None:
         _check_buffer(out, layout, "out")

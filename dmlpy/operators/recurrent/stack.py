@@ -1,6 +1,6 @@
-"""How a stacked network is made of layers: which single-layer operators run in which order, and where their tensors lie.
+"""The layers of a stacked network: which single-layer operators run in which order, and where their tensors lie.
 
-A network is no more than its layers, each the training form or the gradient of RNN, LSTM or GRU over the network's own memory, and what
+A network is no more than its layers, each the training form or the gradient of RNN, LSTM or GRU over the network's memory, and what
 lies between them: dropout, and matrices whose gates cuDNN and DirectML concatenate in different orders. Nothing is copied that strides can
 express: the first layer reads the caller's input and the last one writes the caller's output in place, be time or the batch first; states
 are slices of the stacked states; a simple RNN's matrices, and projections, are read and written within `params`.
@@ -10,7 +10,7 @@ Both devices carry this out; nothing here knows of memory but by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,11 +37,11 @@ _BLOCKS: Mapping[str, BlockKind] = {"weight": "weight_ih", "recurrence": "weight
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor of four dimensions in memory that a device knows by name.
+    """A four-dimensional tensor in memory that a device knows by name.
 
     Attributes:
         memory: a tensor of the network's desc, one of the stack's scratch arrays, or one of the layer's.
-        offset: where the tensor begins in it, in elements of that memory (of the reserve: float32).
+        offset: the tensor's start in it, in elements of that memory (of the reserve: float32).
         tensor: type, sizes and strides.
     """
 
@@ -52,7 +52,7 @@ class Place:
 
 @dataclass(frozen=True)
 class GateMove:
-    """A copy that brings gates into another order: gate g of the target is gate order[g] of the source.
+    """A copy that permutes gates: gate g of the target is gate order[g] of the source.
 
     Both places have the sizes [blocks, gates, units, columns] and one type, and do not overlap.
     """
@@ -64,7 +64,7 @@ class GateMove:
 
 @dataclass(frozen=True)
 class Mask:
-    """Dropout that multiplies a packed array [1, T, B, D S] in place: a layer's output, or the gradient of the next one's input.
+    """Dropout that multiplies a packed array [1, T, B, D S] in place: a layer's output, or the next layer's input gradient.
 
     Attributes:
         place: the array.
@@ -77,17 +77,17 @@ class Mask:
 
 @dataclass(frozen=True)
 class StackLayer:
-    """One layer's work, in the order of the attributes.
+    """One layer's work, in execution order of the attributes.
 
     Attributes:
-        number: from 0.
+        number: the layer's number, from 0.
         identity: matrices [1, D, G H, I] that are to be the identity for every gate, in place of input matrices; or None.
-        loads: what brings matrices and biases into the layer's order of gates.
+        loads: the moves that bring matrices and biases into the layer's order of gates.
         desc: the operator.
-        places: where the described tensors of the operator lie, by field.
-        stores: what brings gradients into cuDNN's order of gates.
+        places: the places of the operator's described tensors, by field.
+        stores: the moves that bring gradients into cuDNN's order of gates.
         mask: dropout; or None.
-        scratch: the layer's own arrays, packed, by name.
+        scratch: the layer's packed arrays, by name.
     """
 
     number: int
@@ -100,7 +100,7 @@ class StackLayer:
     scratch: Mapping[str, TensorDesc]
 
     def describe(self) -> list[str]:
-        """What is done beside the operator, lines for people."""
+        """Describes the work beside the operator, as lines of text."""
         lines = ["input matrices: the identity"] if self.identity is not None else []
         if self.loads:
             lines.append(f"gates brought into DirectML's order: {', '.join(move.target.memory for move in self.loads)}")
@@ -113,10 +113,10 @@ class StackLayer:
 
 @dataclass(frozen=True)
 class Stack:
-    """A network as its layers.
+    """The layers of a network.
 
     Attributes:
-        layers: in the order in which they run; none where no described output needs them.
+        layers: the layers in execution order; none where no described output needs them.
         scratch: packed arrays that layers share, by name; `lengths` [1, 1, 1, B] is to hold the sequence lengths clamped to [0, T].
         reserve: the parts of the reserve that a network writes, as they lie in it after its header; none for a gradient.
     """
@@ -125,31 +125,30 @@ class Stack:
     scratch: Mapping[str, TensorDesc]
     reserve: tuple[Place, ...] = ()
 
-    def gaps(self, reserve_size: int, itemsizes: Callable[[DataType], int]) -> list[tuple[int, int]]:
-        """Where the reserve lies between its parts, or behind them: first byte and end of each gap.
+    def gaps(self, reserve_size: int) -> list[tuple[int, int]]:
+        """The gaps of the reserve, between and after its parts: first byte and end of each.
 
         Args:
             reserve_size: elements of the reserve.
-            itemsizes: bytes of an element of a type in memory.
         """
         if not self.reserve:
             return []
-        itemsize, found = itemsizes(DataType.FLOAT32), list[tuple[int, int]]()
+        itemsize, found = DataType.FLOAT32.numpy.itemsize, list[tuple[int, int]]()
         end = RESERVE_HEADER * itemsize
         for place in self.reserve:
             begin = place.offset * itemsize
             found.append((end, begin))
-            end = begin + place.tensor.element_count * itemsizes(place.tensor.data_type)
+            end = begin + place.tensor.element_count * place.tensor.data_type.numpy.itemsize
         return [(begin, end) for begin, end in [*found, (end, reserve_size * itemsize)] if begin < end]
 
 
 def stack_of(desc: CudnnRNNDesc) -> Stack:
-    """The layers of a checked desc of the network or of its gradient."""
+    """The layers of a checked desc of a network or of its gradient."""
     return _Gradient(desc).stack() if isinstance(desc, CudnnRNNBackpropV3Desc) else _Network(desc).stack()
 
 
 class _Builder:
-    """The sizes of a network, and the places of its tensors."""
+    """The sizes of a network and the places of its tensors."""
 
     def __init__(self, desc: CudnnRNNDesc) -> None:
         self.known = known = desc.sizes()
@@ -178,7 +177,7 @@ class _Builder:
         return TensorDesc(data_type=self.type, sizes=sizes)
 
     def _strides(self, name: str) -> tuple[int, int, int]:
-        """Strides of time or stacked directions, of the batch, and of the last axis in a tensor of the caller's."""
+        """The strides of time or stacked directions, of the batch, and of the last axis, in a caller's tensor."""
         first, second, last = self.described[name].element_strides
         return (first, second, last) if self.desc.time_major else (second, first, last)
 
@@ -194,10 +193,10 @@ class _Builder:
         return Place(name, 0, TensorDesc(data_type=self.type, sizes=sizes, strides=strides))
 
     def states_of(self, layer: int, fields: Mapping[str, str]) -> dict[str, Place]:
-        """A layer's part [1, D, B, width] of the caller's stacked states [L D, B, width] that are described.
+        """A layer's parts [1, D, B, width] of the caller's described stacked states [L D, B, width].
 
         Args:
-            layer: from 0.
+            layer: the layer's number, from 0.
             fields: names of stacked states, each with the layer's field.
         """
         places = {}
@@ -213,14 +212,14 @@ class _Builder:
         return Place(memory, offset, self._packed(1, self.steps, self.batch, self.walks * self.state))
 
     def between_walked(self, memory: str, offset: int) -> Place:
-        """The same array as [T, D, B, S]."""
+        """A packed array between layers, viewed as [T, D, B, S]."""
         sizes = (self.steps, self.walks, self.batch, self.state)
         row = self.walks * self.state
         strides = (self.batch * row, self.state, row, 1)
         return Place(memory, offset, TensorDesc(data_type=self.type, sizes=sizes, strides=strides))
 
     def turn(self, layer: int) -> tuple[str, int]:
-        """Scratch for what lies between a layer and the one below. Two arrays take turns: a layer never reads what it writes."""
+        """The scratch between a layer and the one below. Two arrays alternate, so that a layer never reads what it writes."""
         name = f"between_{layer % 2}"
         self.scratch[name] = self._packed(1, self.steps, self.batch, self.walks * self.state)
         return name, 0
@@ -234,20 +233,20 @@ class _Builder:
     # the reserve
 
     def reserve_of(self, layer: int) -> Place:
-        """One layer's reserve in the network's."""
+        """One layer's reserve within the network's."""
         elements = self.desc.layer_reserve_size(self.known)
         tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=(1, 1, 1, elements))
         return Place("reserve_space", RESERVE_HEADER + layer * aligned(elements), tensor)
 
     def kept_input(self, layer: int) -> tuple[str, int]:
-        """Where the reserve keeps the input of a layer, but the first: after all layers' own reserves."""
+        """The place in the reserve of a layer's input, for all layers but the first: after the layers' reserves."""
         begin = self.reserve_of(self.layers).offset
         return "reserve_space", begin + (layer - 1) * aligned(self.steps * self.batch * self.walks * self.state)
 
     # params
 
     def block(self, memory: str, layer: int, name: str) -> Place:
-        """A layer's matrices, biases or projections of both directions where they lie in `params` or its gradient."""
+        """A layer's matrices, biases or projections of both directions, in place in `params` or its gradient."""
         kind = _BLOCKS[name]
         first = self.blocks[layer, 0, kind]
         apart = self.blocks[layer, 1, kind].offset - first.offset if self.walks == 2 else 0
@@ -272,11 +271,11 @@ class _Builder:
         return Place(place.memory, place.offset, TensorDesc(data_type=self.type, sizes=sizes, strides=strides))
 
     def names_in(self, layer: int) -> tuple[str, ...]:
-        """Which tensors `params` holds for a layer."""
+        """The names of the tensors that `params` holds for a layer."""
         return tuple(name for name, kind in _BLOCKS.items() if (layer, 0, kind) in self.blocks)
 
     def reordered(self, name: str) -> bool:
-        """Whether a layer's tensor has its gates in another order than `params`."""
+        """Returns whether a layer's tensor orders its gates differently from `params`."""
         return self.reorders and name != "projection"
 
     def order(self, source: GateOrder, target: GateOrder) -> tuple[int, ...]:
@@ -289,9 +288,9 @@ class _Builder:
         """A layer with its parameters.
 
         Args:
-            number: from 0.
+            number: the layer's number, from 0.
             kind: the operator.
-            places: of all its tensors but the parameters, by field.
+            places: the places of all its tensors but the parameters, by field.
             stores: moves of gradients, by the name of the parameter.
             mask: the dropout that follows.
         """
@@ -319,7 +318,7 @@ class _Builder:
         return StackLayer(number, identity, tuple(loads), desc, own, tuple(stores.values()), mask, scratch)
 
     def attributes(self) -> dict[str, Any]:
-        """What describes the cell, beside its tensors."""
+        """The attributes that describe the cell, without its tensors."""
         direction = RecurrentDirection.BIDIRECTIONAL if self.walks == 2 else RecurrentDirection.FORWARD
         attributes: dict[str, Any] = {"direction": direction, "activation_descs": _ACTIVATIONS[self.desc.rnn_mode] * self.walks}
         return attributes | {"linear_before_reset": True} if self.cell == "GRU" else attributes
@@ -351,7 +350,7 @@ class _Network(_Builder):
         return Stack(tuple(layers), self.scratch, tuple(reserve) if self.has("reserve_space") else ())
 
     def _input(self, layer: int) -> tuple[str, int]:
-        """The array between a layer and the one below: kept in the reserve, or in scratch."""
+        """The array between a layer and the one below, kept in the reserve or in scratch."""
         return self.kept_input(layer) if self.has("reserve_space") else self.turn(layer)
 
 
@@ -383,7 +382,7 @@ class _Gradient(_Builder):
         return Stack(tuple(layers), self.scratch)
 
     def _gradients(self, number: int, own: dict[str, Place]) -> dict[str, GateMove]:
-        """Adds the parameters' gradients to a layer's places, and returns the moves that bring them home."""
+        """Adds the parameters' gradients to a layer's places, and returns the moves that copy them to `params`."""
         stores = {}
         for name in self.names_in(number):
             home = self.block("params_backprop", number, name)

@@ -1,6 +1,6 @@
-"""The training forms of RNN, LSTM and GRU: the struct, plus what training needs: a reserve for the gradient, a step mask, dropout.
+"""The training forms of RNN, LSTM and GRU: the struct, plus a reserve for the gradient, a step mask and dropout.
 
-dmlpy's own operators. Without any of the added tensors they compute what the struct itself computes.
+Only dmlpy has these operators. Without any of the added tensors they compute what the struct computes.
 
 Step mask: at a masked step (0) a sample's states are carried, and the output repeats the previous one of that walk, or is zero where there
 is none yet: Keras's rule. Masks may have holes; past a sequence's end outputs are zero all the same.
@@ -35,7 +35,7 @@ class RecurrentTrainingDesc(ReserveDesc):
 
     @abstractmethod
     def gradient(self, *names: str) -> RecurrentGradDesc:
-        """The desc of the gradient, with upstream gradients for all described outputs, everything added being packed.
+        """The desc of the gradient, with upstream gradients for all described outputs; all added tensors are packed.
 
         Args:
             names: gradients to compute, `weight_gradient_tensor`, ...; none means those of all described inputs that have one.

@@ -1,1 +1,1 @@
-"""What the normalization operators compute."""
+"""The definitions of the normalization operators."""

@@ -29,20 +29,20 @@ def repeated_axes(statistic: Array) -> tuple[int, ...]:
 
 
 def statistics(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
-    """Mean and biased variance over `axes`, which stay with size 1. A group with an infinity or a NaN has NaN for both."""
+    """The mean and biased variance over `axes`, which are kept with size 1. A group with an infinity or a NaN has NaN for both."""
     mean = np.mean(x, axis=axes, keepdims=True)
     variance = np.mean((x - mean) ** 2, axis=axes, keepdims=True)
     return np.where(np.isnan(variance), np.nan, mean), variance
 
 
 def normalized(x: Array, mean: Array, variance: Array, epsilon: float) -> Array:
-    """X less its mean, in units of its standard deviation."""
+    """Computes x less its mean, in units of its standard deviation."""
     whitened: Array = (x - mean) / np.sqrt(variance + epsilon)
     return whitened
 
 
 def gradients(dy: Array, x: Array, mean: Array, variance: Array, scale: Array, epsilon: float) -> tuple[Array, Array, Array]:
-    """The gradients of x, scale and bias where mean and variance are given: they do not depend on x."""
+    """The gradients of x, scale and bias for given mean and variance, which do not depend on x."""
     axes = repeated_axes(mean)
     d_x = scale / np.sqrt(variance + epsilon) * dy
     d_scale = np.sum(dy * normalized(x, mean, variance, epsilon), axis=axes, keepdims=True)
@@ -50,7 +50,7 @@ def gradients(dy: Array, x: Array, mean: Array, variance: Array, scale: Array, e
 
 
 def training_gradient(dy: Array, x: Array, centre: Array, variance: Array, scale: Array, epsilon: float) -> Array:
-    """The gradient of x where mean and variance are those of x itself; `centre` is the mean."""
+    """The gradient of x where mean and variance are computed from x; `centre` is the mean."""
     axes, centred = repeated_axes(variance), x - centre
     through_mean = np.mean(dy, axis=axes, keepdims=True)
     through_variance = np.mean(dy * centred, axis=axes, keepdims=True) / (variance + epsilon)
@@ -81,7 +81,7 @@ def batch_normalization_gradient(desc: BatchNormalizationGradDesc | BatchNormali
     x, dy, mean, variance, scale = (inputs[f"{name}_tensor"] for name in ("input", "input_gradient", "mean", "variance", "scale"))
     d_x, d_scale, d_bias = gradients(dy, x, mean, variance, scale, desc.epsilon)
     if isinstance(desc, BatchNormalizationTrainingGradDesc):
-        # The mean is made anew: what rounding the given one left off would stand out in gradients along x.
+        # The mean is recomputed: the rounding error of the given one would show in gradients along x.
         d_x = training_gradient(dy, x, np.mean(x, axis=repeated_axes(mean), keepdims=True), variance, scale, desc.epsilon)
     return {"output_gradient_tensor": d_x, "output_scale_gradient_tensor": d_scale, "output_bias_gradient_tensor": d_bias}
 
@@ -93,7 +93,7 @@ CHANNELS: Mapping[str, int] = {"NHWC": 3, "NCHW": 1, "NDHWC": 4, "NCDHW": 1}
 
 
 def _along_channels(desc: FusedBatchNormDesc, inputs: Inputs) -> dict[str, Any]:
-    """The inputs, statistics with the dimensions of x, all of them 1 but the channels'."""
+    """The inputs, with statistics reshaped to the dimensions of x, all of size 1 but the channels."""
     sizes = [-1 if axis == CHANNELS[desc.data_format.name] else 1 for axis in range(inputs["x"].ndim)]
     given = {name: array for name, array in inputs.items() if array is not None}
     return {name: array.reshape(sizes) if array.ndim == 1 else array for name, array in given.items()}

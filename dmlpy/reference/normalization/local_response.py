@@ -1,4 +1,4 @@
-"""Local response normalization: each element is divided by a power of what lies around it."""
+"""Local response normalization: divides each element by a power of its neighbourhood's squares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dmlpy.reference.registry import Array, Inputs, defines
 
 
 def _window_sums(x: Array, desc: Any, *, mirrored: bool = False) -> Array:
-    """Sums over the window around each element; mirrored: over all elements whose windows hold it."""
+    """Sums over the window around each element or, if mirrored, over all elements whose windows contain it."""
     before = (desc.local_size - 1) // 2
     lengths = (before, desc.local_size - 1 - before)
     before, after = reversed(lengths) if mirrored else lengths
@@ -31,7 +31,7 @@ def _sums_along(x: Array, axis: int, before: int, after: int) -> Array:
 
 
 def _divisors(desc: Any, x: Array) -> Array:
-    """What the power beta is taken of."""
+    """The divisors before they are raised to the power beta."""
     divisors: Array = desc.bias + desc.alpha / desc.local_size * _window_sums(x * x, desc)
     return divisors
 

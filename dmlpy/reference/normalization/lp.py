@@ -1,4 +1,4 @@
-"""Lp normalization: elements are divided by the norm of their group."""
+"""Lp normalization: divides elements by the norm of their group."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _normalized(desc: Any, inputs: Inputs, axes: Iterable[int], *, mean: bool, v
     groups = tuple(sorted(set(axes)))
     if mean:
         result = result - _mean(result, groups)
-        result = result - _mean(result, groups)  # what rounding the first mean left, of elements far from 0
+        result = result - _mean(result, groups)  # removes the first mean's rounding error, for elements far from 0
     if variance:
         result = result / np.sqrt(_mean(result * result, groups) + desc.epsilon)
     if inputs["scale_tensor"] is not None:

@@ -1,1 +1,1 @@
-"""What the quantized operators compute."""
+"""The definitions of the quantized operators."""

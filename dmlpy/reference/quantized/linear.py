@@ -1,4 +1,4 @@
-"""Linear quantization and its opposite, on whole arrays: an integer q stands for the number (q - zero_point) * scale."""
+"""Linear quantization and its inverse, on whole arrays: an integer q represents the number (q - zero_point) * scale."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from dmlpy.reference.registry import Array, Inputs, defines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.description.enums import DataType
 
-def quantized(values: Array, scale: Array, zero_point: Array | None, dtype: np.dtype[Any]) -> Array:
-    """clamp(round(values / scale) + zero_point, the range of the type), halves rounded to even; NaN (of 0 / 0 too) counts as 0."""
+
+def quantized(values: Array, scale: Array, zero_point: Array | None, data_type: DataType) -> Array:
+    """Computes clamp(round(values / scale) + zero_point) to the type's range, halves rounded to even; NaN (also 0 / 0) counts as 0."""
     steps = np.rint(values / scale)
     steps = np.where(np.isnan(steps), np.zeros((), steps.dtype), steps)
-    limits = np.iinfo(dtype)
     shifted = steps if zero_point is None else steps + zero_point.astype(steps.dtype)
-    return np.clip(shifted, limits.min, limits.max).astype(dtype)
+    return np.clip(shifted, *data_type.limits).astype(data_type.unpacked)
 
 
 def dequantized(x: Array, scale: Array, zero_point: Array | None) -> Array:
-    """(x - zero_point) * scale, the difference exact for integers of up to 32 bits."""
+    """Computes (x - zero_point) * scale, with an exact difference for integers of up to 32 bits."""
     difference = x.astype(np.int64)
     if zero_point is not None:
         difference = difference - zero_point
@@ -39,7 +40,7 @@ def dequantized(x: Array, scale: Array, zero_point: Array | None) -> Array:
 
 @defines(ElementWiseQuantizeLinearDesc)
 def _quantize_linear(desc: Any, inputs: Inputs) -> Array:
-    return quantized(inputs["input_tensor"], inputs["scale_tensor"], inputs["zero_point_tensor"], desc.output_tensor.data_type.numpy)
+    return quantized(inputs["input_tensor"], inputs["scale_tensor"], inputs["zero_point_tensor"], desc.output_tensor.data_type)
 
 
 @defines(ElementWiseDequantizeLinearDesc)
@@ -50,27 +51,27 @@ def _dequantize_linear(desc: Any, inputs: Inputs) -> Array:
 @defines(ElementWiseQuantizedLinearAddDesc)
 def _quantized_linear_add(desc: Any, inputs: Inputs) -> Array:
     a, b = (dequantized(inputs[f"{name}_tensor"], inputs[f"{name}_scale_tensor"], inputs[f"{name}_zero_point_tensor"]) for name in "ab")
-    return quantized(a + b, inputs["output_scale_tensor"], inputs["output_zero_point_tensor"], desc.output_tensor.data_type.numpy)
+    return quantized(a + b, inputs["output_scale_tensor"], inputs["output_zero_point_tensor"], desc.output_tensor.data_type)
 
 
 @defines(DynamicQuantizeLinearDesc)
 def _dynamic_quantize_linear(desc: Any, inputs: Inputs) -> dict[str, Array]:
     x: Array = inputs["input_tensor"]
-    dtype = desc.output_tensor.data_type.numpy
-    limits = np.iinfo(dtype)
+    data_type: DataType = desc.output_tensor.data_type
+    least, most = data_type.limits
     # As ONNX has it the range holds 0: only then is there a zero point in the range of the type.
     smallest, largest = (np.reshape(bound, (1,) * x.ndim) for bound in (np.minimum(x.min(), 0), np.maximum(x.max(), 0)))
-    scale = (largest - smallest) / (int(limits.max) - int(limits.min))
-    zero_point = quantized(-smallest, scale, np.full_like(scale, limits.min), dtype)
+    scale = (largest - smallest) / (most - least)
+    zero_point = quantized(-smallest, scale, np.full_like(scale, least), data_type)
     return {
-        "output_tensor": quantized(x, scale, zero_point, dtype),
+        "output_tensor": quantized(x, scale, zero_point, data_type),
         "output_scale_tensor": scale,
         "output_zero_point_tensor": zero_point,
     }
 
 
 def _of_blocks(tensor: Array, sizes: Sequence[int]) -> Array:
-    """Each element of a scale or a zero point for the whole block that it holds for."""
+    """Repeats each element of a scale or a zero point over its block."""
     for axis, size in enumerate(sizes):
         tensor = tensor.repeat(size // tensor.shape[axis], axis)
     return tensor
@@ -83,7 +84,7 @@ def _scale_and_zero_point(desc: Any, inputs: Inputs) -> tuple[Array, Array | Non
 
 @defines(QuantizeDesc)
 def _quantize(desc: Any, inputs: Inputs) -> Array:
-    return quantized(inputs["input_tensor"], *_scale_and_zero_point(desc, inputs), desc.output_tensor.data_type.numpy)
+    return quantized(inputs["input_tensor"], *_scale_and_zero_point(desc, inputs), desc.output_tensor.data_type)
 
 
 @defines(DequantizeDesc)

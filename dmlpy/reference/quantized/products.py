@@ -20,14 +20,14 @@ from dmlpy.operators.quantized.products import (
     QuantizedLinearMatrixMultiplyDesc,
 )
 from dmlpy.reference.convolution import cross_correlation
-from dmlpy.reference.pooling import mean_of_windows
+from dmlpy.reference.pooling.windows import mean_of_windows
 from dmlpy.reference.quantized.linear import quantized
 from dmlpy.reference.registry import Array, Inputs, defines
 from dmlpy.reference.windows import windows
 
 
 class _Inputs:
-    """The inputs of an operator, those that belong to one tensor told by its prefix."""
+    """The inputs of an operator; a prefix names those that belong to one tensor."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
@@ -45,18 +45,18 @@ class _Inputs:
 
     def scale(self, prefix: str, *ones: int) -> Array:
         scale = self.parameter(f"{prefix}_scale", *ones)
-        assert scale is not None  # no operator has an optional one
+        assert scale is not None  # every operator requires it
         return scale
 
     def output(self, values: Array, desc: Any, *ones: int) -> Array:
         """Values, quantized as the output."""
         zero_point = self.parameter("output_zero_point", *ones)
-        return quantized(values, self.scale("output", *ones), zero_point, desc.output_tensor.data_type.numpy)
+        return quantized(values, self.scale("output", *ones), zero_point, desc.output_tensor.data_type)
 
 
 def _sums(desc: QuantizedConvolvingDesc, inputs: _Inputs) -> Array:
     """The convolution of the differences, in which padding is 0."""
-    assert desc.output_tensor is not None  # the check asks for it
+    assert desc.output_tensor is not None  # guaranteed by the check
     # The channels of a filter's zero point are its first dimension.
     ones = (1,) * (len(desc.filter_tensor.sizes) - 1)
     x, filters = inputs.differences("input", *ones), inputs.differences("filter", *ones)

@@ -1,1 +1,1 @@
-"""What the recurrent operators compute: layers, their gradients, stacked networks and the GRU block cell. Begin with `layer`."""
+"""The definitions of the recurrent operators: layers, gradients, stacked networks and the GRU block cell. Begin with `layer`."""

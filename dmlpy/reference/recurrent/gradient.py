@@ -1,4 +1,4 @@
-"""The gradients of RNN, LSTM and GRU: backpropagation through time, one step after the other, against the order of the steps.
+"""The gradients of RNN, LSTM and GRU: backpropagation through time, step by step in reverse order.
 
 Letters and gates as in `layer`. `da` is the gradient of a gate's argument a: of the sum that its activation is applied to.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepInputs:
-    """What a step had and what it is blamed for.
+    """The values of a step and the gradients of its results.
 
     Attributes:
         a: the arguments of the gates, as `layer.Step` has them, [K, B, H].
@@ -51,7 +51,7 @@ class StepGradients:
     Attributes:
         of_x: gradient of x W^T + Wb of each gate, [G, B, H].
         of_h: gradient of h R^T + Rb of each gate, [G, B, H].
-        states: what R multiplied for each gate, before dropout, [G, B, S].
+        states: the states that R multiplied for each gate, before dropout, [G, B, S].
         dh: gradient of h before the step, [B, S].
         dc: gradient of c before the step, [B, H].
         peephole: gradients of the peepholes of i, o, f by sample, [3, B, H].
@@ -68,13 +68,13 @@ class StepGradients:
 
 
 def _back(p: Parameters, gate: int, gradient: Array) -> Array:
-    """The gradient of the h that R of a gate multiplied, [B, S]."""
+    """The gradient of the h that a gate's R multiplied, [B, S]."""
     back: Array = (gradient @ p.r[gate]) * p.h_dropout[gate]
     return back
 
 
 def _slope(cell: RecurrentCell, function: ActivationDesc, a: Array) -> Array:
-    """The derivative of an activation of a gate's sum; a sum beyond the clip threshold has none, one at it has."""
+    """The derivative of an activation by a gate's sum; 0 for a sum beyond the clip threshold, but not for one at it."""
     inside = 1.0 if cell.clip is None else np.abs(a) <= cell.clip
     slope: Array = derivative(function, clipped(cell, a)) * inside
     return slope
@@ -158,13 +158,13 @@ _BACK: dict[str, Callable[[RecurrentCell, Activations, Parameters, StepInputs], 
 
 @defines(RecurrentGradDesc)
 def gradient(desc: RecurrentGradDesc, inputs: Inputs) -> dict[str, Array]:
-    """Every gradient by field name, described or not, from the reserve that the training form's definition gave."""
+    """Computes every gradient by field name, described or not, from the reserve of the training form's definition."""
     sizes, dtype = desc.geometry, inputs["input_tensor"].dtype
     t, b, i, h = sizes.seq_length, sizes.batch_size, sizes.input_size, sizes.hidden_size
     d, g, s = sizes.num_directions, sizes.gates, sizes.state_size
     counted = Steps.of(desc, inputs)
     arguments, hidden, memory = unpacked_reserve(desc, inputs["reserve_tensor"])
-    # What lies at steps that nobody takes does not count, whatever it is.
+    # Values at steps that no sample takes are ignored.
     x = np.where(counted.taken[:, :, None], inputs["input_tensor"][0], 0.0)
     upstream = _upstream(inputs, "output_sequence_gradient_tensor", (t, d, b, s), dtype)
     of_single = _upstream(inputs, "output_single_gradient_tensor", (1, d, b, s), dtype)[0]
@@ -175,6 +175,7 @@ def gradient(desc: RecurrentGradDesc, inputs: Inputs) -> dict[str, Array]:
     dh_init, dc_init = np.zeros((d, b, s), dtype), np.zeros((d, b, h), dtype)
     for at in range(d):
         p, backward = Parameters.of(desc, inputs, at), runs_backward(desc, at)
+        of_x, of_h, states = np.zeros((g, t, b, h), dtype), np.zeros((g, t, b, h), dtype), np.zeros((g, t, b, s), dtype)
         dh, dc = of_single[at], of_cell_single[at]
         repeated = np.zeros_like(dh)  # upstream gradients of outputs that repeat an earlier step's
         for time in range(t) if backward else reversed(range(t)):
@@ -183,15 +184,16 @@ def gradient(desc: RecurrentGradDesc, inputs: Inputs) -> dict[str, Array]:
             repeated = repeated + np.where(within, upstream[time, at], 0.0)
             given = StepInputs(arguments[at, time], hidden[at, before], memory[at, before], memory[at, after], dh + repeated, dc)
             step = _BACK[desc.cell.kind](desc.cell, desc.activations_of(at), p, given)
-            for gate in range(g):
-                of_x, of_h = (np.where(taken, gradients[gate], 0.0) for gradients in (step.of_x, step.of_h))
-                dx[time] += (of_x @ p.w[gate]) * p.x_dropout[gate]
-                dw[at, gate] += of_x.T @ (x[time] * p.x_dropout[gate])
-                dr[at, gate] += of_h.T @ (step.states[gate] * p.h_dropout[gate])
-                db[at, :, gate] += np.sum([of_x, of_h], axis=1)
+            of_x[:, time], of_h[:, time] = np.where(taken, step.of_x, 0.0), np.where(taken, step.of_h, 0.0)
+            states[:, time] = step.states
             dp[at] += np.sum(np.where(taken, step.peephole, 0.0), axis=1)
             d_projection[at] += np.sum(np.where(taken[:, :, None], step.projection, 0.0), axis=0)
             dh, dc, repeated = np.where(taken, step.dh, dh), np.where(taken, step.dc, dc), np.where(taken, 0.0, repeated)
+        for gate in range(g):
+            dx += (of_x[gate] @ p.w[gate]) * p.x_dropout[gate]
+            dw[at, gate] = _summed_products(of_x[gate], x * p.x_dropout[gate])
+            dr[at, gate] = _summed_products(of_h[gate], states[gate] * p.h_dropout[gate])
+            db[at, :, gate] = of_x[gate].sum((0, 1)), of_h[gate].sum((0, 1))
         dh_init[at], dc_init[at] = dh, dc
     return {
         "input_gradient_tensor": dx[None],
@@ -203,6 +205,11 @@ def gradient(desc: RecurrentGradDesc, inputs: Inputs) -> dict[str, Array]:
         "peephole_gradient_tensor": dp.reshape(1, 1, d, 3 * h),
         "projection_gradient_tensor": d_projection[None],
     }
+
+
+def _summed_products(gradients: Array, operands: Array) -> Array:
+    """The products of gradients [T, B, H] and operands [T, B, N], summed over steps and samples, [H, N]."""
+    return np.tensordot(gradients, operands, axes=((0, 1), (0, 1)))
 
 
 def _upstream(inputs: Inputs, name: str, shape: tuple[int, ...], dtype: np.dtype[np.floating]) -> Array:

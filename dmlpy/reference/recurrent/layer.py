@@ -27,17 +27,17 @@ Activations = tuple[ActivationDesc, ...]
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of one direction, and dropout's multipliers.
+    """The parameters of one direction, and its dropout multipliers.
 
     Attributes:
         w: [G, H, I].
         r: [G, H, S].
         wb: bias of the input products, [G, H].
         rb: bias of the recurrent products, [G, H].
-        peephole: of i, o, f, [3, H].
+        peephole: the weights of i, o, f, [3, H].
         projection: [S, H], or None.
-        x_dropout: what multiplies x for each gate, [G, B, I].
-        h_dropout: what multiplies h for each gate, [G, B, S].
+        x_dropout: the factors of x for each gate, [G, B, I].
+        h_dropout: the factors of h for each gate, [G, B, S].
     """
 
     w: Array
@@ -51,7 +51,7 @@ class Parameters:
 
     @classmethod
     def of(cls, desc: RecurrentDesc, inputs: Inputs, d: int) -> Parameters:
-        """The parameters of the direction with this index; absent tensors are zeros, and ones for dropout."""
+        """The parameters of the direction with this index; absent tensors are zeros, absent dropout ones."""
         sizes, dtype = desc.geometry, inputs["input_tensor"].dtype
         directions, batch, hidden, gates = sizes.num_directions, sizes.batch_size, sizes.hidden_size, sizes.gates
 
@@ -74,65 +74,61 @@ class Parameters:
         )
 
     def from_x(self, gate: int, x: Array) -> Array:
-        """X W^T + Wb of one gate, [B, H]."""
+        """Computes x W^T + Wb of one gate, [T, B, H], from x [T, B, I]."""
         product: Array = (x * self.x_dropout[gate]) @ self.w[gate].T + self.wb[gate]
         return product
 
     def from_h(self, gate: int, h: Array) -> Array:
-        """H R^T + Rb of one gate, [B, H]."""
+        """Computes h R^T + Rb of one gate, [B, H]."""
         product: Array = (h * self.h_dropout[gate]) @ self.r[gate].T + self.rb[gate]
         return product
-
-    def sums(self, gate: int, x: Array, h: Array) -> Array:
-        """X W^T + h R^T + Wb + Rb of one gate, [B, H]."""
-        return self.from_x(gate, x) + self.from_h(gate, h)
 
 
 Step = tuple[Array, Array, list[Array]]
 """h [B, S] and c [B, H] after a step, and the arguments of the gates' activations, each [B, H], before any clipping."""
 
 
-def rnn_step(functions: Activations, p: Parameters, x: Array, h: Array, c: Array) -> Step:
-    """One step of RNN; c passes through."""
+def rnn_step(functions: Activations, p: Parameters, xw: Array, h: Array, c: Array) -> Step:
+    """Computes one step of RNN; c passes through. For each cell `xw` is x W^T + Wb of all gates, [G, B, H]."""
     (f,) = functions
-    a = p.sums(0, x, h)
+    a = xw[0] + p.from_h(0, h)
     return activate(f, a), c, [a]
 
 
-def lstm_step(cell: RecurrentCell, functions: Activations, p: Parameters, x: Array, h: Array, c: Array) -> Step:
-    """One step of LSTM. The output gate o sees the new cell state, the other gates the old one."""
+def lstm_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Array, h: Array, c: Array) -> Step:
+    """Computes one step of LSTM. The output gate o sees the new cell state, the other gates the old one."""
     f, g, of_cell = functions
     p_i, p_o, p_f = p.peephole
-    a_i = p.sums(0, x, h) + p_i * c
-    a_f = p.sums(2, x, h) + p_f * c
-    a_c = p.sums(3, x, h)
+    a_i = xw[0] + p.from_h(0, h) + p_i * c
+    a_f = xw[2] + p.from_h(2, h) + p_f * c
+    a_c = xw[3] + p.from_h(3, h)
     i = activate(f, clipped(cell, a_i))
     forget = 1.0 - i if cell.couple_input_forget else activate(f, clipped(cell, a_f))
     new_c = forget * c + i * activate(g, clipped(cell, a_c))
-    a_o = p.sums(1, x, h) + p_o * new_c
+    a_o = xw[1] + p.from_h(1, h) + p_o * new_c
     new_h = activate(f, clipped(cell, a_o)) * activate(of_cell, new_c)
     if p.projection is not None:
         new_h = new_h @ p.projection.T
     return new_h, new_c, [a_i, a_o, a_f, a_c]
 
 
-def gru_step(cell: RecurrentCell, functions: Activations, p: Parameters, x: Array, h: Array, c: Array) -> Step:
-    """One step of GRU; c passes through. With linear_before_reset the last argument is h R^T + Rb of the gate h, which r multiplies."""
+def gru_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Array, h: Array, c: Array) -> Step:
+    """Computes one step of GRU; c passes through. With linear_before_reset the last argument is h R^T + Rb of gate h, multiplied by r."""
     f, g = functions
-    a_z, a_r = p.sums(0, x, h), p.sums(1, x, h)
+    a_z, a_r = xw[0] + p.from_h(0, h), xw[1] + p.from_h(1, h)
     z, r = activate(f, a_z), activate(f, a_r)
     if cell.linear_before_reset:
         recurrent = p.from_h(2, h)
-        a_h = p.from_x(2, x) + r * recurrent
+        a_h = xw[2] + r * recurrent
         arguments = [a_z, a_r, a_h, recurrent]
     else:
-        a_h = p.from_x(2, x) + p.from_h(2, r * h)
+        a_h = xw[2] + p.from_h(2, r * h)
         arguments = [a_z, a_r, a_h]
     return (1.0 - z) * activate(g, a_h) + z * h, c, arguments
 
 
 def clipped(cell: RecurrentCell, sums: Array) -> Array:
-    """The gates' sums within the clip threshold, if one is used."""
+    """Clips the gates' sums at the threshold, if one is used."""
     return sums if cell.clip is None else np.clip(sums, -cell.clip, cell.clip)
 
 
@@ -140,15 +136,15 @@ def step_of(desc: RecurrentDesc, d: int) -> Callable[[Parameters, Array, Array, 
     """One step of the desc's cell, with the activations of the direction with this index."""
     cell, functions = desc.cell, desc.activations_of(d)
     if cell.kind == "LSTM":
-        return lambda p, x, h, c: lstm_step(cell, functions, p, x, h, c)
+        return lambda p, xw, h, c: lstm_step(cell, functions, p, xw, h, c)
     if cell.kind == "GRU":
-        return lambda p, x, h, c: gru_step(cell, functions, p, x, h, c)
-    return lambda p, x, h, c: rnn_step(functions, p, x, h, c)
+        return lambda p, xw, h, c: gru_step(cell, functions, p, xw, h, c)
+    return lambda p, xw, h, c: rnn_step(functions, p, xw, h, c)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Which steps count.
+    """The steps that count for each sample.
 
     Attributes:
         within: whether a step lies before the sequence's end, [T, B].
@@ -167,13 +163,13 @@ class Steps:
 
 
 def runs_backward(desc: RecurrentDesc, d: int) -> bool:
-    """Whether the direction with this index begins at the last step."""
+    """Returns whether the direction with this index begins at the last step."""
     return desc.direction is RecurrentDirection.BACKWARD or d == 1
 
 
 @dataclass(frozen=True)
 class Trace:
-    """All that happens in a layer.
+    """All values that a layer computes.
 
     Attributes:
         outputs: every output by field name, described or not, but for the reserve.
@@ -198,12 +194,13 @@ def trace(desc: RecurrentDesc, inputs: Inputs) -> Trace:
     hidden, memory = np.zeros((directions, t + 1, b, s), x.dtype), np.zeros((directions, t + 1, b, h_size), x.dtype)
     for d in range(directions):
         step, p, backward = step_of(desc, d), Parameters.of(desc, inputs, d), runs_backward(desc, d)
+        xw = np.stack([p.from_x(gate, x) for gate in range(sizes.gates)], axis=1)
         h, c = (initial(inputs, name, d, slots) for name, slots in (("hidden_init_tensor", hidden), ("cell_mem_init_tensor", memory)))
         output = np.zeros_like(h)
         for time in reversed(range(t)) if backward else range(t):
             before, after = (time + 1, time) if backward else (time, time + 1)
             hidden[d, before], memory[d, before] = h, c
-            new_h, new_c, found = step(p, x[time], h, c)
+            new_h, new_c, found = step(p, xw[time], h, c)
             taken, within = counted.taken[time, :, None], counted.within[time, :, None]
             arguments[d, time] = np.where(taken, found, np.nan)
             h, c, output = np.where(taken, new_h, h), np.where(taken, new_c, c), np.where(taken, new_h, output)
@@ -219,14 +216,14 @@ def trace(desc: RecurrentDesc, inputs: Inputs) -> Trace:
 
 
 def initial(inputs: Inputs, name: str, d: int, slots: Array) -> Array:
-    """A state before the first step of the direction with this index, zeros if it is absent; `slots` are those that it belongs to."""
+    """The state before the first step of the direction with this index; zeros like `slots[d, 0]` if it is absent."""
     given: Array | None = inputs.get(name)
     return np.zeros_like(slots[d, 0]) if given is None else given[0, d]
 
 
 @defines(RecurrentDesc)
 def layer(desc: RecurrentDesc, inputs: Inputs) -> dict[str, Array]:
-    """RNN, LSTM, GRU and their training forms."""
+    """Computes RNN, LSTM, GRU or a training form."""
     found = trace(desc, inputs)
     if not isinstance(desc, ReserveDesc) or desc.reserve_tensor is None:
         return found.outputs
@@ -237,14 +234,14 @@ def layer(desc: RecurrentDesc, inputs: Inputs) -> dict[str, Array]:
 
 
 def packed_reserve(desc: ReserveDesc, found: Trace) -> Array:
-    """What the gradient needs of a trace, [reserve_size]."""
+    """Packs the values of a trace that the gradient needs, [reserve_size]."""
     kept = np.where(np.isnan(found.arguments), 0.0, found.arguments)
     parts = [kept, found.hidden, found.memory] if desc.cell.has_memory else [kept, found.hidden]
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
 def unpacked_reserve(desc: ReserveDesc, reserve: Array) -> tuple[Array, Array, Array]:
-    """Arguments, hidden and memory of a reserve, as `Trace` has them; memory is zeros where the cell has none."""
+    """Unpacks a reserve to arguments, hidden and memory, as `Trace` has them; memory is zeros for a cell without one."""
     sizes, cell, flat = desc.geometry, desc.cell, reserve.reshape(-1)
     directions, steps, batch, hidden = sizes.num_directions, sizes.seq_length, sizes.batch_size, sizes.hidden_size
     shapes = [(directions, steps, cell.kept, batch, hidden), (directions, steps + 1, batch, sizes.state_size)]

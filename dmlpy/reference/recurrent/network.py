@@ -1,4 +1,4 @@
-"""Stacked recurrent networks and their gradients: the layers one after the other, and dropout between them.
+"""Stacked recurrent networks and their gradients: the layers in sequence, with dropout between them.
 
 Letters as in `dmlpy.operators.recurrent.cudnn`: T steps, B batch, I input size, L layers, D directions, H units, S entries of h, W = D S.
 Arrays are taken with time (or the stacked directions) first here, whatever the desc says.
@@ -70,11 +70,11 @@ class Network:
         return None if given is None else self.swapped(given)
 
     def swapped(self, array: Array) -> Array:
-        """An array of the desc's order of dimensions with time first, or the other way round."""
+        """Exchanges time and batch between the desc's dimension order and time first."""
         return array if self.desc.time_major else array.swapaxes(0, 1)
 
     def of_layer(self, number: int, stacked: str, field: str) -> dict[str, Array]:
-        """A layer's part [1, D, B, width] of stacked states, by the field of the layer's operator; none if they are absent."""
+        """A layer's part [1, D, B, width] of stacked states, keyed by the field of the layer's operator; none if they are absent."""
         states = self.time_first(stacked)
         return {} if states is None else {field: states.reshape(self.layers, 1, self.directions, self.batch, -1)[number]}
 
@@ -88,7 +88,7 @@ class Network:
         return found | {"bias_tensor": np.concatenate(biases, axis=1)[None, None]}
 
     def _both(self, number: int, kind: str) -> Array:
-        """A block of all directions, [1, D, ...], its gates in DirectML's order."""
+        """A block of all directions, [1, D, ...], with its gates in DirectML's order."""
         blocks = [self._blocks[f"{kind}_l{number}{suffix}"] for suffix in ("", "_reverse")[: self.directions]]
         if kind != "weight_hr":
             blocks = [reorder(block, self.cell, GateOrder.CUDNN, GateOrder.DIRECTML, axis=0) for block in blocks]
@@ -105,7 +105,7 @@ class Network:
         return {"direction": direction, "activation_descs": functions} | ({"linear_before_reset": True} if self.cell == "GRU" else {})
 
     def multipliers(self, number: int, offset: int) -> Array:
-        """Dropout of a layer's output, [T, B, W]: 0, or 1 / (1 - dropout) for what is kept.
+        """The dropout multipliers of a layer's output, [T, B, W]: 0, or 1 / (1 - dropout) for kept values.
 
         Element e of the output is kept where the first word that Philox gives for the counter (e, layer, low word of the offset, high
         word of the offset) and the key (seed, seed2) is at least floor(dropout * 2^32).
@@ -122,9 +122,9 @@ class Network:
 
 @dataclass(frozen=True)
 class ReservePlaces:
-    """Where the parts of a network's reserve lie in it.
+    """The places of the parts of a network's reserve.
 
-    The header comes first, with the two words of the dropout's offset, then the layers' own reserves, then the inputs of all layers but
+    The header comes first, with the two words of the dropout's offset, then the layers' reserves, then the inputs of all layers but
     the first.
     """
 
@@ -151,7 +151,7 @@ def _described(arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 @defines(CudnnRNNV3Desc)
 def network(desc: CudnnRNNV3Desc, inputs: Inputs) -> dict[str, Array]:
-    """The network."""
+    """Computes the network's outputs."""
     net, given_offset = Network(desc, inputs), inputs.get("dropout_offset")
     offset = 0 if given_offset is None else int(given_offset[0])
     places, reserve = ReservePlaces(net), np.zeros(net.reserve_size, net.dtype)
@@ -181,7 +181,7 @@ def network(desc: CudnnRNNV3Desc, inputs: Inputs) -> dict[str, Array]:
 
 @defines(CudnnRNNBackpropV3Desc)
 def network_gradient(desc: CudnnRNNBackpropV3Desc, inputs: Inputs) -> dict[str, Array]:
-    """The gradient of the network, from the reserve that its definition gave."""
+    """Computes the gradient of the network, from the reserve of its definition."""
     net, reserve = Network(desc, inputs), inputs["reserve_space"]
     places = ReservePlaces(net)
     low, high = places.header(reserve)[:2]

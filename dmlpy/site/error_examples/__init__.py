@@ -1,4 +1,4 @@
-"""Examples of error codes: short functions whose bodies the site shows, beside the error that they give when the site is built."""
+"""Examples of error codes: short functions whose bodies the site shows, with the errors raised when the site is built."""
 
 from dmlpy.site.error_examples.example import Example, examples
 

@@ -1,4 +1,4 @@
-"""Errors of arrays, buffers and bindings: nothing was written where one of them is raised."""
+"""Errors of arrays, buffers and bindings: when one is raised, nothing was written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ rnn = dml.compile(layer, "numpy")
 @shows("array.device")
 def array_device() -> Any:
     class OnGpu:
-        """Memory of a GPU, as a library for one describes it."""
+        """GPU memory as a CUDA library describes it."""
 
         __cuda_array_interface__ = {"shape": (1, 1, 2, 3), "typestr": "<f4", "data": (4096, False), "version": 3}
 

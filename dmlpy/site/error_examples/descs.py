@@ -1,4 +1,4 @@
-"""Errors of descs: what a constructor refuses, and what `check` finds."""
+"""Errors of descs, from constructors and from `check`."""
 
 from __future__ import annotations
 
@@ -86,29 +86,9 @@ def operator_unknown() -> Any:
     dml.OperatorDesc.from_dict({"Type": "DML_OPERATOR_RELU", "Desc": {}})
 
 
-@shows("operator.undefined")
-def operator_undefined() -> Any:
-    dml.reference(sample(dml.ROIAlignDesc))
-
-
 @shows("operator.not_built")
 def operator_not_built() -> Any:
-    rois = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 4])
-    indices = dml.TensorDesc(data_type="UINT32", sizes=[1, 1, 1, 2])
-    desc = dml.ROIAlignDesc(
-        input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 8, 8]),
-        roi_tensor=rois,
-        batch_indices_tensor=indices,
-        reduction_function="AVERAGE",
-        interpolation_mode="LINEAR",
-        spatial_scale_x=1,
-        spatial_scale_y=1,
-        out_of_bounds_input_value=0,
-        minimum_samples_per_output=1,
-        maximum_samples_per_output=4,
-        output_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[2, 1, 2, 2]),
-    )
-    dml.compile(desc, "numpy")
+    dml.compile(relu, "numba")
 
 
 @shows("size.multiple")

@@ -1,4 +1,4 @@
-"""What an example of an error is, how it runs, and the code that is shown of it."""
+"""Examples of errors: how they run, and the code that is shown of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Example:
     """An example of one or more codes.
 
     Attributes:
-        codes: what it is an example of.
+        codes: the codes that it is an example of.
         act: the function. It raises a `DmlError`, or returns the problems that something has.
     """
 
@@ -40,11 +40,11 @@ class Example:
 
     @property
     def section(self) -> str:
-        """The module that has it."""
+        """The module that contains it."""
         return self.act.__module__.rpartition(".")[2]
 
     def code(self) -> str:
-        """The body of the function, behind the definitions of its module that it uses."""
+        """The body of the function, after the definitions of its module that it uses."""
         module = importlib.import_module(self.act.__module__)
         body = inspect.getsource(self.act)
         tree = ast.parse(body)
@@ -55,7 +55,7 @@ class Example:
         return "\n".join([*_definitions(module, tree), shown])
 
     def message(self) -> tuple[tuple[str, ...], str]:
-        """The codes of the problems that the example gives, and the error as printed. It runs in an empty folder of its own.
+        """The codes of the problems that the example gives, and the error as printed. It runs in an empty temporary folder.
 
         Raises:
             RuntimeError: it gives none.
@@ -91,7 +91,7 @@ def examples() -> tuple[Example, ...]:
 
 
 def _definitions(module: ModuleType, tree: ast.AST) -> Iterator[str]:
-    """The assignments and plain functions at the top of a module whose names some code uses, and those that they use in turn."""
+    """The assignments and plain functions at the top of a module whose names some code uses, directly or indirectly."""
     text = inspect.getsource(module)
     defined: dict[str, ast.AST] = {}
     for node in ast.parse(text).body:

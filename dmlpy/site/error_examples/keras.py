@@ -1,4 +1,4 @@
-"""Errors of layers and models in the manner of Keras."""
+"""Errors of Keras-style layers and models."""
 
 from __future__ import annotations
 

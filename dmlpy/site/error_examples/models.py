@@ -1,4 +1,4 @@
-"""Errors of files: models of DxDispatch, and what they name."""
+"""Errors of files: DxDispatch models and the files that they name."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.devices.cuda.test_on_cpu import device, parameters, unset
 from tests.support.cuda.access_counts import CountingSeam, Counts, LineCounts
+from tests.support.cuda.kernel_parameters import device, parameters, unset
 from tests.support.folders import TESTS
 from tests.support.tools import require
 

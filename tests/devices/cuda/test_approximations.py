@@ -13,10 +13,10 @@ import pytest
 from dmlpy.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.seam import Seam
-from tests.devices.cuda.test_on_cpu import PARAMETERS, device, parameters
 from tests.support.cuda.cpu_arithmetic import rounded_to_tf32, truncated_to_tf32, truncating_product
 from tests.support.cuda.cpu_compiler import ARITHMETICS
 from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.kernel_parameters import PARAMETERS, device, parameters
 from tests.support.folders import TESTS
 from tests.support.tools import require
 
@@ -26,7 +26,7 @@ SOURCE = sources.read(str(TESTS / "kernels" / "approximations.cu"))
 INEXACT = [arithmetic for arithmetic in ARITHMETICS if arithmetic != "exact"]
 ARITHMETIC = pytest.mark.parametrize("arithmetic", INEXACT)
 
-FUNCTIONS: dict[str, tuple[Callable[[Array], Array], int, tuple[float, float]]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., Array], int, tuple[float, float]]] = {
     # what it is, the documented error in ulp, and the operands of the tests
     "exp2_approx": (np.exp2, 2, (-140.0, 127.0)),
     "reciprocal_approx": (np.reciprocal, 1, (-1e3, 1e3)),
@@ -35,26 +35,61 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], int, tuple[float, float]]] 
     "logf": (np.log, 1, (1e-30, 1e5)),
     "log1pf": (np.log1p, 1, (-0.999, 1e5)),
     "erfcf": (np.vectorize(math.erfc, otypes=[np.float64]), 4, (-3.0, 9.0)),
+    "acosf": (np.arccos, 3, (-1.0, 1.0)),
+    "acoshf": (np.arccosh, 4, (1.0, 1e5)),
+    "asinf": (np.arcsin, 4, (-1.0, 1.0)),
+    "asinhf": (np.arcsinh, 3, (-1e5, 1e5)),
+    "atanf": (np.arctan, 2, (-50.0, 50.0)),
+    "atanhf": (np.arctanh, 3, (-1.0, 1.0)),
+    "cosf": (np.cos, 2, (-1e3, 1e3)),
+    "coshf": (np.cosh, 2, (-80.0, 80.0)),
+    "erff": (np.vectorize(math.erf, otypes=[np.float64]), 2, (-3.0, 3.0)),
+    "sinf": (np.sin, 2, (-1e3, 1e3)),
+    "sinhf": (np.sinh, 3, (-80.0, 80.0)),
+    "tanf": (np.tan, 4, (-1e3, 1e3)),
+    "tanhf": (np.tanh, 2, (-4.0, 4.0)),
+    "atan2f": (np.arctan2, 3, (-10.0, 10.0)),
+    "powf": (np.power, 8, (0.1, 20.0)),
 }
-EXACT_ON_GPUS = {"fabsf", "fmaxf", "fminf", "copysignf", "ceilf", "floorf", "truncf", "rintf", "sqrtf", "fmaf"}
+OF_TWO = {"atan2f", "powf"}
+POW_ULPS = 2
+"""The documented error of pow of doubles."""
+
+EXACT_ON_GPUS = {
+    *("fabsf", "fmaxf", "fminf", "copysignf", "ceilf", "floorf", "truncf", "rintf", "roundf", "fmodf", "sqrtf", "fmaf"),
+    *("fabs", "fmax", "fmin", "copysign", "ceil", "floor", "trunc", "rint", "round", "fmod", "sqrt", "fma"),
+}
 MATH_FUNCTION = re.compile(
     r"\b((?:a?(?:cos|sin|tan)h?|atan2|sincos|(?:cos|sin)pi|exp(?:2|10|m1)?|log(?:2|10|1p|b)?|erfc?(?:inv|x)?|r?(?:cbrt|sqrt|hypot)|pow|fdim"
     r"|fdivide|fma|fmax|fmin|fmod|frexp|ldexp|[lt]gamma|modf|nearbyint|rint|round|trunc|ceil|floor|fabs|copysign|remainder|scalbn|normcdf"
-    r"|[jy][01n])f)\("
+    r"|[jy][01n])f?)\("
 )
-"""A call of one of CUDA's functions of floats."""
+"""A call of one of CUDA's functions of floats or of doubles."""
+COMMENT = re.compile(r"//.*")
+
+
+def call(seam: Seam, kernel: str, operands: Array, words: Array) -> Array:
+    """What a kernel of one thread makes of operands, [2, count]."""
+    given, output = seam.to_device(0, operands, 0), seam.to_device(0, np.full_like(operands[0], np.nan), 0)
+    numbers = seam.to_device(0, words, 0)
+    argument = np.zeros(1, PARAMETERS)
+    argument["input"], argument["output"], argument["words"] = (view(array).pointer for array in (given, output, numbers))
+    argument["count"] = operands.shape[1]
+    image = seam.compile(SOURCE, [kernel], seam.limits(0).compute_capability)
+    seam.launch(seam.load(0, *image[0], 0), (1, 1, 1), 1, 0, argument, 0)
+    return np.asarray(seam.to_host(output, 0))
 
 
 def apply(seam: Seam, function: str, operands: Array) -> Array:
     """What a kernel gets from a function."""
-    given, output = seam.to_device(0, operands, 0), seam.to_device(0, np.full_like(operands, np.nan), 0)
-    words = seam.to_device(0, np.array([list(FUNCTIONS).index(function)], np.uint32), 0)
-    argument = np.zeros(1, PARAMETERS)
-    argument["input"], argument["output"], argument["words"] = (view(array).pointer for array in (given, output, words))
-    argument["count"] = operands.size
-    image = seam.compile(SOURCE, ["apply"], seam.limits(0).compute_capability)
-    seam.launch(seam.load(0, *image[0], 0), (1, 1, 1), 1, 0, argument, 0)
-    return np.asarray(seam.to_host(output, 0))
+    return call(seam, "apply", operands, np.array([list(FUNCTIONS).index(function)], np.uint32))
+
+
+def result(function: str, operands: Array) -> Array:
+    """What the function is, rounded to float."""
+    wide = operands.astype(np.float64)
+    exact: Array = FUNCTIONS[function][0](*(wide if function in OF_TWO else wide[:1])).astype(np.float32)
+    return exact
 
 
 def moved(values: Array, floats: Array | int) -> Array:
@@ -66,9 +101,9 @@ def moved(values: Array, floats: Array | int) -> Array:
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_functions_are_off_by_all_that_is_documented(function: str) -> None:
     require("g++")
-    exact, ulps, (low, high) = FUNCTIONS[function]
-    operands = np.random.default_rng(1).uniform(low, high, 500).astype(np.float32)
-    rounded = exact(operands.astype(np.float64)).astype(np.float32)
+    _, ulps, (low, high) = FUNCTIONS[function]
+    operands = np.random.default_rng(1).uniform(low, high, (2, 500)).astype(np.float32)
+    rounded = result(function, operands)
     found = {arithmetic: apply(CpuSeam(arithmetic=arithmetic), function, operands) for arithmetic in ARITHMETICS}
     np.testing.assert_array_max_ulp(found["exact"], rounded, 2)  # as good as the C library is
     for arithmetic, step in (("up", ulps), ("down", -ulps)):
@@ -78,7 +113,25 @@ def test_functions_are_off_by_all_that_is_documented(function: str) -> None:
     assert 0.4 < upwards.mean() < 0.6
 
 
-TAKEN_AS_EXACT: dict[str, list[float]] = {
+def test_powers_of_doubles_are_off_by_all_that_is_documented() -> None:
+    require("g++")
+    operands = np.random.default_rng(1).uniform(0.1, 20.0, (2, 500))
+    none = np.zeros(1, np.uint32)
+    found = {arithmetic: call(CpuSeam(arithmetic=arithmetic), "raise", operands, none) for arithmetic in ARITHMETICS}
+    np.testing.assert_array_max_ulp(found["exact"], operands[0] ** operands[1], 1)
+    for arithmetic, step in (("up", POW_ULPS), ("down", -POW_ULPS)):
+        off = found[arithmetic].view(np.int64) - found["exact"].view(np.int64)
+        assert (np.abs(off - step) <= 1).all()  # the C library does not round all powers correctly
+        assert (off == step).mean() > 0.95
+    upwards = found["mixed"] == found["up"]
+    np.testing.assert_array_equal(found["mixed"][~upwards], found["down"][~upwards])
+    assert 0.4 < upwards.mean() < 0.6
+    whole = np.array([[3.0, -2.0, 10.0, 5.0, 0.0, np.inf], [5.0, 31.0, 15.0, 0.0, 2.0, 0.5]])
+    for arithmetic in INEXACT:
+        np.testing.assert_array_equal(call(CpuSeam(arithmetic=arithmetic), "raise", whole, none), whole[0] ** whole[1])
+
+
+TAKEN_AS_EXACT: dict[str, list[Any]] = {
     "exp2_approx": [*range(-149, 128), -200, -1e30, 1e30],
     "reciprocal_approx": [sign * 2.0**power for power in range(-126, 128) for sign in (1, -1)],
     "expf": [1e-30, -1e-30, -200, -1e30, 1e30],
@@ -86,6 +139,32 @@ TAKEN_AS_EXACT: dict[str, list[float]] = {
     "logf": [1.0],
     "log1pf": [1e-30, -1e-30],
     "erfcf": [1e-30, -1e-30, -7, -1e30, 30, 1e30],
+    "acosf": [1.0],
+    "acoshf": [1.0],
+    "asinf": [1e-30, -1e-30],
+    "asinhf": [1e-30, -1e-30],
+    "atanf": [1e-30, -1e-30],
+    "atanhf": [1e-30, -1e-30, 1.0, -1.0],
+    "cosf": [1e-30, -1e-30],
+    "coshf": [1e-30, -1e-30, 200, -200],
+    "erff": [7, -7, 1e30, -1e30],
+    "sinf": [1e-30, -1e-30],
+    "sinhf": [1e-30, -1e-30, 200, -200],
+    "tanf": [1e-30, -1e-30],
+    "tanhf": [1e-30, -1e-30, 30, -30, 1e30],
+    "atan2f": [(1e-30, np.inf), (0.0, 1.0), (-0.0, 1.0), (np.nan, 1.0)],
+    "powf": [
+        (3.0, 5.0),
+        (-2.0, 31.0),
+        (7.0, 0.0),
+        (1.0, 0.3),
+        (0.0, 0.3),
+        (2.0, -1.0),
+        (np.inf, 0.3),
+        (-1.5, 0.5),
+        (10.0, 50.0),
+        (0.1, 99.0),
+    ],
 }
 """Operands whose results a float holds exactly, or that underflow; beside zeros, infinities and NaN."""
 
@@ -93,9 +172,14 @@ TAKEN_AS_EXACT: dict[str, list[float]] = {
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_what_is_taken_as_exact_is_so(cuda_device: Any, function: str) -> None:
     """The documents leave some of these open: so a GPU is asked."""
-    operands = np.array([*TAKEN_AS_EXACT[function], 0.0, -0.0, np.inf, -np.inf, np.nan], np.float32)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan]
+    if function in OF_TWO:
+        operands = np.array(TAKEN_AS_EXACT[function], np.float32).T
+    else:
+        inexact = {"acosf": (0.0,), "atanf": (np.inf, -np.inf)}.get(function, ())  # multiples of pi
+        operands = np.array([[*TAKEN_AS_EXACT[function], *(number for number in special if number not in inexact)]] * 2, np.float32)
     with np.errstate(all="ignore"):
-        exact = FUNCTIONS[function][0](operands.astype(np.float64)).astype(np.float32)
+        exact = result(function, operands)
     for seam in (cuda_device.seam, *(CpuSeam(arithmetic=arithmetic) for arithmetic in INEXACT)):
         np.testing.assert_array_equal(apply(seam, function, operands), exact)
 
@@ -155,8 +239,8 @@ def test_factors_of_tf32() -> None:
 def test_no_function_is_forgotten() -> None:
     """Each of the C library that a kernel calls is emulated, or exact on a GPU; and so is each approximate instruction."""
     folder = sources.directory()
-    text = "".join(path.read_text() for path in (*folder.rglob("*.cu"), *folder.rglob("*.cuh")))
-    assert set(MATH_FUNCTION.findall(text)) - EXACT_ON_GPUS == set(FUNCTIONS) - {"exp2_approx", "reciprocal_approx"}
+    text = "".join(COMMENT.sub("", path.read_text()) for path in (*folder.rglob("*.cu"), *folder.rglob("*.cuh")))
+    assert set(MATH_FUNCTION.findall(text)) - EXACT_ON_GPUS == {*FUNCTIONS, "pow"} - {"exp2_approx", "reciprocal_approx"}
     assert set(re.findall(r"\b\w+\.approx[.\w]*", text)) == {"ex2.approx.f32", "rcp.approx.f32"}
     assert not re.findall(r"\b__(?:\w*(?:exp|log|pow|sin|cos|tan|div|rcp|sqrt)\w*)\(", text), "intrinsics with errors of their own"
 

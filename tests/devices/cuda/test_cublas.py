@@ -113,7 +113,7 @@ def test_a_product_of_halves_may_be_rounded_to_them(library: ctypes.CDLL) -> Non
 
 
 def test_a_product_works_in_the_memory_that_it_is_given(library: ctypes.CDLL) -> None:
-    """In whatever stream; one without any works in cuBLAS's own, also after another in the same stream."""
+    """In any stream; a product without a workspace uses cuBLAS's, even after another product in the same stream."""
     blas = Cublas(library)
     one = matrix(np.ones((1, 1), np.float32), 1)
     given = [blas.bind(one, one, one, False, False, memory) for memory in ((4096, 256), (8192, 512))]

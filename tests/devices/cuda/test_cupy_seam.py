@@ -56,7 +56,7 @@ def test_the_stand_in_is_like_the_installed_cupy() -> None:
 
 
 def test_the_stand_in_is_like_the_oldest_cupy() -> None:
-    """In a process of its own: there can be one CuPy only."""
+    """In a separate process: there can be one CuPy only."""
     require(f"cupy {OLDEST_CUPY}")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder_of("cupy", OLDEST_CUPY)), str(ROOT)])}
     command = [sys.executable, "-m", "tests.support.cuda.cupy_likeness"]

@@ -14,10 +14,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.devices.test_operator import inputs, rnn
 from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
 from tests.support.dispatch_cases import CASES
+from tests.support.rnn_runs import inputs, rnn
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What engines rely on: a dispatch on CUDA only launches, replays a graph, and can be captured in the caller's own."""
+"""What engines rely on: a dispatch on CUDA only launches, replays a graph, and can be captured in the caller's graph."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.recurrent.layer import reference
 from tests.conftest import cuda_on_cpu
-from tests.devices.test_operator import B, H, T, inputs, on, poisoned, rnn, tensor
+from tests.support.cuda.each_strategy import EACH_STRATEGY
+from tests.support.rnn_runs import B, H, T, inputs, on, poisoned, rnn
+from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
 LAUNCHES = {"launch", "gemm", "copy", "memset", "launch_graph"}
 """The seam's functions that only enqueue work."""
-
-
-EACH_STRATEGY = pytest.mark.parametrize("device", ["walk", "grid", "step"], indirect=True)
 
 
 @pytest.fixture
@@ -43,7 +41,7 @@ def bound(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> tuple[dml.Dis
 
 
 def check(device: Any, desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, Any]) -> None:
-    for name, wanted in reference(desc, arrays).items():
+    for name, wanted in dml.reference(desc, arrays).as_dict().items():
         assert_close(device.to_host(outputs[name]), wanted, np.float32, terms=H)
 
 

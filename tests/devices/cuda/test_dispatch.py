@@ -14,39 +14,14 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import Memory
 from dmlpy.validation.problems import DeviceError
+from tests.support.cuda.counting import CountingSeam, Replayed
 from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
 from tests.support.dispatch_cases import CASES
-from tests.support.networks import Network, gradient_inputs, network, poisoned, upstream, values
+from tests.support.networks import network
 from tests.support.tools import require
 
 EVERY_CASE = pytest.mark.parametrize("name", CASES)
 DATA_TYPES = pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
-
-
-class CountingSeam(NullSeam):
-    """Counts what a `NullSeam` is asked to enqueue; `fails` lets the next launch fail."""
-
-    fails = False
-
-    def launch(self, *arguments: Any, **named: Any) -> None:
-        if self.fails:
-            raise DeviceError("launch: no")
-        self.counts["launch"] += 1
-
-    def gemm(self, *arguments: Any, **named: Any) -> None:
-        assert arguments[-1] > 0, "a product without memory to work in: while a stream is captured the library would allocate some"
-        self.counts["gemm"] += 1
-
-    def copy(self, *arguments: Any) -> None:
-        self.counts["copy"] += 1
-
-    def memset(self, *arguments: Any) -> None:
-        self.counts["memset"] += 1
-
-    def launch_graph(self, graph: Any, stream: int) -> None:
-        if self.fails:
-            raise DeviceError("launch_graph: no")
-        self.counts["launch_graph"] += 1
 
 
 @DATA_TYPES
@@ -71,34 +46,6 @@ def test_a_dispatch_only_launches(name: str, data_type: str) -> None:
 # graphs of whole networks
 
 
-class Replayed:
-    """A network of layers and its gradient, bound once each."""
-
-    def __init__(self, device: Any, net: Network) -> None:
-        self.device, desc = device, net.desc.gradient()
-        given = upstream(np.random.default_rng(1), desc) | gradient_inputs(net, desc)
-        self.outputs = {name: poisoned(device, net.desc.tensors()[name]) for name in names(net.desc)}
-        self.gradients = {name: poisoned(device, desc.tensors()[name]) for name in names(desc)}
-        inputs = {name: device.from_host(array) for name, array in net.arrays.items()}
-        self.offset = inputs.get("dropout_offset")
-        taken = {name: device.from_host(array) for name, array in given.items()} | {"reserve_space": self.outputs["reserve_space"]}
-        self.forward = dml.compile(net.desc, device).bind(inputs, self.outputs)
-        self.backward = dml.compile(desc, device).bind(taken, self.gradients)
-
-    def run(self, stream: int = 0) -> dict[str, bytes]:
-        """The bytes of all results but the reserve, which has gaps."""
-        self.forward(stream)
-        self.backward(stream)
-        return self.results()
-
-    def results(self) -> dict[str, bytes]:
-        return {name: self.device.to_host(array).tobytes() for name, array in values(self.outputs | self.gradients).items()}
-
-
-def names(desc: dml.OperatorDesc) -> Iterable[str]:
-    return (slot.place for slot in desc.output_slots() if slot.tensor is not None)
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_training_step_of_a_network_is_two_graphs(strategy: str) -> None:
     """The replays follow the dropout's offset, which the kernels read, and give the bits of launches that are issued one by one."""
@@ -112,6 +59,7 @@ def test_a_training_step_of_a_network_is_two_graphs(strategy: str) -> None:
     assert {kind: count for kind, count in (seam.counts - before).items() if kind != "to_host"} == {"launch_graph": 2}
     assert replayed.run() == first
 
+    assert replayed.offset is not None
     replayed.offset.set(np.array([5], np.uint64))
     other = replayed.run()
     assert other["output"] != first["output"]

@@ -15,19 +15,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import tests.devices.test_activations as test_activations
-import tests.devices.test_softmax as test_softmax
+import dmlpy as dml
+from dmlpy.description.registry import operator_class
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.devices.cuda import test_training as training
-from tests.devices.cuda.test_activation_functors import test_accuracy as check_functor
-from tests.devices.cuda.test_gpu_strategies import check_network, check_resetting_gru, stacked
-from tests.devices.cuda.test_grid import FEW, FLOAT, Row
-from tests.devices.cuda.test_plans import launch
-from tests.devices.numpy.test_activation_functions import ALL, ALONE
-from tests.devices.test_execution_flags import test_results_in_tf32 as check_tf32
-from tests.support import normalization_cases
+from dmlpy.inspection.samples import sample
+from tests.support import activation_runs, layout_runs, normalization_cases, softmax_runs
+from tests.support.activation_cases import ALL, ALONE
+from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_compiler import ARITHMETICS
 from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.functors import check_accuracy as check_functor
+from tests.support.cuda.grid_rows import FEW, FLOAT, Row
+from tests.support.cuda.layer_plans import launch
+from tests.support.cuda.network_checks import check_network, check_resetting_gru, stacked
+from tests.support.cuda.tf32 import check_results_in_tf32 as check_tf32
 from tests.support.folders import ROOT, TESTS
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -67,18 +68,46 @@ def functors(seam: CpuSeam) -> None:
 
 
 def elements(seam: CpuSeam) -> None:
-    for desc, dtype in test_activations.SAMPLE:
+    for desc, dtype in activation_runs.SAMPLE:
         if np.dtype(dtype).kind == "f":
-            values = test_activations.random_values(np.random.default_rng(1), (67,), dtype)
-            arrays = test_activations.inputs(desc, values, values)
-            assert_close(test_activations.run(CudaDevice(seam), desc, arrays), test_activations.oracle(desc, arrays), dtype)
+            values = activation_runs.random_values(np.random.default_rng(1), (67,), dtype)
+            arrays = activation_runs.inputs(desc, values, values)
+            assert_close(activation_runs.run(CudaDevice(seam), desc, arrays), activation_runs.oracle(desc, arrays), dtype)
+
+
+ELEMENT_WISE = {
+    # an operator and its operands
+    **dict.fromkeys(("ACOS", "ASIN", "ATANH"), (-0.99, 0.99)),
+    **dict.fromkeys(("ASINH", "ATAN", "ATAN_YX", "COS", "COSH", "ERF", "EXP", "MODULUS_FLOOR", "SIN", "SINH", "TAN", "TANH"), (-9.0, 9.0)),
+    **dict.fromkeys(("ACOSH", "LOG", "POW", "RECIP", "SQRT"), (1.01, 9.0)),
+}
+
+
+def elementwise(seam: CpuSeam) -> None:
+    rng = np.random.default_rng(1)
+    for name, (low, high) in ELEMENT_WISE.items():
+        desc = sample(operator_class(f"DML_OPERATOR_ELEMENT_WISE_{name}"))
+        if hasattr(desc, "scale_bias"):
+            desc = desc.replace(scale_bias=None)  # whose rounding the functions magnify
+        tensors = {slot.place: slot.tensor for slot in desc.input_slots() if slot.tensor is not None}
+        arrays = {place: rng.uniform(low, high, tensor.sizes).astype(tensor.data_type.numpy) for place, tensor in tensors.items()}
+        found = layout_runs.run(desc, arrays, CudaDevice(seam))["output_tensor"]
+        assert_close(found, layout_runs.by_definition(desc, arrays)["output_tensor"], found.dtype, what=name)
+
+
+def powers_of_integers(seam: CpuSeam) -> None:
+    """What is computed by pow of doubles is the whole number where that is what the power is."""
+    x, exponent = np.arange(-40, 41, dtype=np.int32), np.resize(np.array([0, 1, 2, 3, 4, 5], np.float32), 81)
+    desc = dml.ElementWisePowDesc(input_tensor=layout_runs.tensor(x), exponent_tensor=layout_runs.tensor(exponent)).with_outputs()
+    found = layout_runs.compute(desc, device=CudaDevice(seam), input_tensor=x, exponent_tensor=exponent)
+    layout_runs.same(found, x ** exponent.astype(np.int32), "x ^ exponent")
 
 
 def groups(seam: CpuSeam) -> None:
     device = CudaDevice(seam)
     for function in ("softmax", "log_softmax"):
-        for row in test_softmax.ROWS:
-            test_softmax.test_accuracy(device, function, row, False)
+        for row in softmax_runs.ROWS:
+            softmax_runs.check_accuracy(device, function, row, False)
 
 
 def normalization(seam: CpuSeam) -> None:
@@ -96,6 +125,8 @@ SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
     "grid, TF32": grid(Row("RNN", FLOAT, (16, 4, 8), tf32=True)),
     "functors": functors,
     "elements": elements,
+    "element-wise functions": elementwise,
+    "powers of integers": powers_of_integers,
     "groups": groups,
     "normalization": normalization,
 }

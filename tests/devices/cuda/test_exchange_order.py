@@ -56,6 +56,7 @@ def check_right(program: Program) -> None:
     assert faults(program, in_order=False) == set()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -10,9 +10,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.numpy.recurrent.layer import reference
-from tests.devices.cuda.test_device import EACH_STRATEGY
-from tests.devices.test_operator import I, inputs, on, poisoned, rnn, tensor
+from tests.support.cuda.each_strategy import EACH_STRATEGY
+from tests.support.rnn_runs import I, inputs, on, poisoned, rnn
+from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
 pytestmark = pytest.mark.gpu
@@ -58,7 +58,7 @@ def bound(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> tuple[dml.Dis
 
 
 def check(desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, Any]) -> None:
-    for name, wanted in reference(desc, arrays).items():
+    for name, wanted in dml.reference(desc, arrays).as_dict().items():
         assert_close(dml.device("cuda").to_host(outputs[name]), wanted, np.float32, terms=desc.geometry.hidden_size, what=name)
 
 

@@ -7,11 +7,9 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -21,11 +19,8 @@ from tests.gpu_check import bench, calls, packages, plugin, selection
 from tests.gpu_check.__main__ import parsed
 from tests.support.cuda import gpu_faults, stand_in
 from tests.support.folders import ROOT
+from tests.support.gpu_check_runs import LIMIT_S, check_folder, wait_until
 from tests.support.tools import require
-
-LIMIT_S = 300
-FILES_BACK, DEEPEST = 8, 2
-"""What some machines give back of the folder of results: so many files, no more than so many folders down."""
 
 
 @contextmanager
@@ -45,28 +40,10 @@ def told(started: subprocess.Popen[str]) -> str:
     return started.communicate(timeout=LIMIT_S)[0]
 
 
-def wait_until(holds: Callable[[], Any], what: str) -> None:
-    end = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
-
-
 def only_needed(name: str) -> dict[str, str]:
     """Variables by which tests find only the packages that a call needs."""
     plugins = "tests.support.cuda.only_needed,xdist.plugin,pytest_benchmark.plugin"
     return {"DMLPY_TEST_ONLY": name, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": plugins, "DMLPY_REQUIRE_TOOLS": "0"}
-
-
-def check_folder(folder: Path) -> None:
-    """All of it can be given back."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert 0 < len(files) <= FILES_BACK, files
-    for path in files:
-        name = path.relative_to(folder)
-        assert len(name.parts) <= DEEPEST
-        assert re.fullmatch(r"[A-Za-z0-9._/-]+", str(name)), name
-        assert path.stat().st_size <= calls.MOST_BYTES
 
 
 # whole calls
@@ -131,13 +108,6 @@ def test_tests_that_go_wrong_end_their_own_process_and_a_signal_leaves_a_report(
     assert not left_behind(str(tmp_path))
 
 
-def has_ended(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def left_behind(folder: str) -> list[psutil.Process]:
     """Processes whose command or environment has a folder's name in it."""
 
@@ -197,9 +167,9 @@ def test_profile_runs_its_tools(own: bool, tmp_path: Path) -> None:
         assert f"{name}: CUDA, H100 on the CPU" in printed  # its plan
         assert (out / f"profile-{name}.log").read_text() == f"details {out / f'profile-{name}.ncu-rep'}\n"
     file, count = ("devices/cuda/test_gpu_strategies", 4) if own else ("support/cuda/gpu_faults", 1)
-    for tool in calls.SANITIZERS:
-        assert f"{tool}: tests/{file}.py: {count} expected to fail" in printed
-        assert (out / f"profile-{tool}.log").read_text().startswith(f"tool {tool}\n")
+    for sanitizer in calls.SANITIZERS:
+        assert f"{sanitizer}: tests/{file}.py: {count} expected to fail" in printed
+        assert (out / f"profile-{sanitizer}.log").read_text().startswith(f"tool {sanitizer}\n")
     check_folder(out)
 
 

@@ -25,14 +25,14 @@ from dmlpy.devices.cuda import machine
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.devices.cuda.test_dispatch import CountingSeam
-from tests.devices.cuda.test_gpu_check import LIMIT_S, check_folder, has_ended, wait_until
 from tests.gpu_check import calls, dispatch, kernel_cache, packages, plugin, programs, steps
 from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
 from tests.support.cuda import stand_in
+from tests.support.cuda.counting import CountingSeam
 from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
 from tests.support.folders import ROOT
+from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until
 
 # time
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.grid import GridPlan
-from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators import activation as activations
-from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.devices.cuda import test_plans as layers
-from tests.devices.cuda import test_training as training
-from tests.devices.cuda.test_plans import MakePlan, launch
-from tests.support import recurrent_runs as plain
+from tests.support.cuda import layer_plans as layers
+from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.cuda.grid_rows import CLIPPED, FEW, FLOAT, HALF, RESETS_FIRST, RESETS_LAST, Row
+from tests.support.cuda.layer_plans import launch
 from tests.support.recurrent_runs import Run
 from tests.support.tools import require
-
-HALF, FLOAT = np.float16, np.float32
-RESETS_FIRST, RESETS_LAST = {"linear_before_reset": False}, {"linear_before_reset": True}
-CLIPPED = {"use_clip_threshold": True, "clip_threshold": 0.3}
 
 
 @pytest.fixture
@@ -32,71 +24,6 @@ def seam(cuda_device: Any) -> Seam:
     """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
     found: Seam = cuda_device.seam
     return found
-
-
-def grid(units: int, samples: int, pass_samples: int, *, tf32: bool = False, **options: Any) -> MakePlan:
-    """Plans whose blocks have so many units and samples; `options` as for `grid_shape`."""
-
-    def plan(desc: RecurrentDesc, library: KernelLibrary) -> GridPlan:
-        shape = grid_shape(desc, library.limits, units, samples, pass_samples, tf32=tf32, **options)
-        assert shape is not None
-        return GridPlan(desc, library, shape, "as the test asks", tf32)
-
-    return plan
-
-
-@dataclass(frozen=True)
-class Row:
-    """A cell and how its work is spread.
-
-    Attributes:
-        cell: and `flags`: of the desc.
-        dtype: of the tensors.
-        shape: units of a block, samples of a block, samples of a pass.
-        sizes: hidden units and samples.
-        direction: of the layer.
-        tf32: whether products are on tensor cores in TF32.
-        options: for `grid_shape`.
-        peephole: whether an LSTM has peepholes.
-    """
-
-    cell: str
-    dtype: Any
-    shape: tuple[int, int, int]
-    sizes: tuple[int, int] = (37, 5)
-    direction: str = "BIDIRECTIONAL"
-    flags: dict[str, Any] = field(default_factory=dict)
-    tf32: bool = False
-    options: dict[str, Any] = field(default_factory=dict)
-    peephole: bool = False
-
-    def __str__(self) -> str:
-        kind = "tf32" if self.tf32 else np.dtype(self.dtype).name
-        flags = "".join(f", {name}={value}" for name, value in self.flags.items()) + ", peephole" * self.peephole
-        return f"{self.cell}{flags}, {kind}, {self.shape} of {self.sizes}, {self.direction.lower()}" + "".join(
-            f", {name} {value}" for name, value in self.options.items()
-        )
-
-    @property
-    def plan(self) -> MakePlan:
-        return grid(*self.shape, tf32=self.tf32, **self.options)
-
-    def build(self, *, trains: bool, seed: int = 1, **options: Any) -> Run:
-        """Ragged lengths from 0 on; with training a mask with holes and a reserve."""
-        random = np.random.default_rng(seed)
-        (h, b), t = self.sizes, options.pop("t", 4)
-        optional = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", *(["peephole_tensor"] if self.peephole else []))
-        lengths = [int(length) for length in random.integers(0, t + 1, b)]
-        lengths[:2] = [0, t]
-        common: dict[str, Any] = {"t": t, "b": b, "h": h, "dtype": self.dtype, "direction": self.direction, "lengths": lengths}
-        common |= {"optional": optional} | self.flags | options
-        if trains:
-            common["optional"] = (*optional, *(["input_dropout_tensor"] if seed == 2 else []))
-            run = training.build(self.cell, random, mask=random.integers(0, 4, (t, b)), **common)
-        else:
-            run = plain.build(self.cell, random, **common)
-        run.tf32 = self.tf32
-        return run
 
 
 REST = {"most_registers": 0}  # all of R in shared memory
@@ -166,14 +93,6 @@ def test_grid(seam: Seam, row: Row, trains: bool) -> None:
         seam.check_guards()
 
 
-FEW: dict[str, Row] = {
-    "RNN": Row("RNN", FLOAT, (3, 2, 1), (7, 5)),
-    "GRU": Row("GRU", HALF, (8, 3, 8), (20, 5), flags=RESETS_FIRST),
-    "LSTM": Row("LSTM", HALF, (12, 3, 8), (20, 5)),
-}
-"""A small row of each cell, in several groups of units and of the batch."""
-
-
 @pytest.mark.parametrize("cell", FEW)
 def test_directions_may_have_different_activations(seam: Seam, cell: str) -> None:
     forward = (
@@ -224,7 +143,7 @@ def test_a_state_of_all_ones_is_a_nan_as_any_other(seam: Seam, dtype: Any, optio
     row = Row("RNN", dtype, (8, 2, 8 if dtype == HALF else 2), (16, 2), direction="FORWARD", options=options)
     run = row.build(trains=False, lengths=[4, 4])
     bits = run.inputs["hidden_init_tensor"].elements.view(np.uint16 if dtype == HALF else np.uint32)
-    bits[0, 0, 1, :] = np.iinfo(bits.dtype).max
+    bits[0, 0, 1, :] = np.iinfo(np.uint16 if dtype == HALF else np.uint32).max
     launch(run, row.plan, seam)
     single = run.outputs["output_single_tensor"].elements
     assert np.isnan(single[0, 0, 1]).all()

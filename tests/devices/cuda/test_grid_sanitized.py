@@ -9,11 +9,11 @@ import pytest
 
 from dmlpy.devices.cuda import sources
 from dmlpy.validation.problems import DeviceError
-from tests.devices.cuda import test_training as training
-from tests.devices.cuda.test_grid import RESETS_FIRST, Row
-from tests.devices.cuda.test_plans import launch
-from tests.devices.cuda.test_products import RELAXED_POLL
+from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.cuda.grid_rows import RESETS_FIRST, Row
+from tests.support.cuda.layer_plans import launch
+from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.tools import require
 
 ROWS = {

@@ -18,14 +18,15 @@ from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.validation.problems import DeviceError
-from tests.devices.cuda import test_plans as layers
-from tests.devices.cuda import test_training as training
-from tests.devices.cuda.test_grid import CLIPPED, FEW, RESETS_FIRST, RESETS_LAST, Row
-from tests.devices.cuda.test_plans import launch
-from tests.devices.numpy.test_training import training_sizes
+from tests.support import recurrent_runs
+from tests.support.cuda import layer_plans as layers
+from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.cuda.grid_rows import CLIPPED, FEW, RESETS_FIRST, RESETS_LAST, Row
+from tests.support.cuda.layer_plans import launch
 from tests.support.recurrent_runs import USUAL
 from tests.support.tools import require
+from tests.support.training_runs import training_sizes
 
 A100 = replace(H100, name="A100 on the CPU", compute_capability=80, multiprocessors=108, shared_memory_per_block=163 * 1024)
 
@@ -39,7 +40,7 @@ def described(
     names = ["input_tensor", "weight_tensor", "recurrence_tensor", "output_sequence_tensor", *(["peephole_tensor"] if peephole else [])]
     tensors = {name: TensorDesc(data_type=data_type, sizes=sizes[name]) for name in names}
     if trains:
-        kept = len(training.CELLS[cell].gate_names) + bool(flags.get("linear_before_reset"))
+        kept = len(recurrent_runs.CELLS[cell].gate_names) + bool(flags.get("linear_before_reset"))
         count = d * batch * (t * kept * hidden + (t + 1) * hidden * (1 + (cell == "LSTM")))
         tensors["reserve_tensor"] = TensorDesc(data_type="FLOAT32", sizes=(1, 1, 1, count))
     direction = "BIDIRECTIONAL" if both else "FORWARD"
@@ -190,34 +191,38 @@ LARGEST: list[tuple[str, str, bool, int, int, dict[str, Any]]] = [
 """Cell, type, TF32, hidden units, samples, flags; all in training, which keeps most."""
 
 
-def most_resident(shapes: list[GridShape]) -> list[tuple[GridShape, int]]:
-    """With as much of R in registers as any, each with an architecture.
-
-    For all where a thread has one pair of unit and sample, for one where it has most.
-    """
-    most_pairs = max(shape.pairs for shape in shapes)
-    one, most = (
-        max((shape for shape in shapes if shape.pairs == pairs), key=lambda shape: shape.register_bytes) for pairs in (1, most_pairs)
-    )
-    return [(one, architecture) for architecture in ARCHITECTURES] + ([(most, 90)] if most_pairs > 1 else [])
+def largest_and_architectures() -> list[Any]:
+    """Each of `LARGEST` for each architecture, one of these in turn in the usual run."""
+    return [
+        pytest.param(*row, architecture, marks=[pytest.mark.slow] * (place != number % len(ARCHITECTURES)))
+        for number, row in enumerate(LARGEST)
+        for place, architecture in enumerate(ARCHITECTURES)
+    ]
 
 
-def test_registers_hold_what_they_are_given() -> None:
+def most_resident(shapes: list[GridShape]) -> list[GridShape]:
+    """With as much of R in registers as any: where a thread has one pair of unit and sample, and where it has most."""
+    of_pairs = [[shape for shape in shapes if shape.pairs == pairs] for pairs in {1, max(shape.pairs for shape in shapes)}]
+    return [max(same, key=lambda shape: shape.register_bytes) for same in of_pairs]
+
+
+@pytest.mark.parametrize(("cell", "data_type", "tf32", "hidden", "batch", "flags", "architecture"), largest_and_architectures())
+def test_registers_hold_what_they_are_given(
+    cell: str, data_type: str, tf32: bool, hidden: int, batch: int, flags: dict[str, Any], architecture: int
+) -> None:
     """No local memory, and a block of its threads can be launched; the failure's text is the table of all."""
     require("nvrtc")
     from tests.support.cuda.nvrtc import compile_instance
 
     rows, right = [], True
-    source = sources.read("recurrent/grid.cu")
-    for cell, data_type, tf32, hidden, batch, flags in LARGEST:
-        desc = described(cell, data_type, hidden, batch, trains=True, **flags)
-        functors = activations_type(desc.activations_of(0))
-        for shape, architecture in most_resident(grid_shapes(desc, H100, tf32=tf32)):
-            kernel = grid_kernel(storage_type(desc), shape, "Training", cell_type(desc.cell), functors, functors)
-            made = compile_instance(source, kernel.entry, architecture)
-            right &= made.stack_bytes == made.spilled_bytes == 0 and made.registers * PRODUCT_THREADS <= 65536
-            rows.append(
-                f"sm_{architecture}: {made.registers} registers, {made.stack_bytes} bytes of stack, {made.spilled_bytes} spilled, "
-                f"{shape.register_bytes // PRODUCT_THREADS // 4} for R: {kernel.entry}"
-            )
+    desc = described(cell, data_type, hidden, batch, trains=True, **flags)
+    functors = activations_type(desc.activations_of(0))
+    for shape in most_resident(grid_shapes(desc, H100, tf32=tf32)):
+        kernel = grid_kernel(storage_type(desc), shape, "Training", cell_type(desc.cell), functors, functors)
+        made = compile_instance(sources.read("recurrent/grid.cu"), kernel.entry, architecture)
+        right &= made.stack_bytes == made.spilled_bytes == 0 and made.registers * PRODUCT_THREADS <= 65536
+        rows.append(
+            f"{made.registers} registers, {made.stack_bytes} bytes of stack, {made.spilled_bytes} spilled, "
+            f"{shape.register_bytes // PRODUCT_THREADS // 4} for R: {kernel.entry}"
+        )
     assert right, "\n".join(rows)

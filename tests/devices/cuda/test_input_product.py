@@ -16,11 +16,10 @@ from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES, recurrent_plan
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.devices.cuda import test_plans as plain
-from tests.devices.cuda import test_training as training
-from tests.devices.cuda.test_plans import LAYOUTS, launch, step
+from tests.support.cuda import layer_plans, training_layers
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
-from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, sizes_of
+from tests.support.cuda.layer_plans import LAYOUTS, launch, step
+from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, build, sizes_of
 from tests.support.tools import require
 
 T, B = 7, 3
@@ -62,11 +61,11 @@ def test_it_is_rounded_to_the_storage_type_for_inference(cell: str, strategy: st
     require("g++")
     for trains in (False, True):
         rng, seam = np.random.default_rng(1), ResultsSeam()
-        run: Run = (training if trains else plain).build(
+        run: Run = (training_layers.build if trains else build)(
             cell, rng, t=T, b=B, h=5, dtype=dtype, direction="BIDIRECTIONAL", lengths=[7, 0, 3]
         )
         launch(run, lambda desc, library: recurrent_plan(desc, library, strategy=strategy), seam)
-        (training if trains else plain).check(run)
+        (training_layers.check if trains else layer_plans.check)(run)
         assert seam.found == {"float32" if trains else np.dtype(dtype).name}
 
 
@@ -78,11 +77,11 @@ def test_it_takes_half_the_scratch_in_halves() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_product_beyond_the_largest_half_saturates_the_gates(strategy: str) -> None:
     require("g++")
-    run = plain.build("LSTM", np.random.default_rng(2), t=T, b=B, i=8, dtype=np.float16)
+    run = build("LSTM", np.random.default_rng(2), t=T, b=B, i=8, dtype=np.float16)
     run.inputs["input_tensor"].elements[0, 2] = [[3e4], [-3e4], [0]]
     run.inputs["weight_tensor"].elements[...] = np.sign(run.inputs["weight_tensor"].elements[..., :1])
     launch(run, lambda desc, library: recurrent_plan(desc, library, strategy=strategy), CpuSeam(H100))
-    plain.check(run)
+    layer_plans.check(run)
 
 
 # chunks
@@ -104,12 +103,12 @@ def test_chunks(cell: str, trains: bool, direction: str, layouts: Any, dtype: An
     require("g++")
     options: dict[str, Any] = {"lengths": [7, 0, 4]} if direction == "FORWARD" else {}
     options |= {"t": T, "b": B, "i": 4, "h": 5, "dtype": dtype, "direction": direction, "layouts": layouts}
-    for seed, added in enumerate([{}, {"optional": ()}] + [{"optional": (*OPTIONAL, *training.ADDED)}] * trains):
+    for seed, added in enumerate([{}, {"optional": ()}] + [{"optional": (*OPTIONAL, *training_layers.ADDED)}] * trains):
         rng, seam = np.random.default_rng(seed), CpuSeam(three_chunks)
         mask = {"mask": rng.integers(0, 3, (T, B))} if trains else {}
-        run: Run = (training if trains else plain).build(cell, rng, **options, **added, **mask)
+        run: Run = (training_layers.build if trains else build)(cell, rng, **options, **added, **mask)
         made = launch(run, step, seam, prepared=bool(seed))
-        (training if trains else plain).check(run)
+        (training_layers.check if trains else layer_plans.check)(run)
         assert [chunk.steps for chunk in made._input.chunks] == [3, 3, 1]
         assert "formed in 3 chunks of up to 3 steps" in made.describe()
         seam.check_guards()
@@ -117,12 +116,12 @@ def test_chunks(cell: str, trains: bool, direction: str, layouts: Any, dtype: An
 
 @pytest.mark.parametrize("linear_before_reset", [False, True])
 def test_chunks_in_the_place_of_what_is_kept_and_beside_it(linear_before_reset: bool, three_chunks: Limits) -> None:
-    """The product has a place of its own only where a step keeps more values than it reads."""
+    """The product has a separate place only where a step keeps more values than it reads."""
     require("g++")
     flags: dict[str, Any] = {"linear_before_reset": linear_before_reset, "direction": "BIDIRECTIONAL"}
-    run = training.build("GRU", np.random.default_rng(3), t=T, b=B, h=5, **flags)
+    run = training_layers.build("GRU", np.random.default_rng(3), t=T, b=B, h=5, **flags)
     made = launch(run, step, CpuSeam(three_chunks))
-    training.check(run)
+    training_layers.check(run)
     assert made._input.in_place is not linear_before_reset
     assert dict(made._scratch.arrays).get("input_product", (0, None, None))[1] == ((3 * B, 2 * 3 * 5) if linear_before_reset else None)
 
@@ -131,9 +130,9 @@ def test_chunks_in_the_place_of_what_is_kept_and_beside_it(linear_before_reset: 
 def test_a_walk_from_the_ends_of_samples_has_no_chunks(direction: str, three_chunks: Limits) -> None:
     """Samples of different lengths take a step at different times."""
     require("g++")
-    run = plain.build("GRU", np.random.default_rng(4), t=T, b=B, direction=direction, lengths=[7, 2, 5])
+    run = build("GRU", np.random.default_rng(4), t=T, b=B, direction=direction, lengths=[7, 2, 5])
     made = launch(run, step, CpuSeam(three_chunks))
-    plain.check(run)
+    layer_plans.check(run)
     assert len(made._input.chunks) == 1
     assert "chunk" not in made.describe()
 
@@ -144,7 +143,7 @@ def test_products_of_chunks_are_counted(three_chunks: Limits) -> None:
 
     def counted(direction: str) -> int:
         seam = CpuSeam(three_chunks)
-        launch(plain.build("RNN", np.random.default_rng(5), t=T, b=B, optional=(), direction=direction), step, seam)
+        launch(build("RNN", np.random.default_rng(5), t=T, b=B, optional=(), direction=direction), step, seam)
         return seam.counts["gemm"]
 
     assert counted("FORWARD") == 3 + (T - 1)
@@ -154,10 +153,10 @@ def test_products_of_chunks_are_counted(three_chunks: Limits) -> None:
 def test_a_captured_dispatch_forms_each_chunk_anew(three_chunks: Limits) -> None:
     require("g++")
     seam = CpuSeam(three_chunks)
-    run = plain.build("GRU", np.random.default_rng(6), t=T, b=B, direction="BIDIRECTIONAL", dtype=np.float16)
+    run = build("GRU", np.random.default_rng(6), t=T, b=B, direction="BIDIRECTIONAL", dtype=np.float16)
     made = step(run.desc, KernelLibrary(seam, 0))
     arrays = {name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
-    temporary = plain.poisoned(seam, made.temporary_size)
+    temporary = layer_plans.poisoned(seam, made.temporary_size)
     graph = seam.capture(0, made.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
     for factor in (1.0, -0.5):
         run.inputs["input_tensor"].elements[...] *= np.float16(factor)
@@ -165,7 +164,7 @@ def test_a_captured_dispatch_forms_each_chunk_anew(three_chunks: Limits) -> None
         seam.launch_graph(graph, 0)
         for name, placed in run.outputs.items():
             placed.elements[...] = seam.to_host(arrays[name], 0)
-        plain.check(run)
+        layer_plans.check(run)
 
 
 @pytest.mark.parametrize(

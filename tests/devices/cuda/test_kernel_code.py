@@ -88,7 +88,7 @@ def test_walk_brings_its_weights_in_wide_words(kind: str, data_type: np.dtype[An
 
 
 OF_A_STEP = [
-    *(step_kernel("step", data_type, run, *LSTM) for data_type in (FLOAT, HALF) for run in ("Inference", "Training")),  # type: ignore[arg-type]
+    *(step_kernel("step", data_type, run, *LSTM) for data_type in (FLOAT, HALF) for run in ("Inference", "Training")),
     step_kernel("reset", FLOAT, "Inference", *GRU),
     step_kernel("reset", HALF, "Training", *GRU),
     project_kernel(HALF),

@@ -8,59 +8,28 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import platformdirs
 import pytest
 
 from dmlpy.devices.cuda import image_store, kernels, sources
 from dmlpy.devices.cuda.image_store import ImageStore, cache_directory
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
+from dmlpy.devices.cuda.recurrent.common import pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
 from dmlpy.devices.cuda.recurrent.layer import walk_kernel
-from dmlpy.devices.cuda.seam import Limits
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.cuda.programs import COPY, FLOAT, HALF, CountingSeam
 from tests.support.folders import ROOT
 from tests.support.tools import require
 
 FILES = sorted(path.relative_to(sources.directory()).as_posix() for path in sources.directory().rglob("*.cu"))
-FLOAT, HALF = np.dtype(np.float32), np.dtype(np.float16)
 GRU = ("Gru<false>", *["Activations<Sigmoid, Tanh>"] * 2)
-COPY = copy_kernel(HALF, FLOAT)
-
-
-class CountingSeam(CpuSeam):
-    """Compiles to a text that names what was asked for, and notes it.
-
-    Attributes:
-        programs: the instances of each call, in the order of calls.
-        before: called by each compilation with its instances.
-    """
-
-    version = "1.0"
-
-    def __init__(self, limits: Limits) -> None:
-        super().__init__(limits)
-        self.programs: list[list[str]] = []
-        self.before: Callable[[list[str]], object] = lambda entries: None
-
-    def compiler_version(self) -> str:
-        return self.version
-
-    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
-        self.programs.append(list(entries))
-        self.before(list(entries))
-        return [(f"{entry} for {architecture}".encode(), f"symbol of {entry}") for entry in entries]
-
-    def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
-        return image, symbol, shared_bytes
 
 
 @pytest.fixture
@@ -172,7 +141,7 @@ def test_with_one_processor_there_are_no_threads(store: Path, monkeypatch: pytes
 
 
 def test_threads_that_ask_for_some_of_the_same_wait_for_each_other(store: Path) -> None:
-    """In a circle, if each waited before it made its own."""
+    """They would wait in a cycle if each waited before it loaded its kernels."""
     seam = CountingSeam(H100)
     both = threading.Barrier(2, timeout=30)
     library = KernelLibrary(seam, 0)
@@ -291,7 +260,7 @@ def test_the_store_is_the_users_alone(store: Path, monkeypatch: pytest.MonkeyPat
         return len(seam.programs) == 1
 
     assert not compiles()
-    store.chmod(0o722)  # others could put an image of their own here
+    store.chmod(0o722)  # others could put an image here
     assert compiles()
     store.chmod(0o700)
     assert not compiles()
@@ -368,7 +337,9 @@ def nobody(uid): raise KeyError(uid)
 pwd.getpwuid = nobody
 from dmlpy.devices.cuda.image_store import ImageStore, cache_directory
 assert cache_directory() is None and ImageStore.open() is None
-from tests.devices.cuda.test_kernel_library import COPY, CountingSeam, H100, KernelLibrary
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from tests.support.cuda.cpu_seam import H100
+from tests.support.cuda.programs import COPY, CountingSeam
 seam = CountingSeam(H100)
 KernelLibrary(seam, 0).function(COPY)
 assert len(seam.programs) == 1

@@ -22,9 +22,9 @@ from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.devices.cuda.test_gradient import gradient_desc
-from tests.devices.cuda.test_normalization import INFERENCE, TRAINING, TRAINING_GRAD, described, images
 from tests.support.cuda.access_counts import CountingSeam, Counts
+from tests.support.cuda.gradient_cases import gradient_desc
+from tests.support.cuda.normalized_images import INFERENCE, TRAINING, TRAINING_GRAD, described, images
 from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
 from tests.support.tools import require
 

@@ -12,11 +12,11 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.grid import MOST_POLLS
 from dmlpy.validation.problems import DeviceError
-from tests.devices.cuda.test_dispatch import Replayed
-from tests.devices.cuda.test_gpu_strategies import stacked
-from tests.devices.cuda.test_grid import HALF, Row
-from tests.devices.cuda.test_plans import launch
+from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.grid_rows import HALF, Row
+from tests.support.cuda.layer_plans import launch
+from tests.support.cuda.network_checks import stacked
 from tests.support.tools import require
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,24 +10,22 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.axes import Axis
-from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda import division, sources
 from dmlpy.devices.cuda.axes import VECTOR_BYTES
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.division import MOST_THREADS, NUMBERS, Division
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.normalization import division
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan
-from dmlpy.devices.cuda.normalization.division import MOST_THREADS, NUMBERS, Division
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
-from tests.devices.test_batch_normalization_layouts import assert_same, results
+from tests.support.batch_normalization_runs import assert_same, results
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.cuda.normalized_images import INFERENCE, INFERENCE_GRAD, TRAINING, TRAINING_GRAD, described, images
 from tests.support.normalization_cases import INPUTS, MODES, Array, case, check, poisons, run
 from tests.support.tools import require
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)
-TRAINING, INFERENCE = "BATCH_NORMALIZATION_TRAINING", "BATCH_NORMALIZATION"
-TRAINING_GRAD, INFERENCE_GRAD = "BATCH_NORMALIZATION_TRAINING_GRAD", "BATCH_NORMALIZATION_GRAD"
 BARRIER = "__syncthreads();"
 
 
@@ -53,30 +50,6 @@ class Recorder(NullSeam):
         self, function: Any, grid: Any, threads: int, shared_bytes: int, argument: Array, stream: int, cooperative: bool = False
     ) -> None:
         self.launches.append(Launch(function, grid, threads, shared_bytes))
-
-
-def images(sizes: Sequence[int], memory: str, data_type: str = "FLOAT32") -> dml.TensorDesc:
-    """A tensor of [N, C, H, W] in an order of memory, or a slice of one twice as wide."""
-    _, c, h, w = sizes
-    strides = {
-        "NCHW": (c * h * w, h * w, w, 1),
-        "NHWC": (h * w * c, 1, w * c, c),
-        "sliced": (c * h * 2 * w, h * 2 * w, 2 * w, 1),
-        "every second": (c * h * 2 * w, h * 2 * w, 2 * w, 2),
-        "one for each channel": (0, 1, 0, 0),
-    }[memory]
-    return dml.TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
-
-
-def described(mode: str, x: dml.TensorDesc, other: dml.TensorDesc | None = None) -> Any:
-    """The operator over channels; its other tensors of the input's sizes are like `other`, or like x."""
-    kind, _ = MODES[mode]
-    channels = dml.TensorDesc(data_type=x.data_type, sizes=(1, x.sizes[1], 1, 1))
-    roles = INPUTS[kind]
-    tensors = {name: {"x": x, "dy": other or x}.get(role, channels) for name, role in roles.items() if role != "add"}
-    desc = kind(**tensors).with_outputs()
-    of_images = {name: x if other is None else other for name in ("output_tensor", "output_gradient_tensor") if hasattr(desc, name)}
-    return desc.replace(**of_images)
 
 
 def planned(desc: Any, address: int = 256, limits: Limits = H100) -> tuple[NormalizationPlan, list[Launch]]:
@@ -305,8 +278,8 @@ def test_counts_beyond_the_kernels() -> None:
     """Told when the plan is made."""
     for axes in ([Axis(NUMBERS, (1, 1, 1), True)], [Axis(2, (NUMBERS, 0, 0), True), Axis(NUMBERS, (1, 1, 1), False)]):
         with pytest.raises(dml.DeviceError, match=rf"{NUMBERS} .*at most {NUMBERS - 1}"):
-            Division(axes, 3, 1, 4, H100, reduces=True)
-    largest = Division([Axis(NUMBERS - 1, (1, 1, 1), True)], 3, 1, 4, H100, reduces=True)
+            Division(axes, 3, 1, 4, H100, reduces=True, part_bytes=12)
+    largest = Division([Axis(NUMBERS - 1, (1, 1, 1), True)], 3, 1, 4, H100, reduces=True, part_bytes=12)
     assert largest.splits * largest.threads * division.MOST_VECTORS >= NUMBERS - 1
 
 

@@ -33,8 +33,10 @@ for _kernel in KERNELS:
     BY_NAME.setdefault((_kernel.file, _kernel.entry.partition("<")[0]), []).append(_kernel)
 EVERY_CASE = 307
 """Of so many cases that name kernels, one is compiled at each run."""
-EVERY_INSTANCE = 5
-"""Of so many instances of a kernel for an architecture, the first is compiled at each run."""
+EVERY_PAIR = 4
+"""Of so many pairs of a kernel's instance and an architecture, the first is compiled at each run."""
+MOST_PAIRS = 12
+"""Of each kernel no more pairs than these are compiled at each run: the element engine's has hundreds, a functor each."""
 
 
 def require_version(version: str) -> None:
@@ -108,12 +110,14 @@ def name(item: object) -> str:
 
 
 def sampled_pairs() -> list[Any]:
-    """All of `pairs`; of each kernel for an architecture all but the first of every few instances are slow."""
-    before = Counter[tuple[str, str, int]]()
+    """All of `pairs`; of each kernel all but the first of every few are slow."""
+    every, before = pairs(), Counter[tuple[str, str]]()
+    totals = Counter((kernel.file, kernel.entry.partition("<")[0]) for kernel, _ in every)
     found = []
-    for kernel, architecture in pairs():
-        key = (kernel.file, kernel.entry.partition("<")[0], architecture)
-        found.append(pytest.param(kernel, architecture, marks=[pytest.mark.slow] * bool(before[key] % EVERY_INSTANCE)))
+    for kernel, architecture in every:
+        key = (kernel.file, kernel.entry.partition("<")[0])
+        step = max(EVERY_PAIR, -(-totals[key] // MOST_PAIRS))
+        found.append(pytest.param(kernel, architecture, marks=[pytest.mark.slow] * bool(before[key] % step)))
         before[key] += 1
     return found
 
@@ -137,7 +141,9 @@ def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() 
         (file, architecture) for file in files for architecture in ARCHITECTURES
     }
     assert len(names) == len(ARCHITECTURES) * len({(file, name) for file, name, _ in names})
-    assert {architecture for _, architecture in few_pairs()} == set(ARCHITECTURES)
+    usual = [row.values for row in sampled_pairs() if not row.marks]
+    assert {(kernel.file, kernel.entry.partition("<")[0]) for kernel, _ in usual} == set(BY_NAME)
+    assert {architecture for _, architecture in usual} == {architecture for _, architecture in few_pairs()} == set(ARCHITECTURES)
     assert {kernel.file for kernel, _ in few_pairs()} == files
 
 
@@ -196,7 +202,7 @@ def test_the_kernels_of_a_test_on_a_gpu_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_version_that_is_asked_for_answers(version: str) -> None:
-    """By its own word, and by that of what it makes; whichever others are loaded."""
+    """By its version function and by the version in its output, whichever others are loaded."""
     require_version(version)
     for other in VERSIONS:
         if missing("nvrtc" if other == NEWEST else f"nvrtc {other}") is None:

@@ -14,13 +14,11 @@ from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_compiler import run_sanitized
 from tests.support.cuda.cpu_memory import DeviceArray, DlpackArray
 from tests.support.cuda.cpu_seam import T4, CpuFunction, CpuSeam, NullSeam
+from tests.support.cuda.kernel_parameters import PARAMETERS, Array, device, parameters, unset
 from tests.support.folders import TESTS
 from tests.support.tools import require
 
-Array = np.ndarray[Any, Any]
-
 SOURCE = (TESTS / "kernels" / "instrument.cu").read_text().replace('#include "common/machine.cuh"\n', "\n")
-PARAMETERS = np.dtype([("input", "u8"), ("output", "u8"), ("words", "u8"), ("count", "i8")])
 RANDOM = np.random.default_rng(2)
 
 
@@ -36,14 +34,6 @@ def load(seam: CpuSeam, entry: str, shared_bytes: int = 1024) -> CpuFunction:
     return function
 
 
-def parameters(count: int = 0, **arrays: DeviceArray) -> Array:
-    argument = np.zeros(1, PARAMETERS)
-    argument["count"] = count
-    for name, array in arrays.items():
-        argument[name] = array.pointer
-    return argument
-
-
 def launch(
     seam: CpuSeam,
     entry: str,
@@ -56,14 +46,6 @@ def launch(
 ) -> None:
     """Runs a kernel over arrays that live until it has ended."""
     seam.launch(load(seam, entry), (blocks, 1, 1), threads, shared_bytes, parameters(count, **arrays), 0, cooperative)
-
-
-def device(seam: CpuSeam, values: Array) -> DeviceArray:
-    return seam.to_device(0, values, 0)
-
-
-def unset(seam: CpuSeam, size: int, data_type: Any = np.float32) -> DeviceArray:
-    return seam.empty(0, [size], [1], np.dtype(data_type), 0)
 
 
 def values(*sizes: int) -> Array:

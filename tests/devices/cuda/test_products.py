@@ -15,6 +15,7 @@ from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product,
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_arithmetic import rounded_to_tf32
 from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.folders import TESTS
 from tests.support.tools import require
 
@@ -166,10 +167,6 @@ def test_delays_change_nothing(product: Product, protocol: Protocol) -> None:
     results = [iterate(CpuSeam(seed=seed, delay_us=30 * seed), product, 37, 3, 50, 3, protocol)[0] for seed in range(3)]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
-
-
-RELAXED_POLL = ("machine::load_acquire(flags_ + block)", 0, "__atomic_load_n(flags_ + block, __ATOMIC_RELAXED)")
-"""In place of the acquire of a wait."""
 
 
 @pytest.mark.parametrize("fault", [None, RELAXED_POLL, ("store_release", 1, "store_relaxed")])

@@ -34,13 +34,13 @@ def instruction(words: list[str]) -> Instruction:
     if kind == "bar":
         return Barrier("warp" if how else "block")
     if kind == "fence":
-        return Fence(*how)  # type: ignore[arg-type]
+        return Fence(*how)
     place = tuple(words[1 if kind == "st" else 2].split("+"))
     if kind == "st":
-        return Store(place, int(words[2]), *how, needs=tuple(words[3:]))  # type: ignore[arg-type,misc]
+        return Store(place, int(words[2]), *how, needs=tuple(words[3:]))  # type: ignore[misc]
     assert kind == "ld"
     assert words[3:4] in ([], ["until"])
-    return Load(words[1], place, *how, until=int(words[4]).__eq__ if words[3:] else None)  # type: ignore[arg-type,misc]
+    return Load(words[1], place, *how, until=int(words[4]).__eq__ if words[3:] else None)  # type: ignore[misc]
 
 
 def shows(execution: Execution, outcome: str) -> bool:
@@ -363,14 +363,14 @@ def some_program(rng: random.Random) -> Program:
             made = rng.random()
             if made < 0.42:
                 order = "release" if how[0] == "strongest" else how[0]
-                instructions.append(Store(where, value, order, scope, tuple(load for load in loads if rng.random() < 0.3)))  # type: ignore[arg-type]
+                instructions.append(Store(where, value, order, scope, tuple(load for load in loads if rng.random() < 0.3)))
             elif made < 0.84:
                 order = "acquire" if how[0] == "strongest" else how[0]
                 loads.append(f"r{value}")
                 until, expected = rng.choice([None, None, None, None, bool]), rng.choice([None, None, 0, value % 10])
-                instructions.append(Load(loads[-1], where, order, scope, until, expected))  # type: ignore[arg-type]
+                instructions.append(Load(loads[-1], where, order, scope, until, expected))
             else:
-                instructions.append(Fence(rng.choice(["acq_rel", "sc"]), scope))  # type: ignore[arg-type]
+                instructions.append(Fence(rng.choice(["acq_rel", "sc"]), scope))
         threads.append((rng.choice([0, 0, 1]), instructions))
     if rng.random() < 0.4:
         for block, instructions in threads:

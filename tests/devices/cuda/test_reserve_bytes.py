@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from tests.conftest import cuda_on_cpu
-from tests.devices.cuda.test_training import build as build_training
+from tests.support.cuda.training_layers import build as build_training
 from tests.support.networks import MODES, network
 
 POISONS = (0x3C, 0xFF)  # halves and floats that are numbers, and NaN

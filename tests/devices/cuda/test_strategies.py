@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
@@ -20,9 +19,9 @@ from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.strategies import BACKWARD, FORWARD, Choice, choose, gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.devices.cuda.test_gradient import gradient_desc
-from tests.devices.cuda.test_recurrent_model import A100, B200, GEFORCE_4090, H200, T4
 from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.gradient_cases import gradient_desc
+from tests.support.cuda.machines import A100, B200, GEFORCE_4090, H200, T4
 from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
 
 DEVICES = {"H200": H200, "B200": B200, "A100": A100, "4090": GEFORCE_4090, "T4": T4}
@@ -100,37 +99,44 @@ def test_decisions(line: str) -> None:
 # what holds for all
 
 
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("batch", [1, 300])
+@pytest.mark.parametrize("hidden", [33, 1000])
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("device", DEVICES)
-def test_what_is_chosen_fits_and_is_the_best(device: str) -> None:
+def test_what_is_chosen_fits_and_is_the_best(device: str, cell: Any, data_type: str, hidden: int, batch: int, directions: int) -> None:
     limits = DEVICES[device]
-    for cell, data_type, hidden, batch, directions in product(CELLS, ("FLOAT32", "FLOAT16"), (33, 1000), (1, 300), (1, 2)):
-        desc = forward_desc(cell, data_type, hidden, batch, 50, directions)
-        choice = choose(FORWARD, desc, limits)
-        options = [verdict for verdict in choice.verdicts.values() if not isinstance(verdict, str)]
-        assert choice.option.step_us == min(option.step_us for option in options)
-        assert choice.reason.startswith(f"strategy {choice.strategy}: the least estimate")
-        assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
-        for shape in grid_shapes(desc, limits, tf32=False):
-            assert shape.shared_bytes <= limits.shared_memory_per_block
-            assert shape.alone or shape.blocks <= limits.multiprocessors
-            assert shape.unit_groups * shape.units >= hidden
-            assert shape.batch_groups * shape.samples >= batch
-        whole = choice.option.estimate
-        assert whole.registers + whole.shared <= whole.work.recurrence_bytes * directions
+    desc = forward_desc(cell, data_type, hidden, batch, 50, directions)
+    choice = choose(FORWARD, desc, limits)
+    options = [verdict for verdict in choice.verdicts.values() if not isinstance(verdict, str)]
+    assert choice.option.step_us == min(option.step_us for option in options)
+    assert choice.reason.startswith(f"strategy {choice.strategy}: the least estimate")
+    assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
+    for shape in grid_shapes(desc, limits, tf32=False):
+        assert shape.shared_bytes <= limits.shared_memory_per_block
+        assert shape.alone or shape.blocks <= limits.multiprocessors
+        assert shape.unit_groups * shape.units >= hidden
+        assert shape.batch_groups * shape.samples >= batch
+    whole = choice.option.estimate
+    assert whole.registers + whole.shared <= whole.work.recurrence_bytes * directions
 
 
+@pytest.mark.parametrize("batch", [1, 70])
+@pytest.mark.parametrize("hidden", [33, 500])
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("device", ["H200", "T4"])
-def test_gradients_that_are_chosen_fit(device: str) -> None:
+def test_gradients_that_are_chosen_fit(device: str, cell: Any, data_type: str, hidden: int, batch: int) -> None:
     limits = DEVICES[device]
-    for cell, data_type, hidden, batch in product(CELLS, ("FLOAT32", "FLOAT16"), (33, 500), (1, 70)):
-        desc = gradient_desc(cell, data_type, batch, hidden, 50)
-        choice = choose(BACKWARD, desc, limits)
-        assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
-        for shape in grid_gradient_shapes(desc, limits, tf32=False):
-            assert shape.shared_bytes <= limits.shared_memory_per_block
-            assert shape.alone or shape.blocks <= limits.multiprocessors
-            assert shape.unit_groups * shape.units >= hidden
-            assert shape.batch_groups * shape.samples >= batch
+    desc = gradient_desc(cell, data_type, batch, hidden, 50)
+    choice = choose(BACKWARD, desc, limits)
+    assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
+    for shape in grid_gradient_shapes(desc, limits, tf32=False):
+        assert shape.shared_bytes <= limits.shared_memory_per_block
+        assert shape.alone or shape.blocks <= limits.multiprocessors
+        assert shape.unit_groups * shape.units >= hidden
+        assert shape.batch_groups * shape.samples >= batch
 
 
 def test_few_steps_are_a_matter_of_cost() -> None:
@@ -158,7 +164,7 @@ def test_a_strategy_can_be_asked_for(strategy: str) -> None:
         ("walk", ("LSTM", "FLOAT32", 256, 1), "R needs 1050624 bytes of shared memory, a block has 232448"),
         ("walk", ("RNN", "FLOAT32", 400, 1), "R needs 643200 bytes of shared memory"),
         ("grid", ("LSTM", "FLOAT32", 4096, 1), "R of 268435456 bytes is more than 132 multiprocessors hold"),
-        ("grid", ("LSTM", "FLOAT32", 1700, 1), "R of 46240000 bytes fits 132 multiprocessors, but none of the shapes"),
+        ("grid", ("LSTM", "FLOAT32", 1700, 1), "R of 46240000 bytes fits 132 multiprocessors, but no available block shape fits"),
     ],
 )
 def test_a_strategy_that_cannot_is_refused(strategy: str, about: tuple[Any, ...], said: str) -> None:

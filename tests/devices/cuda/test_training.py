@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,29 +10,15 @@ import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, WalkPlan
-from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
-from dmlpy.devices.numpy.activation.derivatives import keeps_value
-from dmlpy.operators.activation import ActivationDesc
-from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from dmlpy.reference.activation import activate
 from dmlpy.validation.problems import DeviceError
-from tests.devices.cuda.test_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, named
-from tests.devices.numpy.test_training import training_sizes
 from tests.support.cuda.cpu_seam import H100, CpuSeam
-from tests.support.exact import traced
-from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, USUAL, Layout, Placed, Run, place
-from tests.support.tolerance import assert_close
+from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, named
+from tests.support.cuda.training_layers import ADDED, OPTIONAL, OUTPUTS, TRAINING, build, check
+from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, Run, place
 from tests.support.tools import require
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-TRAINING: dict[str, Any] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
-OPTIONAL = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor", "peephole_tensor")
-ADDED = ("input_dropout_tensor", "state_dropout_tensor")
-OUTPUTS = ("output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor", "reserve_tensor")
 
 
 @pytest.fixture
@@ -44,102 +29,6 @@ def seam(cuda_device: Any) -> Seam:
 
 
 # runs
-
-
-def build(
-    cell: str,
-    rng: np.random.Generator,
-    *,
-    t: int = 4,
-    b: int = 3,
-    i: int = 3,
-    h: int = 4,
-    p: int = 0,
-    dtype: Any = np.float32,
-    direction: str = "FORWARD",
-    lengths: list[int] | None = None,
-    mask: Any = None,
-    optional: tuple[str, ...] = OPTIONAL,
-    outputs: tuple[str, ...] = OUTPUTS,
-    functions: tuple[ActivationDesc, ...] | None = None,
-    layouts: tuple[Layout, ...] = ("packed",),
-    **flags: Any,
-) -> Run:
-    """Random tensors for a training form; with `p` a projection. Weights are small enough that no activation lets the states grow."""
-    d, g, s = 2 if direction == "BIDIRECTIONAL" else 1, len(CELLS[cell].gate_names), p or h
-    shapes = training_sizes(cell, t, b, i, h, s, d)
-    wanted = {"input_tensor", "weight_tensor", "recurrence_tensor", *optional, *(["projection_tensor"] if p else [])}
-    scale = {"input_tensor": 1.0, "weight_tensor": i**-0.5, "recurrence_tensor": 0.8 * s**-0.5, "projection_tensor": h**-0.5}
-    inputs: dict[str, Placed] = {}
-    for name, shape in shapes.items():
-        if name in wanted & TRAINING[cell].model_fields.keys():
-            dropped = "dropout" in name
-            values = rng.choice([0.0, 1.0, 1.25], shape) if dropped else rng.uniform(-1.0, 1.0, shape) * scale.get(name, 0.5)
-            inputs[name] = place(values.astype(dtype), rng.choice(np.array(layouts)), rng)
-    exact: tuple[Layout, ...] = tuple(layout for layout in layouts if layout != "broadcast")
-    if lengths is not None:
-        values = np.array(lengths, np.uint32).reshape(1, 1, 1, b)
-        inputs["sequence_lengths_tensor"] = place(values, rng.choice(np.array(exact)), rng)
-    if mask is not None:
-        values = np.array(mask, np.uint8).reshape(1, 1, t, b)
-        inputs["step_mask_tensor"] = place(values, rng.choice(np.array(exact)), rng)
-    kept = g + bool(flags.get("linear_before_reset"))
-    states = s + h * (cell == "LSTM")
-    sizes = shapes | {"reserve_tensor": (1, 1, 1, d * b * (t * kept * h + (t + 1) * states))}
-    placed = {}
-    for name in outputs:
-        if name in sizes:
-            in_reserve = name == "reserve_tensor"
-            values = np.full(sizes[name], np.nan, np.float32 if in_reserve else dtype)
-            placed[name] = place(values, "packed" if in_reserve else rng.choice(np.array(exact)), rng)
-    desc = TRAINING[cell](
-        **{name: tensor.desc for name, tensor in (inputs | placed).items()},
-        activation_descs=functions or USUAL[cell] * d,
-        direction=direction,
-        **flags,
-    )
-    return Run(desc, inputs, placed)
-
-
-def check(run: Run, what: str = "") -> None:
-    """Outputs, all states of the reserve, and what it keeps of the steps that are taken."""
-    arrays = {name: np.array(array) for name, array in run.arrays.items()}
-    walked = traced(run.desc, arrays)
-    reserve = run.outputs.pop("reserve_tensor", None)
-    run.check(walked.outputs, what)
-    if reserve is None:
-        return
-    assert isinstance(run.desc, RNNTrainingDesc | GRUTrainingDesc | LSTMTrainingDesc)
-    sizes, cell, dtype = run.desc.geometry, run.desc.cell, run.inputs["input_tensor"].elements.dtype
-    t, b, d, h = sizes.seq_length, sizes.batch_size, sizes.num_directions, sizes.hidden_size
-    values, places = reserve.elements.reshape(-1), ReserveAddresses.of(run.desc, 0)
-
-    def part(offset: int, *shape: int) -> Array:
-        return values[offset // 4 :][: prod(shape)].reshape(shape)
-
-    def compare(found: Array, expected: Array, name: str) -> None:
-        assert_close(found, expected, dtype, terms=run.terms, what=f"{what}{name}", tf32=run.tf32)
-
-    compare(part(places.hidden, d, t + 1, b, sizes.state_size), walked.hidden, "slots of h")
-    if cell.has_memory:
-        compare(part(places.memory, d, t + 1, b, h), walked.memory, "slots of c")
-    kept = part(places.kept, t, b, d, cell.kept, h).transpose(2, 0, 3, 1, 4)
-    assert kept.size + (t + 1) * d * b * (sizes.state_size + h * cell.has_memory) == values.size
-    found, wanted = [], []  # of all gates together: a single value near zero may be little but the rounding of FLOAT16 factors
-    for direction in range(d):
-        for place_of, name in enumerate((*run.desc.gate_names, "Rh h + Rbh")[: cell.kept]):
-            if cell.couple_input_forget and name == "f":
-                continue
-            arguments = walked.arguments[direction, :, place_of]
-            taken = ~np.isnan(arguments)
-            expected = arguments[taken]
-            if place_of < cell.gates and cell.clip is None:
-                function = run.desc.activations_of(direction)[1 if name in ("c", "h") else 0]
-                if keeps_value(function):
-                    expected = activate(function, expected)
-            found.append(kept[direction, :, place_of][taken])
-            wanted.append(expected)
-    compare(np.concatenate(found), np.concatenate(wanted), "kept values")
 
 
 def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> Run:
@@ -293,7 +182,7 @@ def test_what_walk_leaves_to_step(cell: str, added: dict[str, Any], walks: bool)
         assert plan.capturable is (kind is StepPlan)
     if not walks:
         assert type(recurrent_plan(run.desc, library)) is StepPlan
-        with pytest.raises(DeviceError, match="of its own in each step"):
+        with pytest.raises(DeviceError, match=r"separate products? in each step"):
             recurrent_plan(run.desc, library, strategy="walk")
 
 
@@ -305,7 +194,7 @@ def test_a_plan_tells_what_training_adds() -> None:
     text = recurrent_plan(lstm.desc, library).describe()
     for line in (
         "strategy step: the least estimate",
-        "walk: dropout of states takes products of its own in each step",
+        "walk: dropout of states takes separate products in each step",
         "by 4 gate rows, 4 times; input copied for each with its dropout",
         "by 4 gate rows for each of 4 gates and each direction",
         "step<float, Training, Lstm<",

@@ -12,7 +12,7 @@ from dmlpy.devices.numpy.recurrent import products
 from dmlpy.devices.numpy.recurrent.division import Division, division_of, undivided
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.operators.recurrent.layer import RecurrentGeometry
-from tests.devices.numpy import test_training as test_numpy_training
+from tests.support import training_runs
 from tests.support.exact import exact, traced
 from tests.support.recurrent_runs import CELLS, FLAGS, build
 
@@ -71,9 +71,9 @@ def test_divided_training(cell: str, flags: dict[str, Any], direction: str) -> N
         {},
         {"mask": np.arange(20) % 3, "lengths": [2, 0, 4, 1, 3], "dropout": ("input_dropout_tensor", "state_dropout_tensor")},
     ):
-        run = test_numpy_training.build(cell, np.random.default_rng(4), b=5, direction=direction, **options, **flags)
+        run = training_runs.build(cell, np.random.default_rng(4), b=5, direction=direction, **options, **flags)
         run.launch(RecurrentPlan(run.desc))
-        test_numpy_training.check(run, traced(run.desc, run.arrays))
+        training_runs.check(run, traced(run.desc, run.arrays))
 
 
 @pytest.mark.parametrize("batch", [1, 3])

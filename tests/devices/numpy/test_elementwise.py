@@ -47,6 +47,13 @@ def scaled(desc: Any, x: Number) -> Number:
     return kind(x) * kind(desc.scale_bias.scale) + kind(desc.scale_bias.bias)
 
 
+def exactly_scaled(desc: Any, x: Number) -> Number:
+    """X * scale + bias, of integers without rounding where both are whole."""
+    if desc.scale_bias is None or isinstance(x, float) or not desc.scale_bias.is_whole:
+        return scaled(desc, x)
+    return int(x) * int(desc.scale_bias.scale) + int(desc.scale_bias.bias)
+
+
 def of_scaled(function: Callable[..., Number]) -> Callable[..., Number]:
     return lambda desc, x, *others: function(desc, scaled(desc, x), *others)
 
@@ -95,11 +102,11 @@ def plain_power(x: Number, exponent: Number) -> float:
 
 
 def clip(desc: Any, x: Number) -> Number:
-    return min(max(scaled(desc, x), desc.min), desc.max)
+    return min(max(exactly_scaled(desc, x), desc.min), desc.max)
 
 
 def clip1(desc: Any, x: Number) -> Number:
-    return max(min(scaled(desc, x), desc.max), desc.min)
+    return max(min(exactly_scaled(desc, x), desc.max), desc.min)
 
 
 def nearest(desc: Any, x: float) -> float:
@@ -158,7 +165,7 @@ PLAIN: dict[str, Callable[..., Number]] = {
     "ERF": of_scaled(real(math.erf)),
     "EXP": of_scaled(real(math.exp)),
     "FLOOR": of_scaled(lambda desc, x: math.floor(x)),
-    "IDENTITY": scaled,
+    "IDENTITY": exactly_scaled,
     "IF": lambda desc, condition, a, b: a if condition else b,
     "IS_INFINITY": infinite,
     "IS_NAN": lambda desc, x: math.isnan(x),

@@ -8,19 +8,21 @@ from __future__ import annotations
 import itertools
 import tracemalloc
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.recurrent.gradient import GradientPlan, gradient_reference
+from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
-from tests.devices.numpy.test_training import DIRECTIONS, H_DROPOUT, MASK, OUTPUTS, RESERVE, X_DROPOUT, build
+from dmlpy.reference.recurrent.layer import packed_reserve
+from tests.support.exact import exact, traced
 from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, GUARD, OPTIONAL, USUAL, Layout, Placed, Run, place, scratch
 from tests.support.tolerance import assert_close
+from tests.support.training_runs import DIRECTIONS, H_DROPOUT, MASK, OUTPUTS, RESERVE, X_DROPOUT, build, kept_gates
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,8 +33,13 @@ UPSTREAM = tuple(f"{name.removesuffix('_tensor')}_gradient_tensor" for name in O
 
 @dataclass
 class Backward:
-    """A gradient desc whose tensors lie in memory."""
+    """A gradient desc whose tensors lie in memory.
 
+    Attributes:
+        run: the training form that wrote the reserve.
+    """
+
+    run: Run
     desc: Any
     inputs: dict[str, Placed]
     outputs: dict[str, Placed]
@@ -54,9 +61,14 @@ class Backward:
             assert (placed.gaps() == GUARD).all(), f"{name}: written between or beside its elements"
         return {name: placed.elements.copy() for name, placed in self.outputs.items()}
 
+    def expected(self) -> dict[str, Array]:
+        """The described gradients by their definition, from what the device's reserve keeps."""
+        gradients = exact(self.desc, self.arrays | {RESERVE: defined_reserve(self.run)})
+        return {name: gradients[name] for name in self.outputs}
+
     def check(self, what: str = "") -> dict[str, Array]:
         """One dispatch, whose results must be those of float64."""
-        found, expected = self.launch(), gradient_reference(self.desc, self.arrays)
+        found, expected = self.launch(), self.expected()
         assert found.keys() == expected.keys()
         for name, array in found.items():
             assert_close(array, expected[name], array.dtype, terms=self.terms, what=f"{what}{name}")
@@ -99,7 +111,22 @@ def backward(
     update |= {name: placed.desc for name, placed in (inputs | outputs).items()}
     sizes = desc.geometry
     terms = sizes.seq_length * (sizes.batch_size + sizes.gates * sizes.hidden_size) + sizes.input_size
-    return Backward(desc.model_copy(update=update), inputs, outputs, terms)
+    return Backward(run, desc.model_copy(update=update), inputs, outputs, terms)
+
+
+def defined_reserve(run: Run) -> Array:
+    """The reserve of a run as its definition lays it out, in float64: a gradient of it tells the backward pass's errors from the forward's.
+
+    States and arguments are those of the device's reserve. Where that keeps a gate's value, the argument is the definition's.
+    """
+    views = ReserveViews.of(run.desc, run.outputs[RESERVE].elements.astype(np.float64))
+    walked = traced(run.desc, run.arrays)
+    for d, arguments in enumerate(walked.arguments):
+        for index, gate, activation in kept_gates(run.desc, d):
+            if activation is None:
+                arguments[:, gate] = views.kept[d, :, index].swapaxes(1, 2)
+    memory = walked.memory if views.memory is None else views.memory.swapaxes(2, 3)
+    return packed_reserve(run.desc, replace(walked, hidden=views.hidden.swapaxes(2, 3), memory=memory))
 
 
 def ones(array: Array) -> list[tuple[int, ...]]:
@@ -207,7 +234,7 @@ def test_blocks_and_chunks(cell: str, direction: str, batch: int, monkeypatch: p
         p = 4 if cell == "LSTM" and dropout else None
         run = build(cell, rng, t=13, b=batch, i=5, h=6, p=p, direction=direction, lengths=lengths, mask=mask, dropout=dropout)
         back = backward(run, rng)
-        expected = gradient_reference(back.desc, back.arrays)  # in one block of one chunk
+        expected = back.expected()
         with monkeypatch.context() as patch:
             patch.setattr(f"{module}._BLOCK_ROWS", 5 * batch)
             patch.setattr(f"{module}._CHUNK_BYTES", 2 * len(USUAL[cell]) * 6 * batch * 4 * 3)

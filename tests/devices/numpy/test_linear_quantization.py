@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,15 +19,16 @@ from tests.support.tolerance import assert_close
 OPERATORS = [name for name in facts.operators() if name.removeprefix("DML_OPERATOR_") in defined("quantized.linear")]
 
 
-def clamped(value: Fraction, zero_point: int, dtype: np.dtype[Any]) -> int:
+def clamped(value: Fraction, zero_point: int, data_type: dml.DataType) -> int:
     """Python rounds halves of fractions to even."""
-    limits = np.iinfo(dtype)
-    return min(max(round(value) + zero_point, int(limits.min)), int(limits.max))
+    bits, signed = data_type.bits, data_type.name.startswith("INT")
+    least = -(2 ** (bits - 1)) if signed else 0
+    return min(max(round(value) + zero_point, least), least + 2**bits - 1)
 
 
 def plain(desc: dml.OperatorDesc, values: dict[str, Array]) -> list[int | float]:
     """The output element by element, exactly."""
-    name, dtype = desc.short_name(), desc.tensors()["output_tensor"].data_type.numpy
+    name, data_type = desc.short_name(), desc.tensors()["output_tensor"].data_type
     given = dict(values)
     for place in ("quantization_tensors[0]", "quantization_tensors[1]"):
         if place in given:
@@ -43,25 +43,25 @@ def plain(desc: dml.OperatorDesc, values: dict[str, Array]) -> list[int | float]
         one = {place: Fraction(value) for place, value in zip(columns, row, strict=True)}
         if name == "ELEMENT_WISE_QUANTIZED_LINEAR_ADD":
             total = sum((one[f"{s}_tensor"] - one.get(f"{s}_zero_point_tensor", 0)) * one[f"{s}_scale_tensor"] for s in "ab")
-            found.append(clamped(total / one["output_scale_tensor"], int(one.get("output_zero_point_tensor", 0)), dtype))
+            found.append(clamped(total / one["output_scale_tensor"], int(one.get("output_zero_point_tensor", 0)), data_type))
         elif "DEQUANTIZE" in name:
             found.append(float((one["input_tensor"] - one.get("zero_point_tensor", 0)) * one["scale_tensor"]))
         else:
-            found.append(clamped(one["input_tensor"] / one["scale_tensor"], int(one.get("zero_point_tensor", 0)), dtype))
+            found.append(clamped(one["input_tensor"] / one["scale_tensor"], int(one.get("zero_point_tensor", 0)), data_type))
     return found
 
 
 def random_values(tensor: dml.TensorDesc, rng: np.random.Generator, place: str) -> Array:
     """Powers of two as scales, so that halves are exact; integers with the ends of their range."""
-    dtype, sizes = tensor.data_type.numpy, tensor.sizes
+    dtype, sizes = tensor.data_type.unpacked, tensor.sizes
     if "scale" in place or place == "quantization_tensors[0]":
         found = (2.0 ** rng.integers(-4, 2, sizes)).astype(dtype)
     elif dtype.kind == "f":
         found = (rng.integers(-4096, 4097, sizes) / 32).astype(dtype)
     else:
-        limits = np.iinfo(dtype)
-        wide = rng.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
-        found = np.where(rng.random(sizes) < 0.3, rng.choice(np.array([limits.min, limits.max], dtype), sizes), wide)
+        least, most = tensor.data_type.limits
+        wide = rng.integers(least, most, sizes, dtype, endpoint=True)
+        found = np.where(rng.random(sizes) < 0.3, rng.choice(np.array([least, most], dtype), sizes), wide)
     return repeated(found, tensor)
 
 
@@ -81,17 +81,18 @@ def all_descs(operator: str) -> list[dml.OperatorDesc]:
                 desc = dml.OperatorDesc.from_dict(descs.data(operator, members))
             except dml.DescError:
                 continue
-            if desc not in found and not dml.check(desc) and all(item.data_type.bits >= 8 for item in desc.tensors().values()):
+            if desc not in found and not dml.check(desc):
                 found.append(desc)
     return found
 
 
 def test_every_operator_in_all_types_and_layouts() -> None:
     rng = np.random.default_rng(2)
-    wrong, ran = [], dict.fromkeys(OPERATORS, 0)
+    wrong, ran, types = [], dict.fromkeys(OPERATORS, 0), set[str]()
     for operator in OPERATORS:
         for desc in all_descs(operator)[:50]:
             ran[operator] += 1
+            types |= {item.data_type.name for item in desc.tensors().values()}
             inputs = {slot.place: slot.tensor for slot in desc.slots() if slot.tensor is not None and not slot.field.marker.output}
             values = {place: random_values(tensor, rng, place) for place, tensor in inputs.items()}
             try:
@@ -109,6 +110,7 @@ def test_every_operator_in_all_types_and_layouts() -> None:
                 wrong.append(f"{desc}: {error}")
     assert not wrong, f"{len(wrong)} of {sum(ran.values())}\n" + "\n".join(wrong[:8])
     assert min(ran.values()) >= 4, ran
+    assert {"INT4", "UINT4"} <= types
 
 
 def check_dynamic(x: Array, output: Array, scale: Array, zero_point: Array) -> None:

@@ -20,7 +20,18 @@ from pathlib import Path
 import numpy as np
 
 from dmlpy.devices.cuda.seam import Limits
-from tests.support.cuda.cpu_compiler import FLAGS, HERE, MACHINE_FILES, Array, LaunchShape, SharedKernel, compile_program, kernel_text
+from tests.support.cuda.cpu_compiler import (
+    HERE,
+    MACHINE_FILES,
+    SHARED,
+    THREADS,
+    Array,
+    LaunchShape,
+    SharedKernel,
+    compile_program,
+    kernel_text,
+    machine_object,
+)
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 
 NUMBERS = ("accesses", "lanes", "wavefronts", "least_wavefronts", "sectors", "least_sectors", "rounds")
@@ -115,19 +126,14 @@ SHORT_LOOP = re.compile(re.escape(UNROLL) + r"\s*for|\bfor \(int (\w+) = 0; \1 <
 def compile_traced(source: str, entry: str) -> Path:
     """A shared object that runs the kernel as `compile_shared`'s does and can write down what its threads access.
 
-    Structs are moved as a whole, short loops are unrolled and code stays in the order of the source, as count_accesses.cpp expects.
+    Structs are moved as a whole, short loops are unrolled and code stays in the order of the source, as count_accesses.cpp expects. Without
+    exceptions g++ would order it in another way.
     """
     text = kernel_text(source, entry).replace("#pragma unroll\n", f"{UNROLL}\n")
     text = SHORT_LOOP.sub(lambda loop: f"{UNROLL} {loop[0]}" if loop[1] else loop[0], text)
-    instruments = (
-        "-fsanitize=thread",
-        "-fsanitize-coverage=trace-pc",
-        "-DCUDA_ON_CPU_TRACES",
-        "-g1",
-        "-fno-tree-sra",
-        "-fno-reorder-blocks",
-    )
-    return compile_program(text, (*FLAGS, "-shared", "-fPIC"), instruments=instruments, precompiled=True)
+    flags = (*SHARED, "-DCUDA_ON_CPU_TRACES", "-fexceptions")
+    instruments = ("-fsanitize=thread", "-fsanitize-coverage=trace-pc", "-g1", "-fno-tree-sra", "-fno-reorder-blocks")
+    return compile_program(text, flags, [machine_object(THREADS, *flags)], instruments=instruments, precompiled=True)
 
 
 @functools.cache
@@ -181,7 +187,7 @@ class TracedKernel(SharedKernel):
         )
 
     def _lines(self, places: Sequence[int]) -> list[str]:
-        """The source line of each place: of what is inlined there the innermost part that is the kernel's own."""
+        """The source line of each place: of inlined code the innermost part in the kernel's source."""
         new = [place for place in places if place not in self._line_names]
         if new:
             addresses = "\n".join(f"{place - 1:#x}" for place in new)  # a place is where a call returns to

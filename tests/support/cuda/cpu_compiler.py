@@ -1,4 +1,4 @@
-"""Compiles kernels with g++ and runs them on the CPU: in this process, or under sanitizers in a process of their own.
+"""Compiles kernels with g++ and runs them on the CPU: in this process, or under sanitizers in a separate process.
 
 The kernels are the product's, without change; only the text of common/machine.cuh gives way to cuda_on_cpu.h, which also holds the
 CUDA threads' execution.
@@ -27,13 +27,21 @@ from dmlpy.devices.cuda.sources import MACHINE_BEGIN, MACHINE_END
 from dmlpy.validation.problems import DeviceError
 
 HERE = Path(__file__).parent
-FLAGS = ("-std=c++17", "-O1", "-fvisibility=hidden", "-pthread")
+FLAGS = ("-std=c++17", "-O1", "-fvisibility=hidden", "-pthread", "-fno-exceptions", "-nostdinc++")
+"""Of all that is compiled for a kernel. C++'s own headers are left out: to read their <math.h> takes longer than many a kernel."""
+
+SHARED = (*FLAGS, "-shared", "-fPIC")
+LIBRARIES = ("-nostdlib", "-lgcc", "-lm", "-lc")
+"""What a shared object needs, without what g++ links besides."""
+
 MACHINE = re.compile(re.escape(MACHINE_BEGIN) + ".*?" + re.escape(MACHINE_END), re.DOTALL)
 """The part of an expanded source that differs between a GPU and this CPU."""
 
+THREADS = "cuda_threads_on_cpu.cpp"
 MACHINE_FILES = (
     "cuda_on_cpu.h",
     "cuda_threads_on_cpu.h",
+    THREADS,
     "cuda_arithmetic_on_cpu.h",
     "cuda_tracing_on_cpu.h",
     "cuda_events_on_cpu.h",
@@ -104,15 +112,16 @@ def precompiled_header(flags: tuple[str, ...]) -> Path:
 
 
 def compile_program(
-    text: str, flags: Sequence[str], main: Sequence[Path] = (), *, instruments: Sequence[str] = (), precompiled: bool = False
+    text: str, flags: Sequence[str], linked: Sequence[str | Path] = (), *, instruments: Sequence[str] = (), precompiled: bool = False
 ) -> Path:
-    """The file that g++ makes of the C++ `text` and the file of its main function, from the cache if it was made before.
+    """The file that g++ makes of the C++ `text` and of objects and libraries, from the cache if it was made before.
 
     `instruments` are sanitizers whose libraries are not linked. `precompiled` pays where many programs have the same flags: their header
     is read once.
     """
-    key = hashlib.sha256("\0".join([compiler_version(), *flags, *instruments, *(path.name for path in main), text]).encode()).hexdigest()
-    target = cache_directory() / key
+    parts = [part.name if isinstance(part, Path) else part for part in linked]
+    key = hashlib.sha256("\0".join([compiler_version(), *flags, *instruments, *parts, text]).encode())
+    target = cache_directory() / key.hexdigest()
     if target.exists():
         return target
     with tempfile.TemporaryDirectory(dir=target.parent) as workplace:
@@ -121,17 +130,23 @@ def compile_program(
         made = Path(workplace) / "made"
         headers = [precompiled_header((*flags, *instruments)), HERE] if precompiled else [HERE]
         compile_only = ["g++", *flags, *instruments, *(f"-I{folder}" for folder in headers), str(source)]
-        commands = [[*compile_only, *map(str, main), "-o", str(made)]]
+        commands = [[*compile_only, *map(str, linked), "-o", str(made)]]
         if instruments:
             compiled = str(Path(workplace) / "kernel.o")
             named = f"-fdebug-prefix-map={os.getcwd()}=."
-            commands = [[*compile_only, named, "-c", "-o", compiled], ["g++", *flags, compiled, *map(str, main), "-o", str(made)]]
+            commands = [[*compile_only, named, "-c", "-o", compiled], ["g++", *flags, compiled, *map(str, linked), "-o", str(made)]]
         for command in commands:
             outcome = subprocess.run(command, capture_output=True, text=True, check=False)
             if outcome.returncode:
                 raise DeviceError(f"g++ refuses the kernel:\n{outcome.stderr}")
         made.replace(target)
     return target
+
+
+@functools.cache
+def machine_object(file: str, *flags: str) -> Path:
+    """What g++ makes of a file that is the same for all kernels with these flags: it is linked to each of them."""
+    return compile_program((HERE / file).read_text(), (*flags, "-c"))
 
 
 @functools.cache
@@ -144,14 +159,18 @@ def fused_flags() -> tuple[str, ...]:
 
 def compile_shared(source: str, entry: str, *, fused: bool = False) -> Path:
     """A shared object that runs the kernel `entry` of an expanded source in this process; `fused` as `fused_flags` says."""
-    flags = (*FLAGS, *(fused_flags() if fused else ()), "-shared", "-fPIC")
-    return compile_program(kernel_text(source, entry), flags, precompiled=True)
+    flags = (*SHARED, *(fused_flags() if fused else ()))
+    return compile_program(kernel_text(source, entry), flags, [machine_object(THREADS, *SHARED), *LIBRARIES], precompiled=True)
 
 
 def compile_sanitized(source: str, entry: str, sanitize: str) -> Path:
-    """A program that runs the kernel once under g++'s sanitizers, `sanitize` being "thread" or "address,undefined"."""
+    """A program that runs the kernel once under g++'s sanitizers, `sanitize` being "thread" or "address,undefined".
+
+    It is not optimized: for all that the sanitizers add to a kernel that takes up to four times as long as the run saves.
+    """
     flags = (*FLAGS, "-g", f"-fsanitize={sanitize}", "-fno-sanitize-recover=undefined")
-    return compile_program(kernel_text(source, entry), flags, [HERE / "cuda_on_cpu_main.cpp"], precompiled=True)
+    objects = [machine_object(file, *flags) for file in (THREADS, "cuda_on_cpu_main.cpp")]
+    return compile_program(kernel_text(source, entry), (*flags, "-O0"), objects, precompiled=True)
 
 
 @dataclass(frozen=True)
@@ -289,13 +308,13 @@ def run_sanitized(
 
 
 def struct_layouts(source: str, structs: Mapping[str, Sequence[str]]) -> dict[str, dict[str, int]]:
-    """What g++ makes of C++ structs with these fields: for each struct the offset of each field in bytes, and its own size under ""."""
+    """The layout by g++ of C++ structs with these fields: for each struct the offset of each field in bytes, and its size under ""."""
     rows = []
     for number, (struct, fields) in enumerate(structs.items()):
         rows.append(f"    using Struct{number} = {struct};\n")
         rows += (f'    printf("{number} {field} %zu\\n", __builtin_offsetof(Struct{number}, {field}));\n' for field in fields)
         rows.append(f'    printf("{number}  %zu\\n", sizeof(Struct{number}));\n')
-    text = over_cpu_machine(source) + "int main() {\n" + "".join(rows) + "}\n"
+    text = "#include <stdio.h>\n" + over_cpu_machine(source) + "int main() {\n" + "".join(rows) + "}\n"
     program = compile_program(text, (*FLAGS, "-Wno-invalid-offsetof"))
     printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
     layouts: dict[str, dict[str, int]] = {struct: {} for struct in structs}

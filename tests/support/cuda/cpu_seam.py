@@ -45,7 +45,7 @@ H100 = Limits("H100 on the CPU", 90, 132, 227 * 1024, 80 << 30, 13000, 13000)
 T4 = Limits("T4 on the CPU", 75, 40, 64 * 1024, 16 << 30, 13000, 13000)
 
 DEFAULT_STREAMS = (0, 1, 2)
-"""CUDA's own handles: the legacy default stream under two numbers, and each thread's default stream."""
+"""CUDA's handles: the legacy default stream under two numbers, and each thread's default stream."""
 
 
 def replace_occurrence(source: str, text: str, place: int, replacement: str = "") -> str:
@@ -236,7 +236,7 @@ class CpuSeam:
         if argument.size != 1:
             raise DeviceError(f"a kernel's argument is one struct, not {argument.size}")
         shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s, self._delay_us, self.arithmetic)
-        own_argument = argument.copy()  # as a launch does: the caller may change its own at once
+        own_argument = argument.copy()  # as a launch does: the caller may change its argument at once
         if isinstance(function.kernel, Path):
             program = function.kernel
             self._issue(stream, lambda: self._run_program(program, shape, own_argument))

@@ -157,6 +157,22 @@ inline half from_float<half>(float value) {
     return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))};
 }
 
+inline half from_double(double value) { return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))}; }
+
+// The compiler does not see through the empty instruction, so it cannot contract.
+template <class T>
+inline T rounded_product(T a, T b) {
+    T product = a * b;
+    asm volatile("" : "+m"(product));
+    return product;
+}
+
+inline unsigned multiply_high(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
+
+inline unsigned long long multiply_high(unsigned long long a, unsigned long long b) {
+    return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
+}
+
 inline float exp2_approx(float exponent) { return cuda_on_cpu::approximate(exp2f, exp2, exponent, 2); }
 
 inline float reciprocal_approx(float value) {
@@ -199,16 +215,21 @@ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4
     for (int word = 0; word < 4; ++word) words[word] = loaded.values[word];
 }
 
-inline void pause() {
-    cuda_on_cpu::trace_pause();
-    cuda_on_cpu::leave(cuda_on_cpu::State::paused);
-}
+inline void pause() { cuda_on_cpu::pause(); }
 
 [[noreturn]] inline void trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     cuda_on_cpu::fail("trap at %s:%d", file, line);
 }
 
 inline int opaque(int value) { return value; }
+
+inline unsigned ballot(bool condition, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return __ballot_sync(~0u, condition, file, line);
+}
+
+inline int count_bits(unsigned word) { return __builtin_popcount(word); }
+
+inline int count_bits(unsigned long long word) { return __builtin_popcountll(word); }
 
 inline unsigned to_bits(float value) { return __builtin_bit_cast(unsigned, value); }
 

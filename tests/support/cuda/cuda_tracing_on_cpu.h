@@ -42,7 +42,7 @@ CUDA_ON_CPU_UNSEEN inline void add_parts(Kind kind, const void* caller, const vo
     for (size_t done = 0; done < bytes; done += part) add_event(kind, caller, static_cast<const char*>(address) + done, part, true);
 }
 
-CUDA_ON_CPU_UNSEEN inline void trace_synchronization() { add_event(Kind::synchronized, __builtin_return_address(0), nullptr, 0); }
+CUDA_ON_CPU_UNSEEN inline void trace_synchronization(const void* caller) { add_event(Kind::synchronized, caller, nullptr, 0); }
 
 /// A relaxed load, whose value may not have come: the same load after a pause adds nothing.
 CUDA_ON_CPU_UNSEEN inline void add_relaxed_load(const void* caller, const volatile void* address, size_t bytes) {

@@ -27,7 +27,7 @@ def compare(cupy: Any) -> int:
 
 
 def _compare_part(real: Any, fake: Any) -> int:
-    """Names, values and parameters of a part with functions of its own."""
+    """Names, values and parameters of a part that has functions."""
     names = [name for name in dir(type(fake)) if not name.startswith("_")]
     for name in names:
         ours, theirs = getattr(fake, name), getattr(real, name)

@@ -19,7 +19,7 @@ from typing import Literal
 from tests.support.cuda.ptx_programs import Barrier, Instruction, Load, LoadOrder, Program, Scope, Store, StoreOrder, Thread
 
 SENTINEL = -1
-"""What a word holds before the launch where the data is its own flag: `not_yet`."""
+"""The value of a word before the launch where the data itself is the flag: `not_yet`."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Member:
     def load(self, place: str | tuple[str, ...], **how: object) -> Load:
         self.loads += 1
         what = place if isinstance(place, str) else " and ".join(place)
-        return Load(f"block {self.block}, thread {self.thread}, load {self.loads}: {what}", place, **how)  # type: ignore[arg-type]
+        return Load(f"block {self.block}, thread {self.thread}, load {self.loads}: {what}", place, **how)
 
     def barrier_of_block(self, there: bool = True) -> Iterator[Instruction]:
         if there:

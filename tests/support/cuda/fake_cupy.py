@@ -89,6 +89,11 @@ class Machine:
         if getattr(self.local, "context", None) != self.device():
             raise CUDARuntimeError(INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT: invalid device context")
 
+    def with_context(self, result: int) -> int:
+        """A result that the driver gives only to a thread with a context."""
+        self.need_context()
+        return result
+
     def check(self) -> None:
         if self.broken is not None:
             raise self.broken
@@ -162,7 +167,7 @@ def fake_cupy(machine: Machine) -> Any:
 
         def end_capture(self) -> Any:
             work = machine.recordings.pop(self.ptr)
-            graph = SimpleNamespace(launch=lambda stream: runtime.graphLaunch(graph.graphExec, stream.ptr))
+            graph: Any = SimpleNamespace(launch=lambda stream: runtime.graphLaunch(graph.graphExec, stream.ptr))
             graph.graphExec = id(graph)
             runtime.graphs[graph.graphExec] = lambda: [step() for step in work]
             return graph
@@ -235,7 +240,7 @@ def fake_cupy(machine: Machine) -> Any:
             weakref.finalize(memory, machine.arenas[device, stream, size].append, pointer)
         return memory
 
-    class ndarray:  # noqa: N801 - CuPy's own name
+    class ndarray:  # noqa: N801 - CuPy's name
         def __init__(self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: str = "C") -> None:
             self.shape, self.dtype, self.data = tuple(shape), np.dtype(dtype), memptr
             self.strides = tuple(strides) if strides is not None else np.empty(self.shape, self.dtype).strides
@@ -304,11 +309,11 @@ def fake_cupy(machine: Machine) -> Any:
     driver = SimpleNamespace(
         launchKernel=launchKernel,
         launchCooperativeKernel=launchCooperativeKernel,
-        funcGetAttribute=lambda attribute, f: (
-            machine.need_context() or {0: 384, 1: machine.static_shared, 3: 0, 4: 128, 8: functions[f].dynamic_shared}[attribute]
+        funcGetAttribute=lambda attribute, f: machine.with_context(
+            {0: 384, 1: machine.static_shared, 3: 0, 4: 128, 8: functions[f].dynamic_shared}[attribute]
         ),
         funcSetAttribute=lambda f, attribute, value: _set_attribute(machine, functions[f], attribute, value),
-        occupancyMaxActiveBlocksPerMultiprocessor=lambda func, blockSize, dynamicSMemSize: machine.need_context() or 1,  # noqa: N803
+        occupancyMaxActiveBlocksPerMultiprocessor=lambda func, blockSize, dynamicSMemSize: machine.with_context(1),  # noqa: N803
     )
     cuda = SimpleNamespace(
         runtime=runtime,

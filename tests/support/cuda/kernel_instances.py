@@ -13,14 +13,23 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, project_kernel, step_kernel, walk_kernel
 from dmlpy.devices.cuda.recurrent.walk import quads_kernel
-from tests.support.cuda.activation_kernel_instances import activation_instances
+from tests.support.cuda.attention_kernel_instances import attention_instances
 from tests.support.cuda.block_cell_kernel_instances import block_cell_instances
+from tests.support.cuda.blocks_kernel_instances import blocks_instances
+from tests.support.cuda.convolution_kernel_instances import convolution_instances
 from tests.support.cuda.cudnn_kernel_instances import cudnn_instances
+from tests.support.cuda.element_kernel_instances import element_instances
 from tests.support.cuda.gradient_kernel_instances import gradient_instances
 from tests.support.cuda.grid_gradient_kernel_instances import grid_gradient_instances
 from tests.support.cuda.grid_kernel_instances import grid_instances
 from tests.support.cuda.groups_kernel_instances import groups_instances
+from tests.support.cuda.matrix_kernel_instances import matrix_instances
 from tests.support.cuda.normalization_kernel_instances import normalization_instances
+from tests.support.cuda.pooling_kernel_instances import pooling_instances
+from tests.support.cuda.quantized_kernel_instances import quantized_instances
+from tests.support.cuda.reduction_kernel_instances import reduction_instances
+from tests.support.cuda.resampling_kernel_instances import resampling_instances
+from tests.support.cuda.words_kernel_instances import words_instances
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
 FLOAT: np.dtype[Any] = np.dtype(np.float32)
@@ -36,13 +45,22 @@ def instances() -> Iterator[Kernel]:
     yield from layer_instances()
     yield from pack_instances()
     yield from block_cell_instances()
-    yield from activation_instances()
+    yield from convolution_instances()
     yield from cudnn_instances()
+    yield from element_instances()
     yield from gradient_instances()
     yield from grid_gradient_instances()
     yield from grid_instances()
     yield from groups_instances()
     yield from normalization_instances()
+    yield from pooling_instances()
+    yield from resampling_instances()
+    yield from blocks_instances()
+    yield from words_instances()
+    yield from quantized_instances()
+    yield from reduction_instances()
+    yield from matrix_instances()
+    yield from attention_instances()
 
 
 def pack_instances() -> Iterator[Kernel]:

@@ -1,4 +1,4 @@
-"""Instances of the kernels of batch normalization: each one with every width of vectors, within groups and across, and every activation."""
+"""Instances of the kernels of normalizations: each one with every width of vectors, within groups and across, and every activation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.normalization.forward import forward_kernel
 from dmlpy.devices.cuda.normalization.gradient import gradient_kernel
+from dmlpy.devices.cuda.normalization.groups import STATISTICS, groups_kernel
+from dmlpy.devices.cuda.normalization.local_response import response_kernel
 
 HALF, FLOAT = np.dtype(np.float16), np.dtype(np.float32)
 TYPES = ((FLOAT, FLOAT), (HALF, HALF), (HALF, FLOAT))
@@ -35,6 +37,30 @@ def normalization_instances() -> Iterator[Kernel]:
         across, training = number % 2 == 0, number % 4 < 2
         yield forward_kernel("apply", HALF, FLOAT, 8, across, training, function)
         yield forward_kernel("normalize", HALF, FLOAT, 8, not across, True, function)
+    yield from groups_instances()
+    for data_type in (FLOAT, HALF):
+        for name in ("normalize", "prepare", "differentiate"):
+            yield response_kernel(name, data_type)
+
+
+def groups_instances() -> Iterator[Kernel]:
+    """Normalizations of groups: each statistic with each type, by the widest vectors; widths and functions in turn."""
+    functions = cycle(map(functor, ATTRIBUTES))
+    cases: list[tuple[np.dtype, str]] = [(data_type, statistic) for data_type in (FLOAT, HALF) for statistic in STATISTICS]
+    for data_type, statistic in cases:
+        widest = VECTOR_BYTES // data_type.itemsize
+        for across in (False, True):
+            yield groups_kernel("apply", data_type, statistic, widest, across, next(functions))
+            if statistic != "Unscaled":
+                yield groups_kernel("normalize", data_type, statistic, widest, across, next(functions))
+                yield groups_kernel("gather", data_type, statistic, widest, across)
+        if statistic != "Unscaled":
+            yield groups_kernel("combine", data_type, statistic)
+    for width, across in product((1, 2, 4), (False, True)):
+        for name in ("normalize", "gather", "apply"):
+            yield groups_kernel(name, HALF, "MeanVariance", width, across, next(functions))
+    for function in map(functor, ATTRIBUTES):
+        yield groups_kernel("normalize", HALF, "MeanVariance", 8, True, function)
 
 
 def _next(types: Iterator[tuple[np.dtype, np.dtype]], fitting: list[tuple[np.dtype, np.dtype]]) -> tuple[np.dtype, np.dtype]:

@@ -20,7 +20,7 @@ VARIABLE = "DMLPY_TEST_ONLY"
 
 
 class OnlyNeeded(PathFinder):
-    """Python's own finder, which does not find the packages that are not needed."""
+    """Python's finder, which does not find the packages that are not needed."""
 
     hidden: frozenset[str] = frozenset()
 

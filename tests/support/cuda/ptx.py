@@ -40,7 +40,9 @@ def load_chain(instructions: Sequence[str]) -> int:
             continue
         if line.endswith(":"):
             continue
-        predicate, opcode, operands = _INSTRUCTION.fullmatch(line).groups()
+        found = _INSTRUCTION.fullmatch(line)
+        assert found is not None, line
+        predicate, opcode, operands = found.groups()
         written = "" if opcode.startswith(("st.", "bar.")) else operands[: operands.find("}" if operands.startswith("{") else ",")]
         read = _REGISTER.findall(f"{predicate} {operands[len(written) :]}")
         depth = max((depths.get(register, 0) for register in read), default=0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GroupsDesc = RowActivationDesc | AxesActivationDesc
 
 TENSORS = 3
-"""That the axes have strides of: the input, the output, and the numbers of entries in their group."""
+"""The tensors whose strides the axes hold: the input, the output, and the numbers of entries in their group."""
 
 PARAMETERS = struct(
     ("input", np.uint64),
@@ -38,33 +38,33 @@ PARAMETERS = struct(
 FUNCTIONS = ("Softmax", "LogSoftmax", "Hardmax")
 
 _USUAL_THREADS, _MOST_THREADS = 256, 512
-"""Of a block; more of them where there are few groups."""
+"""Threads of a block; the second where there are few groups."""
 _BATCH = 4
-"""Packs that a thread has on their way at a time: a team in which it has fewer is large enough."""
+"""Packs that a thread loads at a time: a team in which it has fewer is large enough."""
 _LINE_BYTES = 128
-"""What neighbouring threads read together."""
+"""Bytes that neighbouring threads read together."""
 _RESIDENT_THREADS = 2048
-"""Of a multiprocessor."""
+"""Threads resident on a multiprocessor."""
 
 
 def groups_kernel(data_type: np.dtype[np.generic], function: str, width: int, across: bool) -> Kernel:
-    """The kernel for tensors of an element type; `width` elements to an access, `across` groups or along their entries."""
+    """The kernel for tensors of an element type; `width` elements per access, `across` groups or along their entries."""
     scalar = scalar_type(data_type)
     entry = f"groups<{scalar}, {function}, {width}, {str(across).lower()}>"
     return Kernel("activation/groups.cu", entry, PARAMETERS, f"GroupsParameters<{scalar}>")
 
 
 class GroupsLaunch:
-    """The launch of the kernel whose accesses have some width.
+    """The launch of the kernel with accesses of one width.
 
     Attributes:
         kernel: the instance.
-        threads: of a block.
+        threads: the threads of a block.
         team_size: threads that share a group, or as many groups as an access is wide.
-        blocks: of the grid.
+        blocks: the blocks of the grid.
 
     Args:
-        axes: what `merged` gives for the input, the output and the numbers.
+        axes: the result of `merged` for the input, the output and the numbers.
         width: elements of an access, side by side along the innermost axis.
     """
 
@@ -81,7 +81,7 @@ class GroupsLaunch:
         few = group_count < 8 * multiprocessors and entry_count > _BATCH * _USUAL_THREADS
         self.threads = most = _MOST_THREADS if few else _USUAL_THREADS
         if across:
-            # neighbouring teams share lines; of teams that fill the device by themselves each is one thread
+            # neighbouring teams share cache lines; where teams alone fill the device, each is one thread
             neighbours = min(_power_of_two(group_count), _LINE_BYTES // (width * data_type.itemsize))
             most = min(most // neighbours, _power_of_two(-(-multiprocessors * _RESIDENT_THREADS // group_count)))
         self.team_size = min(most, _power_of_two(-(-entry_count // _BATCH)))
@@ -102,7 +102,7 @@ class GroupsLaunch:
 
 
 class GroupsPlan(PlanWithoutConstants):
-    """One launch.
+    """A softmax, log-softmax or hardmax: one launch.
 
     Args:
         desc: a checked desc.
@@ -135,11 +135,11 @@ class GroupsPlan(PlanWithoutConstants):
 
     @property
     def _launch(self) -> GroupsLaunch:
-        """The launch for tensors whose addresses are multiples of the accesses' size."""
+        """The launch for tensors whose addresses are multiples of the access size."""
         return self._launches[self._width]
 
     def kernels(self) -> list[Kernel]:
-        """Every kernel that a launch of this plan may be of: for addresses that are aligned to its accesses, and for others."""
+        """All kernels that a launch of this plan may use, for aligned and for unaligned addresses."""
         return [self._launches[width].kernel for width in sorted(self._launches, reverse=True)]
 
     def describe(self) -> str:
@@ -158,5 +158,5 @@ class GroupsPlan(PlanWithoutConstants):
 
 
 def _power_of_two(count: int) -> int:
-    """The smallest one that is no less."""
+    """The smallest power of two that is not below the number."""
     return 1 << (count - 1).bit_length()

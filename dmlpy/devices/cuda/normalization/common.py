@@ -1,4 +1,4 @@
-"""The base of the plans of batch normalization and of its gradient."""
+"""The bases of the plans of normalizations: of any, and of batch normalization and its gradient."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import numpy as np
 from dmlpy.devices.axes import Axis, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type
+from dmlpy.devices.cuda.division import SPLITS, Division, of_tensors, teams_type
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, Struct, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, Machine
-from dmlpy.devices.cuda.normalization.division import PART_BYTES, SPLITS, Division, of_tensors, teams_type
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
-    from dmlpy.operators.normalization.geometry import NormalizationGeometry
+    from dmlpy.operators.normalization.geometry import NormalizationGeometry, Operand
+
+PART_BYTES = 12
+"""Bytes of a thread's partial results of a group: three floats."""
 
 _BYTE: np.dtype[Any] = np.dtype(np.uint8)
 
@@ -26,13 +29,13 @@ _BYTE: np.dtype[Any] = np.dtype(np.uint8)
 def parameters_type(
     data: tuple[str, ...], statistics: tuple[str, ...], numbers: tuple[str, ...], *others: tuple[Any, ...]
 ) -> np.dtype[Any]:
-    """A struct of parameters.
+    """Makes a struct type of parameters.
 
     Args:
         data: the roles of tensors of the input's sizes.
         statistics: the roles of tensors with one entry for each group.
-        numbers: what else the struct's `statistics` has, float32.
-        others: what else the struct has.
+        numbers: the other float32 members of the struct's `statistics`.
+        others: the other members of the struct.
     """
     of_statistics = struct(
         *((role, np.uint64) for role in statistics),
@@ -44,15 +47,16 @@ def parameters_type(
     return struct(*addresses, ("teams", teams_type(len(data))), ("statistics", of_statistics), ("splits", SPLITS), *others)
 
 
-class NormalizationPlan(PlanWithoutConstants):
-    """Where operands lie, how groups are divided, and launches that share one struct of parameters.
+class TeamsPlan(PlanWithoutConstants):
+    """The operands' layout, the division of the groups, and launches that share one struct of parameters.
 
     Where vectors are possible they need addresses at multiples of their size: a launch over others takes single entries.
 
     Args:
-        geometry: of a checked desc.
+        sizes: the sizes of the input.
+        reduced: the dimensions that a group extends along.
+        operands: the tensors by role: those of the input's sizes, and those with one entry for each group. `x` is one of them.
         library: the device's kernels.
-        used: the roles of tensors of the input's sizes that are read or written.
         reduces: whether sums over groups are taken.
 
     Raises:
@@ -61,27 +65,30 @@ class NormalizationPlan(PlanWithoutConstants):
 
     data: ClassVar[tuple[str, ...]]
     """The roles of tensors of the input's sizes, in the order of the kernels."""
-    statistics: ClassVar[tuple[str, ...]]
+    statistics: ClassVar[tuple[str, ...]] = ()
     """The roles of tensors with one entry for each group, in the order of the kernels."""
     scratch: ClassVar[Mapping[str, int]]
     """The arrays beside the partial sums if groups are split: bytes for each group, by the field of their address."""
 
-    def __init__(self, geometry: NormalizationGeometry, library: KernelLibrary, used: Collection[str], reduces: bool) -> None:
-        self._geometry = geometry
+    def __init__(
+        self, sizes: Sequence[int], reduced: Collection[int], operands: Mapping[str, Operand], library: KernelLibrary, reduces: bool
+    ) -> None:
         self._library = library
         self._reduces = reduces
-        self._operands = {role: own for role, own in geometry.operands.items() if role in used or role in self.statistics}
-        self.type = geometry.operands["x"].data_type.numpy
-        self.statistic_type = geometry.operands["scale"].data_type.numpy
-        nowhere = (0,) * len(geometry.sizes)
-        strides = [self._operands[role].strides if role in self._operands else nowhere for role in (*self.data, *self.statistics)]
-        axes = merged(geometry.sizes, strides, geometry.reduced) or (Axis(1, (0,) * len(strides), reduced=True),)
+        self._operands = operands
+        self.type = operands["x" if "x" in operands else "dy"].data_type.numpy  # some gradients do not read x
+        nowhere = (0,) * len(sizes)
+        strides = [operands[role].strides if role in operands else nowhere for role in (*self.data, *self.statistics)]
+        axes = merged(sizes, strides, reduced) or (Axis(1, (0,) * len(strides), reduced=True),)
         width = vector_width(of_tensors(axes, slice(0, len(self.data))), VECTOR_BYTES // self.type.itemsize)
         again = len(self.read_again())
-        divisions = [Division(axes, len(self.data), entries, self.type.itemsize, library.limits, reduces, again) for entries in (width, 1)]
+        divisions = [
+            Division(axes, len(self.data), entries, self.type.itemsize, library.limits, reduces, PART_BYTES, again)
+            for entries in (width, 1)
+        ]
         self._by_vectors, self._by_entries = divisions
-        # a tensor that repeats one element along vectors has it anywhere
-        self._side_by_side = [role for at, role in enumerate(self.data) if role in self._operands and axes[-1].strides[at]]
+        # a tensor that repeats one element along vectors needs no alignment
+        self._side_by_side = [role for at, role in enumerate(self.data) if role in operands and axes[-1].strides[at]]
         self.temporary_size = max(self._scratch(division).size for division in divisions)
         library.functions(self.kernel(name, self._by_vectors) for name in self.names(self._by_vectors))
 
@@ -91,7 +98,7 @@ class NormalizationPlan(PlanWithoutConstants):
 
     @abstractmethod
     def kernel(self, name: str, division: Division) -> Kernel:
-        """One of them."""
+        """The kernel of a name."""
 
     @abstractmethod
     def fill(self, argument: Struct, division: Division) -> None:
@@ -99,23 +106,30 @@ class NormalizationPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         division, other = self._by_vectors, self._by_entries
-        data = f"{self.type} data, {self.statistic_type} statistics, float32 arithmetic"
-        lines = [f"CUDA, {self._library.limits.name}, {data}", division.describe(), f"kernels: {self._entries(division)}"]
+        lines = [
+            f"CUDA, {self._library.limits.name}, {self.describe_types()}, float32 arithmetic",
+            division.describe(),
+            f"kernels: {self._entries(division)}",
+        ]
         if division.width > 1:
             size = division.width * self.type.itemsize
             lines.append(f"unless each of {', '.join(self._side_by_side)} is at a multiple of {size} bytes: {other.describe()}")
         return "\n".join(lines)
 
+    def describe_types(self) -> str:
+        """Describes the types of tensors."""
+        return f"{self.type} data"
+
     @abstractmethod
     def read_again(self) -> tuple[str, ...]:
-        """The roles of data that a second sweep needs once more."""
+        """The roles of data that a second pass reads again."""
 
     def cost(self) -> Cost:
         division, machine = self._by_vectors, Machine.of(self._library.limits)
         size = division.groups * division.entries * self.type.itemsize
         once = size * sum(role in self._operands for role in self.data)
         again = round(size * len(self.read_again()) * (1.0 - division.kept_share))
-        # What the first sweep read last is what the second one, which goes backwards, reads first.
+        # The second pass goes backwards, so it starts with what the first one read last.
         missed = max(0.0, again - L2_SHARE * machine.l2_bytes * division.groups / division.resident_groups())
         return Cost(
             traffic={"second sweep": again} if again else {},
@@ -138,7 +152,7 @@ class NormalizationPlan(PlanWithoutConstants):
         """The scratch arrays that a launch leaves for the next one."""
         if division.splits == 1 or not self._reduces:
             return Layout([], ALIGNMENT)
-        sizes = {"partials": division.splits * division.groups * PART_BYTES}
+        sizes = {"partials": division.partial_bytes}
         sizes |= {name: division.groups * size for name, size in self.scratch.items()}
         return Layout([(name, (size,), _BYTE) for name, size in sizes.items()], ALIGNMENT)
 
@@ -147,12 +161,11 @@ class NormalizationPlan(PlanWithoutConstants):
         argument: Struct = np.zeros(1, kernel.parameters)
         for role in (*self.data, *self.scratch):
             argument[role] = addresses.get(role, 0)
+        argument["teams"] = division.teams()
+        argument["splits"] = division.merging().splits(division, addresses.get("partials", 0))
+        argument["kept"] = division.kept
         for role in self.statistics:
             argument["statistics"][role] = addresses.get(role, 0)
-        argument["teams"] = division.teams()
-        argument["statistics"]["outer"], argument["statistics"]["strides"] = division.statistics()
-        argument["splits"] = division.merging().splits(division, addresses.get("partials", 0))
-        argument["side_by_side"], argument["kept"] = division.side_by_side, division.kept
         self.fill(argument, division)
         return argument
 
@@ -163,3 +176,30 @@ class NormalizationPlan(PlanWithoutConstants):
             return self._library.launch(kernel, (merging.blocks,), merging.threads, argument, merging.shared_bytes)
         shared_bytes = division.shared_bytes if kernel.dynamic_shared else 0
         return self._library.launch(kernel, division.grid, division.threads, argument, shared_bytes)
+
+
+class NormalizationPlan(TeamsPlan):
+    """A plan of batch normalization or of its gradient.
+
+    Args:
+        geometry: the geometry of a checked desc.
+        library: the device's kernels.
+        used: the roles of tensors of the input's sizes that are read or written.
+        reduces: whether sums over groups are taken.
+
+    Raises:
+        DeviceError: as `TeamsPlan`.
+    """
+
+    def __init__(self, geometry: NormalizationGeometry, library: KernelLibrary, used: Collection[str], reduces: bool) -> None:
+        self._geometry = geometry
+        self.statistic_type = geometry.operands["scale"].data_type.numpy
+        operands = {role: own for role, own in geometry.operands.items() if role in used or role in self.statistics}
+        super().__init__(geometry.sizes, geometry.reduced, operands, library, reduces)
+
+    def describe_types(self) -> str:
+        return f"{self.type} data, {self.statistic_type} statistics"
+
+    def fill(self, argument: Struct, division: Division) -> None:
+        argument["statistics"]["outer"], argument["statistics"]["strides"] = division.statistics()
+        argument["side_by_side"] = division.side_by_side

@@ -12,7 +12,7 @@ from dmlpy.devices.cuda.normalization.common import NormalizationPlan, parameter
 from dmlpy.operators.activation import ActivationIdentityDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.normalization.division import Division
+    from dmlpy.devices.cuda.division import Division
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 DATA = ("x", "add", "y")
@@ -38,7 +38,7 @@ def forward_kernel(
     training: bool = True,
     function: str = "Identity",
 ) -> Kernel:
-    """An instance of `normalize`, `gather`, `combine` or `apply`; what the kernel is no template of counts for nothing."""
+    """An instance of `normalize`, `gather`, `combine` or `apply`; arguments that the kernel has no template parameter for are ignored."""
     types = f"{scalar_type(data_type)}, {scalar_type(statistic_type)}"
     vectors = f"{width}, {str(across).lower()}"
     arguments = {
@@ -52,7 +52,7 @@ def forward_kernel(
 
 
 class ForwardPlan(NormalizationPlan):
-    """The forward pass: one launch, or three where groups are few and large; one with given statistics."""
+    """The forward pass: with given statistics one launch; in training one, or three where groups are few and large."""
 
     data = DATA
     statistics = STATISTICS
@@ -78,6 +78,7 @@ class ForwardPlan(NormalizationPlan):
         return forward_kernel(name, self.type, self.statistic_type, division.width, division.across, training, function)
 
     def fill(self, argument: Struct, division: Division) -> None:
+        super().fill(argument, division)
         entries = division.entries
         statistics = argument["statistics"]
         statistics["epsilon"], statistics["factor"] = self._geometry.epsilon, self._geometry.average_factor

@@ -10,7 +10,7 @@ from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_typ
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan, parameters_type
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.normalization.division import Division
+    from dmlpy.devices.cuda.division import Division
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 DATA = ("x", "dy", "dx")
@@ -29,7 +29,7 @@ PARAMETERS = parameters_type(
 def gradient_kernel(
     name: str, data_type: np.dtype[Any], statistic_type: np.dtype[Any], width: int = 1, across: bool = False, training: bool = True
 ) -> Kernel:
-    """An instance of `differentiate`, `gather`, `combine` or `apply`; of `combine` only the types count."""
+    """An instance of `differentiate`, `gather`, `combine` or `apply`; `combine` depends on the types only."""
     types = f"{scalar_type(data_type)}, {scalar_type(statistic_type)}"
     flags = "" if name == "combine" else f", {width}, {str(across).lower()}, {str(training).lower()}"
     return Kernel(
@@ -64,5 +64,6 @@ class GradientPlan(NormalizationPlan):
         return gradient_kernel(name, self.type, self.statistic_type, division.width, division.across, self._geometry.training)
 
     def fill(self, argument: Struct, division: Division) -> None:
+        super().fill(argument, division)
         argument["statistics"]["epsilon"], argument["statistics"]["entries"] = self._geometry.epsilon, division.entries
         argument["centres_anew"] = self._geometry.centres_anew

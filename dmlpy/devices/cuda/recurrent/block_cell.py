@@ -15,10 +15,10 @@ from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import (
     FLOAT,
     MOST_ROWS,
-    arithmetic,
     copy,
     copy_kernel,
     gemm,
+    headline,
     heeded_flags,
     rounds_to_tf32,
     row_stride,
@@ -91,7 +91,7 @@ def block_kernel(name: str, data_type: np.dtype[Any]) -> Kernel:
 
 
 class GRUBlockPlan(PlanWithoutConstants):
-    """The base of the plans of the step and of its gradient: operands of matrix products, and launches of kernels.
+    """The base of the plans of the step and of its gradient: operands of matrix products, and the launches of kernels.
 
     Args:
         desc: a checked desc.
@@ -141,25 +141,25 @@ class GRUBlockPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _products(self) -> list[str]:
-        """The products in order, for people."""
+        """Names the products in order, for `describe`."""
 
     @abstractmethod
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        """The arrays of a launch, beside copies of operands."""
+        """The scratch arrays of a launch, without the copies of operands."""
 
     @abstractmethod
     def _work(self, tensors: Pointers, scratch: Mapping[str, int]) -> list[Launch]:
-        """All of the launch but the copies of operands."""
+        """The launch's work, without the copies of operands."""
 
     def kernels(self) -> list[Kernel]:
-        """Every kernel that this plan launches."""
+        """All kernels that this plan launches."""
         copies = [copy_kernel(self._type, self._operand_type)] if self._copied else []
         return [*copies, *(block_kernel(name, self._type) for name in self._kernels())]
 
     def describe(self) -> str:
         return "\n".join(
             [
-                f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32 and self._type == FLOAT)}",
+                headline(self._library, self._type, tf32=self._tf32 and self._type == FLOAT),
                 *(f"{name}: copied to packed {self._operand_type} by each launch" for name in self._copied),
                 *self._products(),
                 f"kernels: {', '.join(block_kernel(name, self._type).entry for name in self._kernels())}",
@@ -172,7 +172,7 @@ class GRUBlockPlan(PlanWithoutConstants):
         return in_order([*copies, *self._work(tensors, scratch)])
 
     def _needs(self, *names: str) -> bool:
-        """Whether one of these outputs is described."""
+        """Returns whether any of these outputs is described."""
         return any(name in self._tensors for name in names)
 
     def _operand(
@@ -193,7 +193,7 @@ class GRUBlockPlan(PlanWithoutConstants):
         return Matrix(pointer, height, width, stride, self._operand_type, transposed)
 
     def _kernel(self, name: str, columns: int, tensors: Pointers, **addresses: int) -> Launch:
-        """A launch of a kernel over [B, columns] elements. Its struct's fields are sizes, `addresses` and tensors, by name."""
+        """A launch of a kernel over [B, columns] elements. The struct's fields are sizes, `addresses` and tensors, by name."""
         argument: Struct = np.zeros(1, PARAMETERS[name])
         known = {"batch_size": self._batch, "input_size": self._inputs, "cell_size": self._units} | addresses
         for field in PARAMETERS[name].names or ():
@@ -202,7 +202,7 @@ class GRUBlockPlan(PlanWithoutConstants):
 
 
 class GRUBlockCellPlan(GRUBlockPlan):
-    """The step: two products and a kernel for the gates, the same for the candidate."""
+    """The step: two products and a kernel for the gates, and again for the candidate."""
 
     @property
     def _operand_type(self) -> np.dtype[Any]:
@@ -210,7 +210,7 @@ class GRUBlockCellPlan(GRUBlockPlan):
 
     @property
     def _gates(self) -> slice:
-        """The gates that are computed: of r and u, the columns in w_ru."""
+        """The gates that are computed, as the columns of r and u in w_ru."""
         first = 0 if self._needs("r", "c", "h") else self._units
         return slice(first, 2 * self._units if self._needs("u", "h") else self._units)
 
@@ -264,16 +264,16 @@ class GRUBlockCellPlan(GRUBlockPlan):
 
 
 class GRUBlockCellGradPlan(GRUBlockPlan):
-    """The gradient: a product by each weight's transpose, and kernels before, between and after them."""
+    """The gradient: one product with each weight's transpose, and kernels before, between and after them."""
 
     @property
     def _operand_type(self) -> np.dtype[Any]:
-        # Gradients can be too small for FLOAT16 while they are on the way.
+        # Intermediate gradients can be too small for FLOAT16.
         return FLOAT
 
     @property
     def _needs_gates(self) -> bool:
-        """Whether more is wanted than d_c_bar, which all else follows from."""
+        """Whether any output other than d_c_bar, from which the others follow, is described."""
         return self._needs("d_x", "d_h_prev", "d_r_bar_u_bar")
 
     @property
@@ -288,7 +288,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
         return ["candidate_gradient"] + ["gates_gradient"] * self._needs_gates + ["gather"] * self._needs_states
 
     def _columns(self, name: str) -> slice:
-        """The columns of [d_x, d_h_prev] that the product by this weight's transpose gives: rows of the weight."""
+        """The columns of [d_x, d_h_prev] that the product with this weight's transpose gives, as rows of the weight."""
         first = 0 if self._needs("d_x") else self._inputs
         return slice(first, self._inputs + self._units if name == "w_c" or self._needs("d_h_prev") else self._inputs)
 
@@ -329,6 +329,6 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
 
 
 def _of_four_dimensions(tensor: TensorDesc) -> TensorDesc:
-    """The tensor with leading axes of size 1, so that it has the four dimensions that kernels take."""
+    """The tensor with leading axes of size 1, so that it has the four dimensions that kernels expect."""
     missing = 4 - tensor.dimension_count
     return tensor.replace(sizes=(1,) * missing + tensor.sizes, strides=(0,) * missing + tensor.element_strides)

@@ -1,4 +1,4 @@
-"""What the recurrent plans on CUDA share: how kernels name cells and activations, copies and biases, and matrices among tensors."""
+"""Helpers of the recurrent plans on CUDA: C++ names of cells and activations, copies, biases, and tensors as matrices."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.machine import Arithmetic
     from dmlpy.devices.cuda.seam import Limits, Matrix
     from dmlpy.devices.plan import Launch
     from dmlpy.operators.activation import ActivationDesc
@@ -49,47 +50,48 @@ LAYER = (
 
 
 class NotResidentError(DeviceError):
-    """The blocks of a cooperative launch do not fit the multiprocessors together."""
+    """Raised when the blocks of a cooperative launch do not fit the multiprocessors together."""
 
 
 TF32_CAPABILITY = 80
-"""The compute capability from which on tensor cores know TF32."""
+"""The first compute capability whose tensor cores support TF32."""
 
 MOST_ROWS = 2**31 - 1
 """Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
 
 MOST_ENTRIES = (2**16 - 1) * ELEMENT_THREADS
-"""Of a state of one sample: blocks of them are the second axis of a grid, samples the first, which counts `MOST_ROWS`."""
+"""The most entries of a sample's state: blocks of them are the second axis of a grid, samples the first, which `MOST_ROWS` limits."""
 
 
 # kernels
 
 
 def copy_kernel(source: np.dtype[Any], destination: np.dtype[Any]) -> Kernel:
-    """`copy` of a strided tensor into a packed one, of the same or another element type."""
+    """The kernel `copy`, from a strided tensor into a packed one of the same or another element type."""
     types = f"<{scalar_type(source)}, {scalar_type(destination)}>"
     return Kernel("pack.cu", f"copy{types}", COPY, f"CopyParameters{types}")
 
 
 def scale_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """`scale`: a strided tensor times another, packed, all of this element type."""
+    """The kernel `scale`: a strided tensor times a packed one, all of this element type."""
     scalar = scalar_type(data_type)
     return Kernel("pack.cu", f"scale<{scalar}>", SCALE, f"ScaleParameters<{scalar}>")
 
 
 def pack_bias_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """`pack_bias` of a bias of this element type, summed in float32."""
+    """The kernel `pack_bias` for biases of this element type, summed in float32."""
     scalar = scalar_type(data_type)
     return Kernel("pack.cu", f"pack_bias<{scalar}>", PACK_BIAS, f"PackBiasParameters<{scalar}>")
 
 
-def arithmetic(tf32: bool) -> str:
-    """The arithmetic in which a plan computes, for `describe`."""
-    return "float32 arithmetic, matrix products of TF32" if tf32 else "float32 arithmetic"
+def headline(library: KernelLibrary, data_type: np.dtype[Any], *, tf32: bool) -> str:
+    """Names the device, the storage type and the arithmetic of a plan, for `describe`."""
+    products = ", matrix products of TF32" if tf32 else ""
+    return f"CUDA, {library.limits.name}, {data_type} storage, float32 arithmetic{products}"
 
 
 def rounds_to_tf32(limits: Limits, data_type: np.dtype[Any], allowed: bool) -> bool:
-    """Whether float32 factors of a gradient's products are rounded to TF32.
+    """Returns whether float32 factors of a gradient's products are rounded to TF32.
 
     Beside where it is allowed that is for FLOAT16 storage, whose mantissa is no longer, on devices that have TF32.
     """
@@ -97,18 +99,24 @@ def rounds_to_tf32(limits: Limits, data_type: np.dtype[Any], allowed: bool) -> b
 
 
 def heeded_flags(tf32: bool) -> ExecutionFlags:
-    """The execution flags that make a difference to a plan."""
+    """The execution flags that affect a plan."""
     return ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if tf32 else ExecutionFlags.NONE
 
 
 def storage_type(desc: RecurrentDesc) -> np.dtype[Any]:
-    """The element type of all of the desc's tensors but the lengths."""
+    """The element type of all the desc's tensors but the sequence lengths."""
     return desc.input_tensor.data_type.numpy
 
 
-def work_of(desc: RecurrentDesc) -> Work:
-    """The work of the recurrence of a checked desc, in the arithmetic of its tensors' type."""
+def work_of(desc: RecurrentDesc, *, tf32: bool = False) -> Work:
+    """The work of a checked desc's recurrence, in the arithmetic of its tensors' type.
+
+    Args:
+        desc: what to run.
+        tf32: whether factors of float32 matrix products are rounded to TF32.
+    """
     sizes, cell, backward = desc.geometry, desc.cell, isinstance(desc, RecurrentGradDesc)
+    of_float: Arithmetic = "tf32" if tf32 else "float"
     return Work(
         gates=sizes.gates,
         hidden=sizes.hidden_size,
@@ -116,7 +124,7 @@ def work_of(desc: RecurrentDesc) -> Work:
         batch=sizes.batch_size,
         steps=sizes.seq_length,
         directions=sizes.num_directions,
-        arithmetic="float" if storage_type(desc) == FLOAT else "half",
+        arithmetic=of_float if storage_type(desc) == FLOAT else "half",
         training="reserve_tensor" in desc.tensors() and not backward,
         resets_first=cell.resets_first,
         backward=backward,
@@ -141,7 +149,7 @@ def activations_type(descs: Iterable[ActivationDesc]) -> str:
 
 
 def fill_layer(sequence: Struct, desc: RecurrentDesc) -> None:
-    """Sets the fields `LAYER` of a struct of one element."""
+    """Sets the `LAYER` fields of a one-element struct."""
     for direction in range(desc.geometry.num_directions):
         for role, activation in enumerate(desc.activations_of(direction)):
             for index, attribute in enumerate(ATTRIBUTES[type(activation)]):
@@ -153,12 +161,12 @@ def fill_layer(sequence: Struct, desc: RecurrentDesc) -> None:
 
 
 def backward_walks(desc: RecurrentDesc) -> tuple[bool, bool]:
-    """Whether each of two directions runs from the end; without a second one its answer counts for nothing."""
+    """Returns whether each of two directions runs from the end; the second entry is unused where there is one direction."""
     return desc.direction is RecurrentDirection.BACKWARD, True
 
 
 def launch_states(library: KernelLibrary, kernel: Kernel, sizes: tuple[int, int, int], argument: Struct) -> Launch:
-    """A launch with a thread for each entry of an array [D][B][size]: `StateEntry` of raw_kernels/common/layer.cuh."""
+    """A launch with one thread per entry of an array [D][B][size]: `StateEntry` of raw_kernels/common/layer.cuh."""
     directions, batch, size = sizes
     blocks = -(-size // ELEMENT_THREADS)
     threads = -(-size // (32 * blocks)) * 32
@@ -166,7 +174,7 @@ def launch_states(library: KernelLibrary, kernel: Kernel, sizes: tuple[int, int,
 
 
 def check_rows(desc: RecurrentDesc, gate_rows: int) -> None:
-    """Raises DeviceError for sizes beyond what the device's matrix products and kernels count; `gate_rows` of each hidden unit."""
+    """Raises DeviceError for sizes beyond what the device's matrix products and kernels can index; a hidden unit has `gate_rows` rows."""
     sizes = desc.geometry
     rows = sizes.seq_length * sizes.batch_size
     columns = {
@@ -185,7 +193,7 @@ def check_rows(desc: RecurrentDesc, gate_rows: int) -> None:
 
 
 def row_stride(tensor: TensorDesc) -> int | None:
-    """The distance of rows where the tensor is one matrix of all its rows of the last axis, as a matrix product reads it; else None."""
+    """The row stride in elements if all rows of the tensor's last axis form one matrix that a product can read; else None."""
     *_, middle, rows, columns = tensor.sizes
     *_, middle_stride, stride, column_stride = tensor.element_strides
     if columns > 1 and column_stride != 1:
@@ -200,7 +208,7 @@ def row_stride(tensor: TensorDesc) -> int | None:
 
 
 def copy(library: KernelLibrary, tensor: TensorDesc, pointer: int, destination: int, data_type: np.dtype[Any]) -> Launch:
-    """A packed copy of a floating tensor at an address, in an element type."""
+    """Copies a floating-point tensor at an address to a packed one, in an element type."""
     argument = np.zeros(1, COPY)
     argument["source"] = strided(tensor, pointer)
     argument["destination"] = destination
@@ -216,7 +224,7 @@ def scale(
     factor: tuple[int, Sequence[int]],
     destination: int,
 ) -> Launch:
-    """The packed product of two tensors of one type, element by element; each is an address and element strides."""
+    """The packed element-wise product of two tensors of one type, each given by its address and element strides."""
     argument = np.zeros(1, SCALE)
     argument["source"] = (source[0], tuple(source[1]))
     argument["factor"] = (factor[0], tuple(factor[1]))
@@ -226,13 +234,13 @@ def scale(
 
 
 _WORKSPACE_ALIGNMENT = 256
-"""Of the memory that a matrix product works in: more than a caller's scratch has."""
+"""The alignment of a matrix product's workspace, larger than that of a caller's scratch."""
 
 
 def workspace(library: KernelLibrary) -> tuple[str, Sequence[int], np.dtype[Any]]:
-    """The scratch array "workspace", in which all matrix products of a plan work one after the other.
+    """The scratch array "workspace", in which all matrix products of a plan run one after another.
 
-    It is the plan's own, so that a caller may capture a dispatch: what the library took by itself would become a part of the graph.
+    The plan provides it so that a caller may capture a dispatch: memory that the library allocated would become part of the graph.
     """
     return "workspace", (library.seam.workspace_size(library.device) + _WORKSPACE_ALIGNMENT,), np.dtype(np.uint8)
 

@@ -1,4 +1,4 @@
-"""Stacked recurrent networks and their gradients on CUDA: the layers' plans one after the other, and what lies between them.
+"""Stacked recurrent networks and their gradients on CUDA: the layers' plans in sequence, and the work between them.
 
 `dmlpy.operators.recurrent.stack` tells which layers there are and where their tensors lie; raw_kernels/recurrent/cudnn.cu what is done
 around them. The dropout's offset is read by the kernels, so a dispatch can be captured and its offset changed between replays.
@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, in_range, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import arithmetic, heeded_flags
+from dmlpy.devices.cuda.recurrent.common import headline, heeded_flags
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order
@@ -47,19 +47,19 @@ WRITE_HEADER_KERNEL = Kernel(_FILE, "write_header<>", WRITE_HEADER, "WriteHeader
 
 
 def move_gates_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """`move_gates` of matrices or biases of this element type."""
+    """The kernel `move_gates` for matrices or biases of this element type."""
     scalar = scalar_type(data_type)
     return Kernel(_FILE, f"move_gates<{scalar}>", MOVE_GATES, f"MoveGatesParameters<{scalar}>")
 
 
 def identity_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """`identity` of this element type."""
+    """The kernel `identity` of this element type."""
     scalar = scalar_type(data_type)
     return Kernel(_FILE, f"identity<{scalar}>", IDENTITY, f"IdentityParameters<{scalar}>")
 
 
 def drop_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """`drop` of values of this element type."""
+    """The kernel `drop` for values of this element type."""
     scalar = scalar_type(data_type)
     return Kernel(_FILE, f"drop<{scalar}>", DROP, f"DropParameters<{scalar}>")
 
@@ -100,7 +100,7 @@ class NetworkPlan(PlanWithoutConstants):
         return recurrent_plan(desc, library, tf32, strategy)
 
     def kernels(self) -> list[Kernel]:
-        """Every kernel that this plan launches beside those of its layers."""
+        """The kernels that this plan launches itself, without those of its layers."""
         layers = self._stack.layers
         needed = [CLAMP_LENGTHS_KERNEL] if "lengths" in self._stack.scratch else []
         if isinstance(self._desc, CudnnRNNV3Desc) and "reserve_space" in self._tensors:
@@ -115,7 +115,7 @@ class NetworkPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         count = f"{len(self._plans)} layer(s), one after the other, in the same scratch of {self.temporary_size} bytes"
-        lines = [f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32)}; {count}"]
+        lines = [f"{headline(self._library, self._type, tf32=self._tf32)}; {count}"]
         for layer, plan in zip(self._stack.layers, self._plans, strict=True):
             lines.append(f"layer {layer.number}:")
             lines += [f"    {line}" for line in (*layer.describe(), *plan.describe().splitlines())]
@@ -136,7 +136,7 @@ class NetworkPlan(PlanWithoutConstants):
     # work
 
     def _prologue(self, memory: Memory) -> list[Launch]:
-        """What comes before the layers: lengths in their range, what of the reserve no layer writes, and what is only for TensorFlow."""
+        """The work before the layers: clamps lengths, clears what no layer writes of the reserve, prepares what only TensorFlow needs."""
         library, work = self._library, list[Launch]()
         if "lengths" in self._stack.scratch:
             clamp = np.zeros(1, CLAMP_LENGTHS)
@@ -153,17 +153,17 @@ class NetworkPlan(PlanWithoutConstants):
             header = np.zeros(1, WRITE_HEADER)
             header["header"], header["offset"], header["count"] = memory["reserve_space"][0], self._offset(memory), RESERVE_HEADER
             work.append(library.launch_elements(WRITE_HEADER_KERNEL, RESERVE_HEADER, header))
-            gaps = self._stack.gaps(self._known["reserve_size"], lambda data_type: data_type.numpy.itemsize)
+            gaps = self._stack.gaps(self._known["reserve_size"])
             work += [partial(library.seam.memset, memory["reserve_space"][0] + begin, 0, end - begin) for begin, end in gaps]
         return work
 
     def _offset(self, memory: Memory) -> int:
-        """The address of the dropout's offset, the network's input or what the reserve remembers of it; 0 if there is none."""
+        """The address of the dropout's offset, in the network's input or as the reserve recorded it; 0 without one."""
         name = "dropout_offset" if isinstance(self._desc, CudnnRNNV3Desc) else "reserve_space"
         return memory[name][0] if name in memory else 0
 
     def _layer(self, layer: StackLayer, plan: Plan, memory: Memory) -> list[Launch]:
-        """One layer's work."""
+        """The work of one layer."""
         work: list[Launch] = [] if layer.identity is None else [self._identity(layer.identity, memory)]
         work += [self._move(move, memory) for move in layer.loads]
         pointers = {name: _address(place, memory) for name, place in layer.places.items()}

@@ -66,7 +66,7 @@ class WalkGradientPlan(RecurrentGradientPlan):
 
 
 class StepGradientPlan(RecurrentGradientPlan):
-    """A launch of `step` and a matrix product for each step; more for a GRU that resets first, and for a projection."""
+    """A launch of `step` and a matrix product for each step; more for a GRU that resets before the product, and for a projection."""
 
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         super().__init__(desc, library, reason, tf32)
@@ -94,7 +94,7 @@ class StepGradientPlan(RecurrentGradientPlan):
 
     @property
     def _early_gates(self) -> int:
-        """Gates whose recurrent product is of h[t-1] itself."""
+        """The gates whose recurrent product is of h[t-1] itself."""
         return self._sizes.gates - self._cell.resets_first
 
     @property
@@ -162,7 +162,7 @@ class StepGradientPlan(RecurrentGradientPlan):
 
         def launch(stream: int) -> None:
             for index, (projections, reset_products, early_products) in enumerate(products):
-                argument["step"] = index  # a launch takes its argument's value, so all steps share one
+                argument["step"] = index  # a launch copies its argument, so all steps share one
                 if collect is not None:
                     collect(stream)
                     for product in projections:
@@ -181,12 +181,12 @@ class StepGradientPlan(RecurrentGradientPlan):
         return [launch]
 
     def _time_rows(self, index: int, direction: int) -> int:
-        """The first of the B rows, among those of all steps, of the gradient's step `index`."""
+        """The first of the B rows that belong to step `index` of the gradient, among the rows of all steps."""
         backward = backward_walks(self._desc)[direction]
         return (index if backward else self._sizes.seq_length - 1 - index) * self._sizes.batch_size
 
     def _products(self, places: GradientAddresses, index: int) -> list[Launch]:
-        """d_sums R of all gates but a last one that resets first: in one, or by gate where states are dropped."""
+        """The products d_sums R of all gates but a last one that resets first: one product, or one per gate where states are dropped."""
         sizes, count = self._sizes, self._num_products
         batch, hidden, entries = sizes.batch_size, sizes.hidden_size, sizes.state_size
         gradients, recurrence = self._gate_gradients(places), self._table("recurrence_tensor", places)
@@ -201,7 +201,7 @@ class StepGradientPlan(RecurrentGradientPlan):
         return found
 
     def _reset_products(self, places: GradientAddresses, index: int) -> list[Launch]:
-        """d_h Rh, where it waits for the reset gate."""
+        """The products d_h Rh, where they must wait for the reset gate."""
         sizes = self._sizes
         batch, hidden = sizes.batch_size, sizes.hidden_size
         gradients, recurrence = self._gate_gradients(places), self._table("recurrence_tensor", places)
@@ -215,7 +215,7 @@ class StepGradientPlan(RecurrentGradientPlan):
         return found
 
     def _projections(self, places: GradientAddresses, index: int) -> list[Launch]:
-        """d_H[t] times the projection."""
+        """The products of d_H[t] with the projection."""
         sizes = self._sizes
         batch, hidden, entries = sizes.batch_size, sizes.hidden_size, sizes.state_size
         gradients = StridedRows(places.scratch["state_gradients"], sizes.num_directions * entries)
@@ -233,11 +233,11 @@ class StepGradientPlan(RecurrentGradientPlan):
         ]
 
 
-# what a walk takes
+# the memory of a walk
 
 
 def walk_shared_bytes(desc: RecurrentGradDesc, samples: int) -> int:
-    """Dynamic shared memory of one block of `walk`: R in the storage type and two steps' gradients of its samples in float32."""
+    """The dynamic shared memory of one block of `walk`, in bytes: R in the storage type and two steps' float32 gradients of its samples."""
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
     return 2 * samples * sizes.gates * padded * FLOAT.itemsize + recurrence_bytes(desc)

@@ -107,7 +107,7 @@ _KERNELS = {
 
 
 def gradient_kernel(name: str, data_type: np.dtype[Any], *types: str) -> Kernel:
-    """A kernel of one element type; `types` are the C++ types that follow it: cell and activations, or what is summed."""
+    """A kernel of one element type; `types` are the C++ types that follow it: cell and activations, or the type that is summed."""
     file, parameters, parameter_struct = _KERNELS[name]
     scalar = scalar_type(data_type)
     entry = f"{name}<{', '.join((scalar, *types))}>"
@@ -115,25 +115,25 @@ def gradient_kernel(name: str, data_type: np.dtype[Any], *types: str) -> Kernel:
 
 
 def walk_kernel(data_type: np.dtype[Any], samples: int, cell: str, forward: str, backward: str) -> Kernel:
-    """`walk` for slices of `samples`."""
+    """The kernel `walk` for slices of `samples`."""
     scalar = scalar_type(data_type)
     entry = f"walk<{scalar}, {samples}, {cell}, {forward}, {backward}>"
     return Kernel(WALKS, entry, WALK, f"WalkParameters<{scalar}>", dynamic_shared=True)
 
 
 def operand_kernel(source: np.dtype[Any], data_type: np.dtype[Any]) -> Kernel:
-    """`operand` from a source and a multiplier of these types."""
+    """The kernel `operand` for a source and a multiplier of these types."""
     types = f"<{scalar_type(source)}, {scalar_type(data_type)}>"
     return Kernel(RESULTS, f"operand{types}", OPERAND, f"OperandParameters{types}")
 
 
 def find_largest_kernel(width: int) -> Kernel:
-    """`find_largest`, of so many values at a time."""
+    """The kernel `find_largest`, for this many values at a time."""
     return Kernel(RESULTS, f"find_largest<{width}>", LARGEST, "LargestParameters")
 
 
 def narrow_kernel(width: int) -> Kernel:
-    """`narrow`, of so many values at a time."""
+    """The kernel `narrow`, for this many values at a time."""
     return Kernel(RESULTS, f"narrow<{width}>", NARROW, "NarrowParameters")
 
 

@@ -41,7 +41,7 @@ PRODUCTS = ("input_gradient_tensor", "weight_gradient_tensor", "recurrence_gradi
 
 
 class GradientAddresses(NamedTuple):
-    """Addresses of the parts of the reserve, of scratch by name, and of the bound tensors."""
+    """Addresses of the parts of the reserve, of named scratch arrays, and of the bound tensors."""
 
     reserve: ReserveAddresses
     scratch: dict[str, int]
@@ -88,22 +88,22 @@ class GradientMemory(PlanWithoutConstants):
     # arrays
 
     def _is_matrix(self, name: str, data_type: np.dtype[Any]) -> bool:
-        """Whether the tensor is one of this type where it is."""
+        """Returns whether the tensor can be read in place as a matrix of this type."""
         return self._type == data_type and row_stride(self._tensors[name]) is not None
 
     @property
     def _factors(self) -> dict[str, np.dtype[Any]]:
-        """The inputs that products read whole, beside the input itself, and as what."""
+        """The inputs, beside the layer's input, that products read whole, and the type they are read in."""
         return {"weight_tensor": self._type} if "input_gradient_tensor" in self._tensors else {}
 
     @property
     def _copied(self) -> dict[str, np.dtype[Any]]:
-        """Those that have to be copied to a matrix of that type first."""
+        """The inputs that must first be copied to a matrix of that type."""
         return {name: data_type for name, data_type in self._factors.items() if not self._is_matrix(name, data_type)}
 
     @property
     def _unpacked(self) -> list[str]:
-        """The outputs that have to be copied from a float32 matrix."""
+        """The outputs that must be copied from a float32 matrix."""
         found = [name for name in PRODUCTS if name in self._tensors and not self._is_matrix(name, FLOAT)]
         summed = "input_gradient_tensor" in self._tensors and "input_dropout_tensor" in self._tensors
         return ["input_gradient_tensor", *(name for name in found if name != "input_gradient_tensor")] if summed else found
@@ -149,7 +149,7 @@ class GradientMemory(PlanWithoutConstants):
         return sizes.num_directions, sizes.seq_length + 1, sizes.batch_size, sizes.state_size
 
     def _table(self, name: str, places: GradientAddresses) -> StridedRows:
-        """A tensor as the rows of its last axis, where it lies or in its scratch."""
+        """The tensor as the rows of its last axis, in place or in scratch."""
         tensor, copied = self._tensors[name], short(name)
         if copied in places.scratch:
             return StridedRows(places.scratch[copied], tensor.sizes[-1], self._scratch.arrays[copied][2])
@@ -158,7 +158,7 @@ class GradientMemory(PlanWithoutConstants):
         return StridedRows(places.tensors[name], stride, self._type)
 
     def _gate_gradients(self, places: GradientAddresses) -> StridedRows:
-        """The gate gradients as the walk leaves them, float32."""
+        """The float32 gate gradients that the walk leaves."""
         sizes = self._sizes
         return StridedRows(places.scratch["gate_gradients"], sizes.num_directions * self._gradient_rows * sizes.hidden_size)
 
@@ -171,7 +171,7 @@ class GradientMemory(PlanWithoutConstants):
         return scale_of(places.scratch["parts"], self._rows * self._gate_gradients(places).stride) if self._halves else NO_SCALE
 
     def _narrowed(self, places: GradientAddresses) -> list[Launch]:
-        """The FLOAT16 copies of what the walk and the reserve hold in float32."""
+        """The FLOAT16 copies of float32 values that the walk and the reserve hold."""
         work, scratch = list[Launch](), places.scratch
         if "scaled_gradients" in scratch:
             table = self._gate_gradients(places)
@@ -182,13 +182,13 @@ class GradientMemory(PlanWithoutConstants):
 
     @property
     def _narrowed_bytes(self) -> int:
-        """Bytes that are moved to bring float32 values into FLOAT16: each is written, and read once or, where there is a scale, twice."""
+        """Bytes moved to convert float32 values to FLOAT16: each is written, and read once, or twice where there is a scale."""
         reads = {"scaled_gradients": 2, "scaled_state_gradients": 2, "states": 1}
         copies = {name: prod(self._scratch.arrays[name][1]) for name in reads if name in self._scratch.arrays}
         return sum(count * (reads[name] * FLOAT.itemsize + HALF.itemsize) for name, count in copies.items())
 
     def _multiplier(self, name: str, places: GradientAddresses, direction: int, gate: int) -> tuple[int, tuple[int, ...]]:
-        """One gate's multipliers as a `STRIDED`, (0, 0, sample, column); absent if the tensor is."""
+        """One gate's multipliers as a `STRIDED`, indexed (0, 0, sample, column); marked absent if the tensor is."""
         if name not in self._tensors:
             return strided(None, None)
         along_direction, along_gate, *strides = self._tensors[name].element_strides

@@ -17,11 +17,11 @@ from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, s
 from dmlpy.devices.cuda.machine import Arithmetic, Machine
 from dmlpy.devices.cuda.recurrent.common import (
     FLOAT,
-    arithmetic,
     backward_walks,
     copy,
     copy_kernel,
     gemm,
+    headline,
     work_of,
 )
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class RecurrentGradientPlan(GradientMemory):
-    """The base of the strategies' plans: everything but the walk itself.
+    """The base of the strategies' plans: everything but the walk.
 
     Args:
         desc: a checked desc.
@@ -62,10 +62,10 @@ class RecurrentGradientPlan(GradientMemory):
     """
 
     estimate: Estimate | None = None
-    """What the model says of the walk; set by `strategies`."""
+    """The model's estimate of the walk; set by `strategies`."""
 
     steps_apart = 0
-    """Steps that are launched by themselves; none where one launch is for the whole sequence."""
+    """The number of steps launched separately; 0 if one launch runs the whole sequence."""
 
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         super().__init__(desc, library, tf32)
@@ -73,7 +73,7 @@ class RecurrentGradientPlan(GradientMemory):
         library.functions(self.kernels())
 
     def kernels(self) -> list[Kernel]:
-        """Every kernel that this plan launches."""
+        """All kernels that this plan launches."""
         data_type, wanted = self._type, self._tensors
         needed = [FIND_UNMASKED] if "step_mask_tensor" in wanted else []
         needed += [copy_kernel(data_type, copied) for copied in self._copied.values()]
@@ -97,7 +97,7 @@ class RecurrentGradientPlan(GradientMemory):
         sizes, wanted = self._sizes, self._tensors
         gate_rows = sizes.num_directions * sizes.gates * sizes.hidden_size
         lines = [
-            f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32 and not self._halves)}; {self._reason}",
+            f"{headline(self._library, self._type, tf32=self._tf32 and not self._halves)}; {self._reason}",
             *(f"copied to a {data_type} matrix first: {name}" for name, data_type in self._copied.items()),
             *self._describe_walk(),
         ]
@@ -121,9 +121,7 @@ class RecurrentGradientPlan(GradientMemory):
     def cost(self) -> Cost:
         if self.estimate is None:
             return Cost()
-        work, machine, sizes = work_of(self._desc), Machine.of(self._library.limits), self._sizes
-        if self._tf32 and work.arithmetic == "float":
-            work = replace(work, arithmetic="tf32")
+        work, machine, sizes = work_of(self._desc, tf32=self._tf32), Machine.of(self._library.limits), self._sizes
         gate_rows = sizes.num_directions * sizes.gates * sizes.hidden_size
         products = {
             "input_gradient_tensor": (self._rows, sizes.input_size, gate_rows),
@@ -147,7 +145,7 @@ class RecurrentGradientPlan(GradientMemory):
 
     @abstractmethod
     def _describe_walk(self) -> list[str]:
-        """The walk against time, for `describe`."""
+        """Describes the walk against time, for `describe`."""
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places = GradientAddresses(ReserveAddresses.of(self._desc, tensors["reserve_tensor"]), self._scratch.pointers(temporary), tensors)
@@ -172,14 +170,14 @@ class RecurrentGradientPlan(GradientMemory):
 
     @abstractmethod
     def _walk(self, places: GradientAddresses) -> list[Launch]:
-        """The work that leaves the gate gradients of all steps, and writes the gradients of the initial states."""
+        """The work that leaves the gate gradients of all steps and writes the gradients of the initial states."""
 
     # work over all steps
 
     def _runs(self, split: Iterable[tuple[int, int]], of_input: bool) -> list[GateRun]:
-        """The gates of all directions in runs of (first gate, count).
+        """The gates of all directions as runs of (first gate, count).
 
-        Where the last gate's recurrent product has a gradient of its own, that is row G - 1, and its input's is row G.
+        Where the last gate's recurrent product has a separate gradient, that gradient is row G - 1 and the input's is row G.
         """
         sizes, found = self._sizes, []
         for direction in range(sizes.num_directions):
@@ -190,7 +188,7 @@ class RecurrentGradientPlan(GradientMemory):
         return found
 
     def _input_runs(self) -> list[GateRun]:
-        """The gates, in as few runs as products with the input or its weights allow."""
+        """The gates in as few runs as products with the input or its weights allow."""
         sizes = self._sizes
         if "input_dropout_tensor" in self._tensors:
             return self._runs([(gate, 1) for gate in range(sizes.gates)], of_input=True)
@@ -285,7 +283,7 @@ class RecurrentGradientPlan(GradientMemory):
         return [*work, *self._unpack(name, places, scale)]
 
     def _states_before(self, slots: StridedRows, direction: int) -> StridedRows:
-        """H before each step of one direction, of all slots: [T * B, S]."""
+        """The states h before each step of one direction, in all slots: [T * B, S]."""
         sizes = self._sizes
         slot = direction * (sizes.seq_length + 1) + backward_walks(self._desc)[direction]
         return replace(slots, pointer=slots.block(slot * sizes.batch_size, 1, 0, 1).pointer)
@@ -312,7 +310,7 @@ class RecurrentGradientPlan(GradientMemory):
         return self._library.launch_elements(kernel, self._rows * self._sizes.hidden_size, argument)
 
     def _unpack(self, name: str, places: GradientAddresses, scale: Scale) -> list[Launch]:
-        """A result in its tensor, without its scale; nothing where the product has written it there."""
+        """Copies a result to its tensor without its scale; no work where the product has written it there."""
         if name not in self._unpacked:
             return []
         tensor = self._tensors[name]
@@ -342,4 +340,4 @@ class RecurrentGradientPlan(GradientMemory):
 
 
 _SUMS = {"bias_gradient_tensor": "OfBias", "peephole_gradient_tensor": "OfPeephole"}
-"""Those that are sums of the gate gradients, with their C++ type."""
+"""The outputs that are sums of the gate gradients, with their C++ type."""

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Launch
 
 MOST_PARTS = ELEMENT_THREADS
-"""Blocks that look for the largest gradient, at most: `scale_threads` of raw_kernels/recurrent/gradient_results.cu."""
+"""The most blocks that search for the largest gradient: `scale_threads` of raw_kernels/recurrent/gradient_results.cu."""
 
 
 @dataclass(frozen=True)
 class StridedRows:
-    """Rows in memory, of which products read and write blocks."""
+    """Strided rows in memory, whose blocks products read and write."""
 
     pointer: int
     stride: int
@@ -45,7 +45,7 @@ class GateRun(NamedTuple):
         gate: the first one's number in its direction.
         row: its row of H among the weights of all directions.
         column: its row of H among the gate gradients of a step, all directions.
-        gates: how many of them.
+        gates: the number of gates.
     """
 
     direction: int
@@ -56,7 +56,7 @@ class GateRun(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The address and the number of `find_largest`'s results, from which kernels compute a scale; zeros without a scale."""
+    """The address and number of `find_largest`'s results, from which kernels compute a scale; zeros if there is no scale."""
 
     parts: int
     num_parts: int
@@ -66,12 +66,12 @@ NO_SCALE = Scale(0, 0)
 
 
 def scaled(library: KernelLibrary, source: int, count: int, destination: int, parts: int) -> list[Launch]:
-    """A FLOAT16 copy of float32 gradients, times a power of two that its readers find by `scale_of`.
+    """Makes a FLOAT16 copy of float32 gradients, times a power of two that readers obtain from `scale_of`.
 
     Args:
         library: the device's kernels.
         source: the gradients' address.
-        count: how many they are.
+        count: the number of gradients.
         destination: the copy's address.
         parts: address of `MOST_PARTS` floats.
     """
@@ -83,7 +83,7 @@ def scaled(library: KernelLibrary, source: int, count: int, destination: int, pa
 
 
 def narrowed(library: KernelLibrary, source: int, count: int, destination: int, scale: Scale = NO_SCALE) -> Launch:
-    """A FLOAT16 copy of float32 values, times a scale."""
+    """Makes a FLOAT16 copy of float32 values, times a scale."""
     argument, width = np.zeros(1, NARROW), _width(count, source, destination)
     argument["source"], argument["destination"], argument["count"] = source, destination, count
     put_scale(argument, scale)
@@ -91,7 +91,7 @@ def narrowed(library: KernelLibrary, source: int, count: int, destination: int, 
 
 
 def scale_of(parts: int, count: int) -> Scale:
-    """The scale of so many gradients, of which `parts` tells."""
+    """The scale of this many gradients, whose largest values are at the address `parts`."""
     return Scale(parts, min(MOST_PARTS, -(-count // ELEMENT_THREADS)))
 
 
@@ -101,5 +101,5 @@ def put_scale(argument: Struct, scale: Scale) -> None:
 
 
 def _width(count: int, *pointers: int) -> int:
-    """The number of values that a thread takes at a time: four where that divides their number and addresses are multiples of 16 bytes."""
+    """The number of values that a thread takes at a time: four if that divides their number and the addresses are multiples of 16 bytes."""
     return 4 if count % 4 == 0 and not any(pointer % 16 for pointer in pointers) else 1

@@ -7,12 +7,13 @@ strategies.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.description.enums import HResult
-from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, strided, struct
+from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.common import NotResidentError
 from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridShape, exchange_layout
 from dmlpy.devices.cuda.recurrent.layer import SEQUENCE, RecurrentPlan
@@ -39,11 +40,11 @@ ARRANGE = struct(
 )
 
 MOST_POLLS = 1 << 28
-"""Looks at a flag before a block gives up: minutes, which no step takes. `DMLPY_MOST_POLLS` names another number."""
+"""Polls of a flag before a block gives up: minutes, which no step takes. `DMLPY_MOST_POLLS` overrides it."""
 
 
 def most_polls() -> int:
-    """`DMLPY_MOST_POLLS`, else `MOST_POLLS`. A launch that gives up takes the process's CUDA context with it.
+    """The limit on polls: `DMLPY_MOST_POLLS`, else `MOST_POLLS`. A launch that exceeds it takes the process's CUDA context down with it.
 
     Raises:
         DeviceError: the variable is no number of looks.
@@ -57,7 +58,7 @@ def most_polls() -> int:
 
 
 def grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str, forward: str, backward: str) -> Kernel:
-    """`grid` for a shape; the other arguments are as for `walk_kernel`."""
+    """The kernel `grid` for a shape; the other arguments are as for `walk_kernel`."""
     scalar = scalar_type(data_type)
     late = "NoProduct" if shape.late_product is None else shape.late_product.type_name
     where = f"{shape.product.type_name}, {late}, Protocol::{shape.protocol}, {shape.pairs}"
@@ -72,7 +73,7 @@ def grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str,
 
 
 def arrange_kernel(data_type: np.dtype[Any], product: Product) -> Kernel:
-    """`arrange` for the order of a product, whatever it has in registers and in a pass."""
+    """The kernel `arrange` for a product's order, whatever its registers and samples per pass."""
     scalar = scalar_type(data_type)
     return Kernel(
         "recurrent/grid.cu",
@@ -84,12 +85,30 @@ def arrange_kernel(data_type: np.dtype[Any], product: Product) -> Kernel:
 
 
 def check_resident(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> None:
-    """Raises NotResidentError if blocks wait for each other that cannot run at the same time, which only a loaded kernel tells."""
+    """Raises NotResidentError if blocks that wait for each other cannot all be resident, which only the loaded kernel tells."""
     if shape.alone:
         return
     resident = library.seam.occupancy(library.function(kernel), PRODUCT_THREADS, shape.shared_bytes) * library.limits.multiprocessors
     if shape.blocks > resident:
         raise NotResidentError(f"{shape.blocks} blocks would have to run together, the device holds {resident}")
+
+
+def launch_grid(library: KernelLibrary, kernel: Kernel, shape: GridShape, argument: Struct, exchanged: tuple[int, int]) -> list[Launch]:
+    """Launches a kernel `grid` for the whole sequence, after setting what its blocks exchange to what they wait to see change.
+
+    Args:
+        library: the device's kernels.
+        kernel: the kernel.
+        shape: of its launch.
+        argument: its parameters.
+        exchanged: the address and the bytes of the exchanged memory.
+    """
+    grid = (shape.unit_groups, shape.batch_groups, shape.directions)
+    launch = library.launch(kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=not shape.alone)
+    if shape.alone:
+        return [launch]
+    address, size = exchanged
+    return [partial(library.seam.memset, address, BEFORE_LAUNCH[shape.protocol], size), launch]
 
 
 class GridPlan(RecurrentPlan):
@@ -153,10 +172,9 @@ class GridPlan(RecurrentPlan):
         return work
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        places, shape, seam = self._places(tensors, temporary, persistent), self._shape, self._library.seam
-        exchanged = self._exchanged
+        places, shape = self._places(tensors, temporary, persistent), self._shape
         start = places.scratch["exchanged"]
-        parts = exchanged.pointers(start)
+        parts = self._exchanged.pointers(start)
         argument = np.zeros(1, GRID)
         argument["sequence"] = self._sequence(tensors, places)
         for name in ("recurrence", "late_recurrence"):
@@ -164,10 +182,5 @@ class GridPlan(RecurrentPlan):
         for name in ("flags", "hidden", "reset_hidden"):
             argument[name] = parts.get(name, 0)
         argument["units"], argument["samples"], argument["most_polls"] = shape.units, shape.samples, most_polls()
-        grid = (shape.unit_groups, shape.batch_groups, shape.directions)
-        walk = self._library.launch(self._kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=not shape.alone)
-        work = [*places.prologue, *self._input_product(tensors, places)]
-        if not shape.alone:
-            before = BEFORE_LAUNCH[shape.protocol]
-            work.append(lambda stream: seam.memset(start, before, exchanged.size, stream))
-        return in_order([*work, walk])
+        walk = launch_grid(self._library, self._kernel, shape, argument, (start, self._exchanged.size))
+        return in_order([*places.prologue, *self._input_product(tensors, places), *walk])

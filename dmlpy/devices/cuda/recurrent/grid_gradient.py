@@ -12,16 +12,16 @@ import numpy as np
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import check_resident, most_polls
+from dmlpy.devices.cuda.recurrent.grid import check_resident, launch_grid, most_polls
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates
-from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridShape
-from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product
+from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape
 from dmlpy.devices.plan import Launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses
+    from dmlpy.devices.cuda.recurrent.products import Product
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 HANDED = struct(("arranged", np.uint64), ("operand", np.uint64), ("inverse", np.uint64))
@@ -45,7 +45,7 @@ FILE = "recurrent/grid_gradient.cu"
 
 
 def grid_gradient_kernel(data_type: np.dtype[Any], shape: GridShape, cell: str, forward: str, backward: str) -> Kernel:
-    """`grid` for a shape; the other arguments are as for `walk_kernel`."""
+    """The kernel `grid` for a shape; the other arguments are as for `walk_kernel`."""
     scalar = scalar_type(data_type)
     reset = "NoProduct" if shape.late_product is None else shape.late_product.type_name
     where = f"{shape.product.type_name}, {reset}, Protocol::{shape.protocol}"
@@ -60,7 +60,7 @@ def grid_gradient_kernel(data_type: np.dtype[Any], shape: GridShape, cell: str, 
 
 
 def arrange_gradient_kernel(data_type: np.dtype[Any], product: Product, first_gate: int, gates: int) -> Kernel:
-    """`arrange` of some gates for the order of a product, whatever it has in registers and in a pass."""
+    """The kernel `arrange` of some gates for a product's order, whatever its registers and samples per pass."""
     scalar = scalar_type(data_type)
     return Kernel(
         FILE,
@@ -72,7 +72,7 @@ def arrange_gradient_kernel(data_type: np.dtype[Any], product: Product, first_ga
 
 
 class GridGradientPlan(RecurrentGradientPlan):
-    """R brought into the order of the blocks, and one launch of `grid` for the whole sequence, of this shape.
+    """R rearranged for the blocks, and one launch of `grid` for the whole sequence, of this shape.
 
     Args:
         desc: a checked desc that no `Facts.refusal` is about.
@@ -115,7 +115,7 @@ class GridGradientPlan(RecurrentGradientPlan):
     # memory
 
     def _arranged_bytes(self) -> list[int]:
-        """The bytes of the arranged operand of each product, for all blocks together."""
+        """The bytes of each product's arranged operand, for all blocks together."""
         blocks = self._shape.directions * self._shape.unit_groups
         return [blocks * product.arranged_bytes(depth) for product, depth, _, _ in hands(self._facts, self._shape)]
 
@@ -130,12 +130,9 @@ class GridGradientPlan(RecurrentGradientPlan):
     # work
 
     def _walk(self, places: GradientAddresses) -> list[Launch]:
-        shape, sizes, library, seam = self._shape, self._sizes, self._library, self._library.seam
-        exchanged, start, work = self._exchanged, places.scratch["exchanged"], list[Launch]()
-        if not shape.alone:
-            before = BEFORE_LAUNCH[shape.protocol]
-            work.append(lambda stream: seam.memset(start, before, exchanged.size, stream))
-        addresses = exchanged.pointers(start) | places.scratch
+        shape, sizes, library, work = self._shape, self._sizes, self._library, list[Launch]()
+        start = places.scratch["exchanged"]
+        addresses = self._exchanged.pointers(start) | places.scratch
         for name, kernel, size in zip(HANDS, self._arrange_kernels, self._arranged_bytes(), strict=False):
             argument = np.zeros(1, ARRANGE)
             argument["recurrence"], argument["arranged"] = self._field("recurrence", places), addresses[f"{name} arranged"]
@@ -151,6 +148,4 @@ class GridGradientPlan(RecurrentGradientPlan):
             argument[name] = self._field(name, places)
         argument["flags"], argument["most_polls"] = addresses.get("flags", 0), most_polls()
         argument["samples"], argument["passes"] = shape.samples, shape.passes
-        grid = (shape.unit_groups, shape.batch_groups, shape.directions)
-        cooperative = not shape.alone
-        return [*work, library.launch(self._kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=cooperative)]
+        return [*work, *launch_grid(library, self._kernel, shape, argument, (start, self._exchanged.size))]

@@ -32,23 +32,23 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 FMA_UNITS = (8, 16, 32, 64, 96, 128)
-"""Hidden units that a block may own where its products are by multiply and add."""
+"""Hidden units that a block may own if its products use multiply-add."""
 TENSOR_CORE_UNITS = (16, 32, 48, 64, 96, 128)
 """The same on tensor cores, whose tiles have 16 rows."""
 
 MOST_PAIRS = 4
-"""Pairs of unit and sample that a thread has in a pass, at most: each has in registers what the step kept."""
+"""Pairs of unit and sample that a thread has in a pass, at most: the values that the step kept for each are in registers."""
 
 HANDS = ("sums", "reset")
-"""What blocks hand each other for the products of a step, as the kernel's parameters name it."""
+"""The values that blocks exchange for the products of a step, as the kernel's parameters name them."""
 
 
 def grid_gradient_shapes(desc: RecurrentGradDesc, limits: Limits, *, tf32: bool) -> list[GridShape]:
-    """The shapes of a checked desc that fit the device, each worth a look; none if none fits.
+    """The shapes of a checked desc that fit the device and are worth estimating; empty if none fits.
 
     Args:
-        desc: what to run.
-        limits: of the device.
+        desc: the checked desc.
+        limits: the device's limits.
         tf32: whether factors of float32 matrix products may be rounded to TF32; the device has to have it.
     """
     facts = Facts.of(desc)
@@ -60,11 +60,11 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
     for units in TENSOR_CORE_UNITS if on_tensor_cores else FMA_UNITS:
         unit_groups = divide_up(facts.hidden_size, units)
         most_batch_groups = limits.multiprocessors // (unit_groups * facts.directions)
-        # A block alone waits for nobody, so there may be more of them than run at a time.
+        # A block that is alone waits for no other, so there may be more of them than can be resident.
         if unit_groups == 1 or most_batch_groups:
             fewest = divide_up(facts.batch_size, max(1, most_batch_groups))
             for pass_samples in (8, 16, 32) if on_tensor_cores else (1, 2, 4, 8):
-                # As few samples as blocks allow, or as few blocks as have whole passes then.
+                # The fewest samples that the number of blocks allows, or those rounded up to whole passes, with fewer blocks.
                 for samples in (fewest, divide_up(fewest, pass_samples) * pass_samples):
                     if pass_samples < 2 * samples or (on_tensor_cores and pass_samples == 8):
                         for row_warps in ROW_WARPS if on_tensor_cores else (1,):
@@ -86,18 +86,18 @@ def grid_gradient_shape(
     protocol: Protocol = "flags",
     most_registers: int | None = None,
 ) -> GridShape | None:
-    """The shape whose blocks have so many units and samples, None if it does not fit.
+    """The shape whose blocks have this many units and samples, or None if it does not fit.
 
     Args:
         desc: a checked desc that no `Facts.refusal` is about.
-        limits: of the device.
-        units: of a block; with tensor cores a multiple of 16, else of 8.
-        samples: of a block.
-        pass_samples: of them, to be worked at a time; with tensor cores a multiple of 8.
+        limits: the device's limits.
+        units: the units of a block; with tensor cores a multiple of 16, else of 8.
+        samples: the samples of a block.
+        pass_samples: the samples processed at a time; with tensor cores a multiple of 8.
         tf32: as for `grid_gradient_shapes`.
         row_warps: warps with different rows, on tensor cores.
         protocol: between blocks; counts for nothing where a block has all units.
-        most_registers: of a thread for R; None leaves that to what else it has.
+        most_registers: the most registers of a thread for R; None derives it from the thread's other registers.
     """
     facts = Facts.of(desc)
     shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers)
@@ -114,7 +114,7 @@ def _shape(
     row_warps: int,
     most_registers: int | None = None,
 ) -> GridShape | None:
-    """As `grid_gradient_shape`, of blocks that have flags if they are not alone."""
+    """Divides as `grid_gradient_shape` does; blocks that are not alone use flags."""
     cell, data_type = facts.cell, facts.data_type
     unit_groups, pairs = divide_up(facts.hidden_size, units), divide_up(units * pass_samples, PRODUCT_THREADS)
     if pairs > MOST_PAIRS:
@@ -139,7 +139,7 @@ def _shape(
 
 
 def product_gates(facts: Facts) -> tuple[int, ...]:
-    """The gates of each product of a step: all, or z and r and then h for a GRU that resets first."""
+    """The number of gates in each product of a step: all in one, or z and r and then h for a GRU that resets first."""
     return (facts.gates - 1, 1) if facts.cell.resets_first else (facts.gates,)
 
 
@@ -149,18 +149,18 @@ def _fma(units: int, samples: int, loads: int) -> Fma:
 
 
 def _tensor_cores(data_type: np.dtype[Any], units: int, samples: int, pass_samples: int, row_warps: int, loads: int) -> TensorCores:
-    """Products on tensor cores whose warps have different rows: so many, or the largest smaller number that shares the tiles evenly."""
+    """Products on tensor cores with `row_warps` warps on different rows, or the largest smaller number that divides the tiles evenly."""
     tiles = units // 16
     row_warps = next(warps for warps in (8, 4, 2, 1) if warps <= row_warps and tiles % warps == 0)
     return TensorCores(data_type, tiles // row_warps, row_warps, 0, pass_samples, loads, loaded_samples(samples, pass_samples))
 
 
 def resident_registers(product: Product, pairs: int, *, alone: bool, resets_first: bool) -> int:
-    """Registers of a thread for R, all products of a step together. The reports of all compilers are where the numbers come from.
+    """The registers of a thread available for R, for all products of a step together. The figures come from all compilers' reports.
 
     Args:
         product: the first of a step.
-        pairs: of unit and sample, that a thread has in a pass.
+        pairs: the pairs of unit and sample that a thread has in a pass.
         alone: whether its block hands on nothing.
         resets_first: whether there is a second product.
     """
@@ -179,7 +179,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
 
 
 def hands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product, int, int, int]]:
-    """For each product of a step: itself, its depth, the parts of the depth that have a scale, and the elements of a pass's operand."""
+    """For each product of a step: the product, its depth, the parts of the depth with a scale, and the elements of a pass's operand."""
     for product, gates in zip(shape.products, product_gates(facts), strict=True):
         part = gates * shape.units
         depth = shape.unit_groups * part
@@ -188,7 +188,7 @@ def hands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product, int, int, i
 
 
 def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
-    """Bytes of the pieces of shared memory that a block of `grid` takes."""
+    """Bytes of each piece of shared memory that a block of `grid` uses."""
     slots = shape.passes * shape.pass_samples * shape.units
     yield (1 + facts.cell.has_memory) * whole_pieces(slots * FLOAT.itemsize)
     yield facts.cell.has_memory * whole_pieces(shape.units * 4 * FLOAT.itemsize)
@@ -208,16 +208,16 @@ def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
             yield whole_pieces(PRODUCT_WARPS * fetched * shape.pass_samples * FLOAT.itemsize)
 
 
-# what blocks hand each other
+# what blocks exchange
 
 
 def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
-    """Whether the blocks of a shape could do without flags: the L2 cache keeps what they hand on in all steps."""
+    """Returns whether the blocks of a shape can exchange data without flags: the L2 cache must keep the exchanged data of all steps."""
     return stays_in_l2(limits, exchange_gradient_layout(facts, replace(shape, protocol="data")).size)
 
 
 def exchange_gradient_layout(facts: Facts, shape: GridShape) -> Layout:
-    """The layout of the data that blocks exchange; empty where a block is alone."""
+    """The layout of the data that blocks exchange; empty for a block that is alone."""
     if shape.alone:
         return Layout([], ALIGNMENT)
     groups = shape.directions * shape.batch_groups

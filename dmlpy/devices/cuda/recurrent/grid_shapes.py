@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 
 UNITS = (4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512)
-"""Hidden units that a block may own where it has others beside it."""
+"""Hidden units that a block may own if it is not alone."""
 
 MOST_PAIRS = 8
 """Pairs of unit and sample that a thread has in a pass, at most: each has its gates in registers."""
@@ -50,7 +50,8 @@ BEFORE_LAUNCH: Mapping[Protocol, int] = {"flags": 0, "data": 0xFF}
 """The protocols by which blocks exchange states, and the value of all bytes of the exchange before the launch."""
 
 RESIDENT_REGISTERS = 168
-"""Of a thread's 255 for R, where its block is alone and it has one pair of unit and sample and no more than 8 sums on tensor cores."""
+"""The registers of a thread's 255 that hold R, if its block is alone and it has one pair of unit and sample and at most 8 tensor-core sums.
+"""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class Facts:
         seq_length: T.
         directions: D.
         gates: G.
-        data_type: of the tensors.
-        cell: of a step.
+        data_type: the type of the tensors.
+        cell: the cell of a step.
         trains: whether a step may be masked, or keeps what a gradient reads.
         refusal: why no shape takes the desc, whatever the device; None if one may.
     """
@@ -84,9 +85,9 @@ class Facts:
         sizes, cell, tensors = desc.geometry, desc.cell, desc.tensors()
         refusal = None
         if "state_dropout_tensor" in tensors:
-            refusal = "dropout of states takes products of its own in each step"
+            refusal = "dropout of states takes separate products in each step"
         elif cell.projection:
-            refusal = "a projection takes a product of its own in each step"
+            refusal = "a projection takes a separate product in each step"
         return cls(
             hidden_size=sizes.hidden_size,
             batch_size=sizes.batch_size,
@@ -101,7 +102,7 @@ class Facts:
 
     @property
     def early_gates(self) -> int:
-        """Gates whose product is of H[t-1] itself."""
+        """The gates whose product is of H[t-1] itself."""
         return self.gates - self.cell.resets_first
 
     def on_tensor_cores(self, tf32: bool) -> bool:
@@ -115,13 +116,13 @@ class GridShape:
     Attributes:
         units: hidden units of a block; the last group of units may have fewer.
         unit_groups: blocks that share R of one direction; one is alone and waits for nobody.
-        samples: of the batch, of a block; the last group may have fewer.
+        samples: the samples of the batch in a block; the last group may have fewer.
         batch_groups: blocks that share the batch.
         directions: D.
-        pairs: of unit and sample, of a thread in a pass.
-        protocol: how blocks hand each other states.
-        product: by R, or by the rows of its first gates where the last one's product waits for the reset.
-        late_product: by the rows of the last gate then.
+        pairs: the pairs of unit and sample of a thread in a pass.
+        protocol: how blocks exchange states.
+        product: the product by R, or by the rows of its first gates where the last one's product waits for the reset.
+        late_product: the product by the rows of the last gate in that case.
         shared_bytes: dynamic shared memory of a block.
     """
 
@@ -138,7 +139,7 @@ class GridShape:
 
     @classmethod
     def of(cls, facts: Facts, units: int, samples: int, products: Sequence[Product]) -> GridShape:
-        """Blocks with so many units and samples each, that have flags if they are not alone; their shared memory is still to be summed."""
+        """Blocks with this many units and samples each, which use flags if they are not alone; shared memory is not summed yet."""
         unit_groups = divide_up(facts.hidden_size, units)
         return cls(
             units=units,
@@ -163,7 +164,7 @@ class GridShape:
 
     @property
     def pass_samples(self) -> int:
-        """Samples of a block that are worked at a time."""
+        """The samples of a block that are processed at a time."""
         return self.product.samples
 
     @property
@@ -184,7 +185,7 @@ class GridShape:
 
     @property
     def register_bytes(self) -> int:
-        """The bytes of a block's part of R that lie in registers."""
+        """The bytes of a block's part of R held in registers."""
         return sum(PRODUCT_THREADS * 16 * product.tiles * product.register_steps for product in self.products)
 
     def describe(self) -> str:
@@ -198,7 +199,7 @@ class GridShape:
 
 
 def in_protocols(shape: GridShape | None, can_exchange_data: Callable[[GridShape], bool]) -> Iterator[GridShape]:
-    """A shape, if there is one, with each protocol that its blocks can have; alone as it is."""
+    """Yields the shape, if there is one, with each protocol that its blocks can use; a block that is alone uses none."""
     if shape is not None:
         yield shape
         if not shape.alone and can_exchange_data(shape):
@@ -206,7 +207,7 @@ def in_protocols(shape: GridShape | None, can_exchange_data: Callable[[GridShape
 
 
 def in_protocol(shape: GridShape | None, protocol: Protocol, can_exchange_data: Callable[[GridShape], bool]) -> GridShape | None:
-    """A shape, if there is one, with a protocol, which counts for nothing where a block is alone; None if its blocks cannot have it."""
+    """The shape with this protocol, which a block that is alone ignores; None if there is no shape or its blocks cannot use it."""
     found = in_protocols(shape, can_exchange_data)
     return next((shape for shape in found if shape.alone or shape.protocol == protocol), None)
 
@@ -215,11 +216,11 @@ def in_protocol(shape: GridShape | None, protocol: Protocol, can_exchange_data: 
 
 
 def grid_shapes(desc: RecurrentDesc, limits: Limits, *, tf32: bool) -> list[GridShape]:
-    """The shapes of a checked desc that fit the device, each worth a look; none if none fits.
+    """The shapes of a checked desc that fit the device and are worth estimating; empty if none fits.
 
     Args:
-        desc: what to run.
-        limits: of the device.
+        desc: the checked desc.
+        limits: the device's limits.
         tf32: whether factors of float32 matrix products may be rounded to TF32; the device has to have it.
     """
     facts = Facts.of(desc)
@@ -235,7 +236,7 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
             continue
         most = divide_up(facts.batch_size, max(1, most_batch_groups))
         most = min(divide_up(most, step) * step, facts.batch_size)
-        # A block alone waits for nobody, so there may be more of them than run at a time.
+        # A block that is alone waits for no other, so there may be more of them than can be resident.
         for samples in sorted({most} if unit_groups > 1 else {min(most, few) for few in (8, 32, most)}):
             for pass_samples in _pass_samples(samples, step):
                 for row_warps in ROW_WARPS if step == 8 else (1,):
@@ -244,7 +245,7 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
 
 
 def _pass_samples(samples: int, step: int) -> list[int]:
-    """Numbers of samples that are worth working at a time, of a block's; multiples of `step`."""
+    """The numbers of a block's samples that are worth processing at a time, as multiples of `step`."""
     groups = divide_up(samples, step)
     return sorted({step * min(groups, count) for count in ((1, 2, 4) if step == 8 else (1, 2, 4, 8))})
 
@@ -261,18 +262,18 @@ def grid_shape(
     protocol: Protocol = "flags",
     most_registers: int = RESIDENT_REGISTERS,
 ) -> GridShape | None:
-    """The shape whose blocks have so many units and samples, None if it does not fit.
+    """The shape whose blocks have this many units and samples, or None if it does not fit.
 
     Args:
         desc: a checked desc that no `Facts.refusal` is about.
-        limits: of the device.
-        units: of a block.
-        samples: of a block.
-        pass_samples: of them, to be worked at a time; with tensor cores a multiple of 8.
+        limits: the device's limits.
+        units: the units of a block.
+        samples: the samples of a block.
+        pass_samples: the samples processed at a time; with tensor cores a multiple of 8.
         tf32: as for `grid_shapes`.
         row_warps: warps with different rows, on tensor cores.
         protocol: between blocks; counts for nothing where a block has all units.
-        most_registers: of a thread for R.
+        most_registers: the most registers of a thread for R.
     """
     facts = Facts.of(desc)
     shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers)
@@ -289,13 +290,13 @@ def _shape(
     row_warps: int,
     most_registers: int = RESIDENT_REGISTERS,
 ) -> GridShape | None:
-    """As `grid_shape`, of blocks that have flags if they are not alone."""
+    """Divides as `grid_shape` does; blocks that are not alone use flags."""
     cell, data_type, depth = facts.cell, facts.data_type, facts.hidden_size
     unit_groups, pairs = divide_up(depth, units), divide_up(units * pass_samples, PRODUCT_THREADS)
     if pairs > MOST_PAIRS or (facts.trains and pairs * divide_up(samples, pass_samples) > MOST_OUTPUT_BITS):
         return None
     if unit_groups > 1 and units * data_type.itemsize % 4:
-        return None  # words of two halves have one writer
+        return None  # a word of two halves must have one writer
     loads = loads_of(min(samples, pass_samples) * depth * data_type.itemsize)
     products: list[Product] = []
     for rows in (facts.early_gates * units, *([units] if cell.resets_first else [])):
@@ -318,7 +319,7 @@ def _shape(
 
 
 def _fma(rows: int, samples: int, loads: int) -> Fma:
-    """The fewest lanes side by side that leave each no more than four rows, or the most of all: a load of an operand serves a lane's rows.
+    """The multiply-add product with the fewest neighbouring lanes that leave each at most four rows, else the one with the most lanes.
 
     Few lanes may be without a row: an eighth, or else the fewest that can be.
     """
@@ -332,14 +333,14 @@ def _fma(rows: int, samples: int, loads: int) -> Fma:
 
 
 def _tensor_cores(data_type: np.dtype[Any], rows: int, samples: int, pass_samples: int, row_warps: int, loads: int) -> TensorCores:
-    """Products on tensor cores with so many warps that have different rows, but no more than there are tiles."""
+    """Products on tensor cores with this many warps on different rows, but no more than there are tiles."""
     tiles = divide_up(rows, 16)
     row_warps = next(warps for warps in (8, 4, 2, 1) if warps <= min(row_warps, tiles))
     return TensorCores(data_type, divide_up(tiles, row_warps), row_warps, 0, pass_samples, loads, loaded_samples(samples, pass_samples))
 
 
 def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *, alone: bool) -> int | None:
-    """Registers of a thread for R; None if its sums alone are too many. The numbers come from compilers' reports."""
+    """The registers of a thread available for R; None if the sums alone are too many. The figures come from compilers' reports."""
 
     def sums(product: Product) -> int:
         return product.tiles * product.samples // (1 if isinstance(product, Fma) else 2)
@@ -358,7 +359,7 @@ def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *
 
 
 def _shared_bytes(facts: Facts, shape: GridShape) -> int:
-    """The shared memory that the kernel `grid` needs."""
+    """The bytes of shared memory that the kernel `grid` needs."""
     cell, depth, slots = facts.cell, facts.hidden_size, shape.passes * shape.pass_samples
     states = 1 + cell.has_memory + cell.resets_first
     constants = [(cell.gates + cell.resets_last) * shape.units, *([3 * shape.units] if cell.has_memory else [])]
@@ -375,11 +376,11 @@ def _shared_bytes(facts: Facts, shape: GridShape) -> int:
     return whole_pieces(*pieces)
 
 
-# what blocks hand each other
+# what blocks exchange
 
 
 def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
-    """Whether the blocks of a shape could do without flags: they write all that others load, and the L2 cache keeps it."""
+    """Returns whether the blocks can exchange data without flags: they write everything that others load, and the L2 cache keeps it."""
     item = facts.data_type.itemsize
     loaded = divide_up(facts.hidden_size * item, LANE_BYTES) * LANE_BYTES
     return loaded <= shape.unit_groups * shape.units * item and stays_in_l2(
@@ -388,12 +389,12 @@ def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
 
 
 def stays_in_l2(limits: Limits, size: int) -> bool:
-    """Whether a device's L2 cache should keep so many bytes: beyond that a step would wait for memory, as long as for flags."""
+    """Returns whether the device's L2 cache should keep this many bytes. Beyond that, waiting for memory costs as much as for flags."""
     return size <= L2_SHARE * Machine.of(limits).l2_bytes
 
 
 def exchange_layout(facts: Facts, shape: GridShape) -> Layout:
-    """The layout of the data that blocks exchange; empty where a block is alone."""
+    """The layout of the data that blocks exchange; empty for a block that is alone."""
     if shape.alone:
         return Layout([], ALIGNMENT)
     groups, samples = shape.directions * shape.batch_groups, shape.passes * shape.pass_samples

@@ -1,4 +1,4 @@
-"""The product of a layer's input with its weights, X W^T, which a recurrence on CUDA finds formed: of all steps, or of chunks of them.
+"""The product of a layer's input with its weights, X W^T, for all steps or in chunks, which a recurrence on CUDA reads.
 
 It is rounded to the storage type for inference. In training it is float32, since in most cells it lies where the steps keep what a gradient
 needs. Sums are float32 in any case. Beyond the largest half, 65504, a FLOAT16 product counts as infinite.
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 L2_PART = 1 / 4
-"""Of the L2 cache, for the product of a chunk: beside it R has to stay."""
+"""The share of the L2 cache for a chunk's product: R must stay there too."""
 LEAST_ROWS = 2048
-"""Rows of a chunk's product, at least: fewer would leave multiprocessors idle, and read W too often."""
+"""The fewest rows of a chunk's product: fewer would leave multiprocessors idle, and read W too often."""
 
 
 def can_be_in_chunks(desc: RecurrentDesc) -> bool:
-    """Whether a step is at the same time in all samples; a walk that begins at the end of samples of different lengths has none such."""
+    """Returns whether the product can be formed in chunks, which needs every step to be at the same time in all samples."""
     backward = backward_walks(desc)[: desc.geometry.num_directions]
     return not (any(backward) and "sequence_lengths_tensor" in desc.tensors())
 
 
 class Chunk(NamedTuple):
-    """Some steps of a walk: the first, and how many."""
+    """Consecutive steps of a walk: the first, and their number."""
 
     first: int
     steps: int
 
 
 class InputProduct:
-    """What is formed, where, and in which order. It lies in rows [T][B] of [D][G H] values, of a chunk in as many of them.
+    """The product's memory and order. It lies in rows [T][B] of [D][G H] values; a chunk has only its steps' rows.
 
     Args:
         desc: a checked desc.
@@ -66,7 +66,7 @@ class InputProduct:
         tf32: whether factors of float32 matrix products may be rounded to TF32.
 
     Attributes:
-        data_type: of the product.
+        data_type: the type of the product.
         in_place: whether it lies where the steps keep what a gradient needs; a thread reads a step's gates before it keeps something there.
         chunks: the steps whose product is formed at a time.
     """
@@ -87,7 +87,7 @@ class InputProduct:
         self.chunks = [Chunk(first, min(steps, sizes.seq_length - first)) for first in range(0, sizes.seq_length, steps)]
 
     def _chunk_steps(self) -> int:
-        """The number of steps of all chunks but the last, which may have fewer."""
+        """The number of steps of every chunk but the last, which may have fewer."""
         sizes = self._sizes
         rows = Machine.of(self._library.limits).l2_bytes * L2_PART / (self._columns * self.data_type.itemsize)
         most = max(1, int(max(rows, LEAST_ROWS)) // sizes.batch_size)
@@ -96,7 +96,7 @@ class InputProduct:
 
     @property
     def size(self) -> int:
-        """Bytes of the product of all steps."""
+        """The bytes of the product of all steps."""
         return self._sizes.seq_length * self._sizes.batch_size * self._columns * self.data_type.itemsize
 
     @property
@@ -105,13 +105,13 @@ class InputProduct:
         return self.data_type.itemsize if len(self.chunks) == 1 else 0
 
     def kernels(self) -> list[Kernel]:
-        """Every kernel that `work` launches."""
+        """All kernels that `work` launches."""
         if self._drops:
             return [scale_kernel(self._type)]
         return [copy_kernel(self._type, self._type)] if self._stride is None else []
 
     def arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        """The scratch that `work` needs beside "workspace"."""
+        """The scratch arrays that `work` needs beside "workspace"."""
         rows = self.chunks[0].steps * self._sizes.batch_size
         arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
         if not self.in_place:
@@ -135,7 +135,7 @@ class InputProduct:
         return f"input product, {self.data_type}: {product}"
 
     def first_times(self, chunk: Chunk) -> tuple[int, int]:
-        """The time whose product comes first in memory, for each direction; 0 where that of all steps has its place."""
+        """The time whose product is first in memory, for each direction; 0 if the product of all steps is stored."""
         if self.in_place or len(self.chunks) == 1:
             return 0, 0
         first, second = (self._first_time(chunk, direction) for direction in range(2))
@@ -145,11 +145,11 @@ class InputProduct:
         """The work that forms the product of a chunk.
 
         Args:
-            chunk: of `chunks`.
+            chunk: one of `chunks`.
             tensors: the bound tensors.
             scratch: addresses of the scratch arrays.
             weight: address of W of all directions, packed.
-            product: where the product of all steps begins if it is `in_place`, else that of the chunk.
+            product: the address of the product of all steps if it is `in_place`, else that of the chunk.
         """
         directions = self._sizes.num_directions
         if len(self.chunks) == 1:
@@ -168,7 +168,7 @@ class InputProduct:
     def _of(
         self, directions: range, time: int, times: int, tensors: Pointers, scratch: Mapping[str, int], weight: int, place: int
     ) -> list[Launch]:
-        """The product of some directions at some times; `place` is that of the first time, all directions."""
+        """The product of some directions at some times; `place` is the address of the first time, for all directions."""
         sizes, item = self._sizes, self._type.itemsize
         rows, inputs = times * sizes.batch_size, sizes.input_size
         source = self._tensors["input_tensor"]

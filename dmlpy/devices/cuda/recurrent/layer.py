@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU on CUDA, and their training forms: what all strategies of kernels share, and the strategy `walk`.
+"""RNN, LSTM and GRU on CUDA, and their training forms: the base of all strategies of kernels, and the strategy `walk`.
 
 The products with the input come first, see `input_product`, then the recurrence. `strategies` chooses the strategy, and
 raw_kernels/recurrent/layer.cu says what each one does.
@@ -7,7 +7,6 @@ raw_kernels/recurrent/layer.cu says what each one does.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,12 +20,12 @@ from dmlpy.devices.cuda.recurrent.common import (
     LAYER,
     PACK_BIAS,
     activations_type,
-    arithmetic,
     cell_type,
     check_rows,
     copy,
     copy_kernel,
     fill_layer,
+    headline,
     heeded_flags,
     pack_bias_kernel,
     storage_type,
@@ -78,10 +77,10 @@ STEP = struct(
 )
 _STRIDED_OF_SEQUENCE = tuple(name for name in SEQUENCE.names or () if SEQUENCE[name] == STRIDED)
 Pass = Literal["Inference", "Training"]
-"""What the kernels do beside the outputs: nothing, or what a step mask, a reserve, dropout of states or a projection asks for."""
+"""The pass that kernels are compiled for. Training kernels also handle a step mask, a reserve, dropout of states and a projection."""
 
 _TRAINING = frozenset(("step_mask_tensor", "reserve_tensor", "state_dropout_tensor", "projection_tensor"))
-"""Tensors that a pass of inference has no code for."""
+"""Tensors that the code of inference does not handle."""
 
 _SELECTING = frozenset(("sequence_lengths_tensor", "step_mask_tensor"))
 """Tensors by which a sample may not take a step."""
@@ -89,33 +88,33 @@ _SELECTING = frozenset(("sequence_lengths_tensor", "step_mask_tensor"))
 SLICES = (1, 2, 4, 8)
 """Samples that one block of `walk` can take."""
 MOST_CAPTURED_STEPS = 8192
-"""Steps that `step` puts into one CUDA graph: beyond them the graph's own memory, kilobytes a step, outweighs what it saves."""
+"""Steps that `step` puts into one CUDA graph: beyond them the graph's memory, kilobytes a step, outweighs what it saves."""
 
 
-# the kernels, by what distinguishes their instances
+# the kernels, by their template arguments
 
 
 def walk_kernel(data_type: np.dtype[Any], samples: int, run: Pass, cell: str, forward: str, backward: str) -> Kernel:
-    """`walk` for slices of `samples`; `cell`, `forward` and `backward` are C++ types: see `cell_type`, `activations_type`."""
+    """The kernel `walk` for slices of `samples`; `cell`, `forward` and `backward` are C++ types: see `cell_type`, `activations_type`."""
     scalar = scalar_type(data_type)
     entry = f"walk<{scalar}, {samples}, {run}, {cell}, {forward}, {backward}>"
     return Kernel("recurrent/layer.cu", entry, WALK, f"WalkParameters<{scalar}>", dynamic_shared=True)
 
 
 def step_kernel(name: str, data_type: np.dtype[Any], run: Pass, cell: str, forward: str, backward: str) -> Kernel:
-    """`step` or `reset`, which take the same."""
+    """The kernel `step` or `reset`, which take the same parameters."""
     scalar = scalar_type(data_type)
     return Kernel("recurrent/layer.cu", f"{name}<{scalar}, {run}, {cell}, {forward}, {backward}>", STEP, f"StepParameters<{scalar}>")
 
 
 def project_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """`project`, which takes what `step` takes."""
+    """The kernel `project`, which takes the parameters of `step`."""
     scalar = scalar_type(data_type)
     return Kernel("recurrent/layer.cu", f"project<{scalar}>", STEP, f"StepParameters<{scalar}>")
 
 
 class LayerMemory(NamedTuple):
-    """Addresses of a launch's packed constants and scratch, by name, and the launches that come first: clearing memory, packing."""
+    """A launch's packed constants and scratch by name, as addresses, and the launches that come first: clearing memory, packing."""
 
     packed: dict[str, int]
     scratch: dict[str, int]
@@ -136,13 +135,13 @@ class RecurrentPlan(Plan):
     """
 
     estimate: Estimate | None = None
-    """What the model says of the recurrence; set by `strategies`."""
+    """The model's estimate of the recurrence; set by `strategies`."""
 
     launches_steps = False
     """Whether each step is launched by itself."""
 
     steps_apart = 0
-    """How many of them are; none where one launch is for the whole sequence."""
+    """The number of steps launched separately; 0 if one launch runs the whole sequence."""
 
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         self._desc = desc
@@ -170,7 +169,7 @@ class RecurrentPlan(Plan):
         library.functions(self.kernels())
 
     def kernels(self) -> list[Kernel]:
-        """Every kernel that this plan launches."""
+        """All kernels that this plan launches."""
         needed = [copy_kernel(self._type, self._type), *self._input.kernels()]
         if "bias_tensor" in self._tensors:
             needed.append(self._bias_kernel)
@@ -180,7 +179,7 @@ class RecurrentPlan(Plan):
 
     def describe(self) -> str:
         lines = [
-            f"CUDA, {self._library.limits.name}, {self._type} storage, {arithmetic(self._tf32)}; {self._reason}",
+            f"{headline(self._library, self._type, tf32=self._tf32)}; {self._reason}",
             f"pack: {', '.join(self.constants)} (once with prepare, else on every dispatch)",
             self._input.describe(),
             *self._describe_recurrence(),
@@ -199,9 +198,7 @@ class RecurrentPlan(Plan):
     def cost(self) -> Cost:
         if self.estimate is None:
             return Cost()
-        work, machine = work_of(self._desc), Machine.of(self._library.limits)
-        if self._tf32:
-            work = replace(work, arithmetic="tf32")
+        work, machine = work_of(self._desc, tf32=self._tf32), Machine.of(self._library.limits)
         rows, columns = work.steps * work.batch, work.directions * work.gates * work.hidden
         step_products = 2 * rows * columns * FLOAT.itemsize if self.launches_steps else 0
         traffic = {"input product": 2 * self._input.size, "products of steps": step_products}  # written and read
@@ -260,7 +257,7 @@ class RecurrentPlan(Plan):
         return [self._copy("recurrence_tensor", constants, packed["recurrence"], self._type)]
 
     def _copy(self, name: str, tensors: Pointers, destination: int, data_type: np.dtype[Any]) -> Launch:
-        """A packed copy of a bound tensor."""
+        """Copies a bound tensor to a packed one."""
         return copy(self._library, self._tensors[name], tensors[name], destination, data_type)
 
     def _places(self, tensors: Pointers, temporary: int, persistent: int | None) -> LayerMemory:
@@ -271,7 +268,7 @@ class RecurrentPlan(Plan):
         return LayerMemory(packed, self._scratch.pointers(temporary + self.persistent_size), [*prologue, *self._pack(tensors, packed)])
 
     def _blank(self, tensors: Pointers) -> list[Launch]:
-        """Fills with zeros what steps may leave of the reserve: it would hold whatever was in memory before.
+        """Clears the reserve where steps may leave entries unwritten, which would otherwise hold stale memory.
 
         All of it is written where the input product lies in it, and where every sample takes every step.
         """
@@ -287,7 +284,7 @@ class RecurrentPlan(Plan):
         return None
 
     def _input_product_place(self, tensors: Pointers, places: LayerMemory) -> int:
-        """The address of the product: in the reserve, where the steps keep what a gradient needs, or in the scratch."""
+        """The address of the input product: in the reserve, if the steps keep a gradient's values there, or in the scratch."""
         reserve = self._reserve(tensors)
         return places.scratch["input_product"] if reserve is None or not self._input.in_place else reserve.kept
 
@@ -332,7 +329,7 @@ class WalkPlan(RecurrentPlan):
         return [("recurrence", (self._sizes.num_directions, recurrence_bytes(self._desc)), np.dtype(np.uint8))]
 
     def _pack_recurrence(self, constants: Pointers, packed: Mapping[str, int]) -> list[Launch]:
-        """A thread has a row of each gate, and its sums run over the columns."""
+        """Packs R: a thread has a row of each gate, and sums over the columns."""
         sizes, name = self._sizes, "recurrence_tensor"
         _, along_direction, along_row, along_column = self._tensors[name].element_strides
         strides = (along_direction, 0, along_row, along_column)
@@ -348,11 +345,11 @@ class WalkPlan(RecurrentPlan):
         return in_order([*places.prologue, *self._input_product(tensors, places), walk])
 
 
-# what a walk takes
+# the memory of a walk
 
 
 def walk_shared_bytes(desc: RecurrentDesc, samples: int) -> int:
-    """Dynamic shared memory of one block of `walk`: R in the storage type and the states of its samples in float32."""
+    """The dynamic shared memory of one block of `walk`, in bytes: R in the storage type and its samples' float32 states."""
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
     states = 3 if desc.cell.resets_first else 2

@@ -20,44 +20,44 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Protocol = Literal["alone", "flags", "data"]
-"""How the blocks of a group hand each other values: see raw_kernels/common/exchange.cuh."""
+"""How the blocks of a group exchange values: see raw_kernels/common/exchange.cuh."""
 
-# lengths of the chain, in cycles (read on a H800 where a source is named: Luo et al., arXiv 2402.13499)
+# latencies in cycles (measured on an H800 where a source is named: Luo et al., arXiv 2402.13499)
 
 BARRIER = 20
-"""Of one block. Model."""
+"""A barrier of one block. Model."""
 SHARED_LOAD = 29
-"""From shared memory to a register. Luo et al."""
+"""A load from shared memory to a register. Luo et al."""
 MEMORY_LOAD = 479
-"""From the GPU's memory to a register. Luo et al."""
+"""A load from the GPU's memory to a register. Luo et al."""
 MMA = 24
 """From an mma.sync to the next that adds to its sums. Luo et al."""
 MMA_CHAIN = 4
-"""Products that one warp adds one after the other at least. Model: several independent sums share the depth."""
+"""The fewest products that one warp adds in sequence. Model: several independent sums share the depth."""
 ACTIVATIONS = 77
-"""From the sums of a unit to its new states, when the units of special functions are idle. Model."""
+"""From the sums of a unit to its new states, when the special-function units are idle. Model."""
 UNIFORM_LOAD = 2
-"""Of the units that reach shared memory, for 16 bytes that a warp's lanes have in common. Read from the rate of compiled code."""
+"""The load/store units' time for 16 bytes that all lanes of a warp read. Derived from the rate of compiled code."""
 COPY_LOADS = 8
-"""Of 16 bytes, that a thread of `walk` has under way while R is brought into shared memory."""
+"""Loads of 16 bytes that a thread of `walk` has in flight while R is copied to shared memory."""
 COPY_STORES = 40
-"""Until they are in shared memory, and the next ones begin. Model."""
+"""The time until those loads are stored to shared memory and the next ones begin. Model."""
 LEAST_GEMM_US = 4.0
-"""Of a library's product of a few rows, whose multiprocessors wait for loads rather than multiply. Forecast: 4 to 6 us."""
+"""A library's product of a few rows, whose multiprocessors wait for loads rather than multiply. Forecast: 4 to 6 us."""
 FMA = 4
 """From a multiplication to the next that adds to its sum."""
 CLUSTER = 250
-"""Of an exchange within a cluster. Model, over a hop of 180 (Luo et al.)."""
+"""An exchange within a cluster. Model, over a hop of 180 (Luo et al.)."""
 LOCAL = 2 * BARRIER + 3 * SHARED_LOAD + MMA_CHAIN * MMA + ACTIVATIONS
-"""All of a step that is there whatever the sizes: operand, product, sums of other warps, activations; 300 cycles."""
+"""The part of a step that does not depend on sizes: operand, product, sums of other warps, activations; 300 cycles."""
 FLAG_TRIPS = 4.0
-"""Trips to the L2 cache in an exchange with flags: states stored and known to be there, the flag stored and seen, states read. Model."""
+"""Trips to the L2 cache in an exchange with flags: states stored and visible, flag stored and seen, states read. Model."""
 DATA_TRIPS = 2.0
-"""The same where each word of data tells by itself whether it has come: stored, and seen after half a look in vain. Model."""
+"""The trips where each word of data shows by itself whether it has arrived: stored, and seen after half a poll in vain. Model."""
 LEAST_DATA_TRIPS = 1.5
-"""What no exchange between blocks by data can be below. Model."""
+"""A lower bound for any exchange between blocks by data. Model."""
 MULTICAST = 170
-"""What one read of the L2 cache for a whole cluster takes longer. Luo et al."""
+"""The extra latency when the L2 cache is read once for a whole cluster. Luo et al."""
 
 # rates
 
@@ -69,16 +69,16 @@ CLUSTER_RATE = 14
 # residency
 
 THREADS = 256
-"""Of a block that keeps its part of R on chip."""
+"""Threads of a block that keeps its part of R on chip."""
 WEIGHT_REGISTERS = 176
-"""Of each of its threads for that, beside 8 samples' sums: the compiler's reports show no spills."""
+"""Registers of each of its threads for R, beside 8 samples' sums: the compiler's reports show no spills."""
 WORKING_BYTES = 27 * 1024
-"""Of its shared memory for all else: states, partial sums."""
+"""Bytes of its shared memory for all else: states, partial sums."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """A recurrence, forward or backward in the sense of gradients.
+    """The work of a recurrence, forward or backward (its gradients).
 
     Attributes:
         gates: G.
@@ -87,7 +87,7 @@ class Work:
         batch: B.
         steps: T.
         directions: D.
-        arithmetic: of the recurrent product.
+        arithmetic: the arithmetic of the recurrent product.
         training: whether what a gradient needs is written; forward only.
         resets_first: whether the last gate's product waits for the others (a GRU without linear_before_reset).
         backward: whether gradients walk back.
@@ -108,53 +108,53 @@ class Work:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element of R, and of what is exchanged."""
+        """The bytes of an element of R and of exchanged values."""
         return 2 if self.arithmetic == "half" else 4
 
     @property
     def state(self) -> int:
-        """S, entries of h."""
+        """S, the number of entries of h."""
         return self.projected or self.hidden
 
     @property
     def unit_weights(self) -> int:
-        """Elements of R, and of a projection, for each unit."""
+        """The number of elements of R, and of a projection, per unit."""
         return self.gates * self.state + (self.projected or 0)
 
     @property
     def recurrence_bytes(self) -> int:
-        """Bytes of R and of a projection, for one direction."""
+        """The bytes of R and of a projection, for one direction."""
         return self.unit_weights * self.hidden * self.itemsize
 
     @property
     def step_flops(self) -> int:
-        """Floating-point operations of a step's recurrent products, for one direction."""
+        """The floating-point operations of a step's recurrent products, for one direction."""
         return 2 * self.unit_weights * self.hidden * self.batch
 
     @property
     def exchanges(self) -> int:
-        """Exchanges of a step, each with a product that waits for it."""
+        """The number of exchanges in a step, each with a product that waits for it."""
         return 2 if self.resets_first or self.projected else 1
 
     @property
     def exchanged(self) -> int:
-        """Values of a sample that every block of R needs in a step: h and what is multiplied late, or the gate gradients."""
+        """The values of a sample that every block needs in a step: h and the factors of a late product, or the gate gradients."""
         if self.backward:
             return self.gates * self.hidden + (self.projected or 0)
         return self.state + (self.hidden if self.exchanges > 1 else 0)
 
     @property
     def special_functions(self) -> int:
-        """Of a unit and sample: LSTM has five activations, GRU three, RNN one; each takes two. A gradient has the values from before."""
+        """The special-function operations per unit and sample: two for each of an LSTM's 5, a GRU's 3 or an RNN's 1 activations."""
         return 2 * {4: 5, 3: 3}.get(self.gates, 1) if not self.backward else 2
 
     @property
     def gate_bytes(self) -> int:
-        """Bytes of an element of the input's product, or of the gates that training keeps: float32 except in inference."""
+        """The bytes of an element of the input product, or of the gates that training keeps: float32 except in inference."""
         return 4 if self.training or self.backward else self.itemsize
 
     def memory_bytes(self, *, gates_from_memory: bool = True) -> int:
-        """Read or written in a step by one direction, beside R, for a unit and sample; the input's gates may be in the L2 cache."""
+        """The bytes that one direction reads or writes in a step, without R, per unit and sample; the L2 cache may hold input gates."""
         if self.backward:
             return 3 * self.gates * self.gate_bytes + 3 * self.itemsize
         read = self.gates * self.gate_bytes if gates_from_memory else 0
@@ -165,22 +165,22 @@ class Work:
 
 
 def block_bytes(machine: Machine) -> int:
-    """Bytes of R that one block can keep: in registers, and in shared memory beside what it works with."""
+    """The bytes of R that one block can keep: in registers, and in shared memory beside its working memory."""
     return 4 * WEIGHT_REGISTERS * THREADS + max(0, machine.shared_bytes - WORKING_BYTES)
 
 
 def least_unit_groups(work: Work, machine: Machine) -> int | None:
-    """The fewest blocks that keep R of one direction, each with all gates of its units; None if all multiprocessors do not."""
+    """The fewest blocks that keep R of one direction, each with all gates of its units; None if there are too few multiprocessors."""
     most_units = block_bytes(machine) // (work.unit_weights * work.itemsize)
     groups = -(-work.hidden // most_units) if most_units else machine.multiprocessors + 1
     return groups if groups * work.directions <= machine.multiprocessors else None
 
 
-# the floor: the best that any kernel could do, also those that are not there
+# the floor: the best that any kernel could do, even one that does not exist
 
 
 def floors_us(work: Work, machine: Machine) -> dict[str, float]:
-    """Microseconds for a step in each kind of kernel that can take the work; B samples and both directions at once.
+    """The lower bound of a step's microseconds for each kind of kernel that can do the work; B samples and both directions together.
 
     Keys: `block` (R in one block), `cluster` (in a cluster), `grid` (in many blocks, the data being the flag; what does not fit is read
     from the L2 cache), `launches` (two launches for each step). Each takes the best arithmetic: float32, or where it is accurate enough
@@ -212,7 +212,7 @@ def floor_us(work: Work, machine: Machine) -> float:
 
 
 def _arithmetic(work: Work, machine: Machine, units: float, samples: int) -> float:
-    """Cycles of the product of one block with this many units and samples; tensor cores take samples by eight."""
+    """The cycles of one block's product with this many units and samples; tensor cores take samples in groups of eight."""
     flops = 2.0 * work.unit_weights * units
     padded = -(-samples // 8) * 8
     ways = [flops * samples / machine.fma, 3 * flops * padded / machine.mma]
@@ -224,7 +224,7 @@ def _arithmetic(work: Work, machine: Machine, units: float, samples: int) -> flo
 
 
 def _grid_floors(work: Work, machine: Machine, multiprocessors: int) -> list[float]:
-    """Cycles of a step in a grid, for each number of blocks that R is split over."""
+    """The cycles of a step in a grid, for each number of blocks that R can be split over."""
     overflow = max(0.0, work.recurrence_bytes - multiprocessors * block_bytes(machine))
     found = []
     for groups in range(2, multiprocessors + 1):
@@ -248,7 +248,7 @@ def _launches_floor_us(work: Work, machine: Machine) -> float:
     return 2 * work.exchanges * CAPTURED_LAUNCH_US + machine.gemm_us(work.step_flops * work.directions, size, work.arithmetic)
 
 
-# the strategies that are there
+# the existing strategies
 
 
 @dataclass(frozen=True)
@@ -257,12 +257,12 @@ class StepTime:
 
     Attributes:
         exchange_us: until states of other blocks are there.
-        product_us: of the matrix products.
+        product_us: the time of the matrix products.
         chain_us: waiting for barriers, loads and results in a row.
-        pointwise_us: of special functions.
-        launch_us: of kernels' starts.
-        memory_us: of tensors read and written beside; a lower bound of the step, not a part of it.
-        once_us: of the whole sequence: bringing R on chip.
+        pointwise_us: the time of special functions.
+        launch_us: the time of kernel launches.
+        memory_us: the time of other tensors read and written; a lower bound of the step, not a part of it.
+        once_us: the time once per sequence of bringing R on chip.
     """
 
     exchange_us: float = 0.0
@@ -275,18 +275,18 @@ class StepTime:
 
     @property
     def us(self) -> float:
-        """Microseconds of a step."""
+        """The microseconds of a step."""
         return max(self.exchange_us + self.product_us + self.chain_us + self.pointwise_us + self.launch_us, self.memory_us)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The model's estimate for one way to do the work.
+    """The model's estimate for one way of doing the work.
 
     Attributes:
-        strategy: of kernels.
-        work: what is done, in the strategy's arithmetic.
-        time: of a step.
+        strategy: the strategy of kernels.
+        work: the work, in the strategy's arithmetic.
+        time: the time of a step.
         registers: bytes of one copy of R of all directions that lie in registers.
         shared: the same in shared memory; the rest is read in each step.
         exchanged: bytes that blocks read of each other in a step.
@@ -301,34 +301,36 @@ class Estimate:
 
     @property
     def sequence_us(self) -> float:
-        """Microseconds of all steps and of the launches before them."""
+        """The microseconds of all steps and of the launches before them."""
         return self.time.once_us + self.work.steps * self.time.us
 
 
 def walk_step(work: Work, machine: Machine, samples: int) -> StepTime:
-    """A step of `walk`: R in each block's shared memory, a thread for each unit, `samples` in a block.
+    """The time of a step of `walk`: R in each block's shared memory, a thread per unit, `samples` per block.
 
     Blocks beyond one for each multiprocessor wait for their turn, which counts as longer steps.
     """
     warps, quads = -(-work.hidden // 32), -(-work.hidden // 4)
     rounds = -(-(-(-work.batch // samples) * work.directions) // machine.multiprocessors)
-    # A warp's multiplications go one by one through a quarter of the multiprocessor; few warps leave the other quarters idle.
+    # A warp issues its multiplications to one quarter of the multiprocessor; few warps leave the other quarters idle.
     additions = 4 * quads * work.gates * samples
-    instructions = additions * (2 if work.arithmetic == "half" and samples == 1 else 1)  # halves become floats once for all samples
+    instructions = additions * (
+        2 if work.arithmetic == "half" and samples == 1 else 1
+    )  # halves are converted to floats once for all samples
     issue = instructions * 2 * 32 * max(warps, 4) / machine.fma
     shared = quads * warps * (128 * work.gates * work.itemsize + 128 * samples) / machine.shared_rate
-    waits = FMA * quads * (work.gates if work.backward else 4)  # of the longest of the sums that a thread forms side by side
+    waits = FMA * quads * (work.gates if work.backward else 4)  # for the longest of a thread's independent sums
     product = max(issue, shared, waits, _gates_cycles(work, machine))
     pointwise = work.special_functions * work.hidden * samples / machine.special
     chain = work.exchanges * (BARRIER + SHARED_LOAD) + ACTIVATIONS
-    turns = -(-work.recurrence_bytes // (16 * COPY_LOADS * 32 * warps))  # in which all threads copy R
+    turns = -(-work.recurrence_bytes // (16 * COPY_LOADS * 32 * warps))  # rounds of copying R by all threads
     copied = max(work.recurrence_bytes / machine.l2_rate, turns * (machine.l2_cycles + COPY_STORES)) + MEMORY_LOAD
     return StepTime(
         product_us=rounds * machine.us(product),
         chain_us=rounds * machine.us(chain),
         pointwise_us=rounds * machine.us(pointwise),
         memory_us=_memory_us(work, machine),
-        once_us=rounds * machine.us(copied) + (CAPTURED_LAUNCH_US if work.backward else 0.0),  # another kernel turns R around
+        once_us=rounds * machine.us(copied) + (CAPTURED_LAUNCH_US if work.backward else 0.0),  # another kernel transposes R
     )
 
 
@@ -348,22 +350,22 @@ def grid_step(
     blocks: int = 1,
     exchange_bytes: int = 0,
 ) -> StepTime:
-    """A step of `grid`: R in registers and shared memory of many blocks, or of one.
+    """The time of a step of `grid`: R in registers and shared memory of one or many blocks.
 
     Args:
-        work: what to do.
+        work: the work to do.
         machine: on what.
-        units: of a block, padding included.
-        samples: of a block.
-        pass_samples: of them worked at a time.
-        protocol: how blocks hand each other states; `alone` where there is one for each direction.
-        register_bytes: of the block's part of R that lies in registers; the rest is read from shared memory in each pass.
+        units: the units of a block, padding included.
+        samples: the samples of a block.
+        pass_samples: the samples processed at a time.
+        protocol: how blocks exchange states; `alone` where there is one for each direction.
+        register_bytes: the bytes of the block's part of R in registers; the rest is read from shared memory in each pass.
         depth_warps: warps that split the depth of a product, whose sums meet in shared memory.
         row_warps: warps that split its rows and read the same operand.
         row_lanes: lanes of a warp with different rows, in float32; the others split the depth too.
-        padding: what the product multiplies, rows and depth rounded up, for each multiplication that is needed.
-        blocks: in all. Blocks alone may be more than run at a time, which counts as longer steps.
-        exchange_bytes: of all buffers between blocks, which are filled before the first step.
+        padding: the multiplications of the product, rows and depth rounded up, for each multiplication that is needed.
+        blocks: the number of blocks. Blocks that are alone may be more than run at a time, which counts as longer steps.
+        exchange_bytes: the bytes of all buffers between blocks, which are filled before the first step.
     """
     passes = -(-samples // pass_samples)
     alone = protocol == "alone"
@@ -373,7 +375,7 @@ def grid_step(
     part = work.unit_weights * units
     rate = {"half": machine.mma, "tf32": machine.mma_tf32, "float": machine.fma}[work.arithmetic]
     compute = 2.0 * part * padding * columns / rate
-    # An operand is brought from the L2 cache once for a block, and each warp with other rows reads it from shared memory.
+    # A block loads an operand from the L2 cache once, and every warp with different rows reads it from shared memory.
     loaded = min(samples, pass_samples) * work.exchanged * work.itemsize
     weights = max(0, part * work.itemsize - register_bytes) / machine.shared_rate
     if on_tensor_cores:
@@ -384,7 +386,7 @@ def grid_step(
     sums = 2 * 4 * depth_warps * rows * columns / machine.shared_rate
     product = passes * (max(compute, shared, 0 if alone else loaded / machine.l2_rate) + sums)
     if alone:
-        product = max(product, _gates_cycles(work, machine))  # which the exchange hides otherwise
+        product = max(product, _gates_cycles(work, machine))  # otherwise the exchange hides it
     trips = {"alone": 0.0, "flags": FLAG_TRIPS, "data": DATA_TRIPS}[protocol]
     local = LOCAL if alone else LOCAL + BARRIER + SHARED_LOAD
     rounds = -(-blocks // machine.multiprocessors)
@@ -402,15 +404,15 @@ def grid_step(
 def step_step(
     work: Work, machine: Machine, *, launches: int, products: int, captured: bool, loads: int = 1, gates_from_memory: bool = True
 ) -> StepTime:
-    """A step of `step`: matrix products by a library and a fused kernel, one launch after the other.
+    """The time of a step of `step`: matrix products by a library and a fused kernel, one launch after another.
 
     Args:
-        work: what to do.
+        work: the work to do.
         machine: on what.
-        launches: of kernels, the products' not counted.
+        launches: the launches of kernels, without the products'.
         products: matrix products of one direction, among which the gates are shared out.
         captured: whether the launches are replayed as one CUDA graph.
-        loads: of a launch, that wait for each other.
+        loads: the dependent loads of a launch.
         gates_from_memory: whether the input's gates are read from there; else they are still in the L2 cache.
     """
     gates = max(1, work.gates // products)
@@ -431,7 +433,7 @@ def step_step(
 def product_us(
     machine: Machine, arithmetic: Arithmetic, rows: int, columns: int, depth: int, itemsize: int = 4, result_itemsize: int = 4
 ) -> float:
-    """A product over all steps at once, before or after the walk: [rows, depth] by [depth, columns], factors of `itemsize` bytes.
+    """The microseconds of a product over all steps outside the walk: [rows, depth] by [depth, columns], factors of `itemsize` bytes.
 
     A result with items of 0 bytes does not go to memory: it is read while the L2 cache has it.
     """
@@ -440,13 +442,13 @@ def product_us(
 
 
 def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float, traffic: Mapping[str, int]) -> Cost:
-    """A plan's cost.
+    """The cost of a plan.
 
     Args:
-        estimate: of the plan's strategy.
-        work: what any strategy would have to do.
+        estimate: the estimate of the plan's strategy.
+        work: the work that any strategy must do.
         machine: on what.
-        products_us: of the products of all steps, which no strategy changes.
+        products_us: the time of the products of all steps, which no strategy changes.
         traffic: bytes beside those that the estimate knows of.
     """
     whole = estimate.work.recurrence_bytes * work.directions
@@ -466,12 +468,12 @@ def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float
 
 
 def _gates_cycles(work: Work, machine: Machine) -> int:
-    """Until the input's gates of a step, or what training kept of it, are there."""
+    """The cycles until the input's gates of a step, or those that training kept, have been read."""
     size = work.gate_bytes * work.gates * work.hidden * work.batch * work.directions * work.steps
     return machine.l2_cycles if size <= L2_SHARE * machine.l2_bytes else MEMORY_LOAD
 
 
 def _memory_us(work: Work, machine: Machine, *, gates_from_memory: bool = True) -> float:
-    """Microseconds for the memory that a step reads and writes beside R."""
+    """The microseconds for the memory that a step reads and writes, without R."""
     size = work.memory_bytes(gates_from_memory=gates_from_memory)
     return machine.memory_us(size * work.batch * work.hidden * work.directions)

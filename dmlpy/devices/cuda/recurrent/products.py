@@ -1,4 +1,4 @@
-"""The resident products of raw_kernels/common/products.cuh: their C++ names and what they take of a block."""
+"""The resident products of raw_kernels/common/products.cuh: their C++ names and the resources of a block that they use."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 PRODUCT_WARPS = 8
 PRODUCT_THREADS = 32 * PRODUCT_WARPS
 LANE_BYTES = 16
-"""What a lane holds of one tile in one step, and what it loads at a time."""
+"""Bytes of one tile that a lane holds in one step, and loads at a time."""
 FEW_LOADS, MOST_LOADS = 2, 4
 """Of an operand that a thread has under way. When all multiprocessors read the L2 cache, each gets some 21 bytes a cycle and waits some 500
 cycles for a load: four keep it busy, two are enough for small operands. Model."""
 BANK_ROW_BYTES = 128
-"""What all banks of shared memory hold side by side."""
+"""Bytes that all banks of shared memory hold side by side."""
 
 
 def divide_up(number: int, by: int) -> int:
@@ -31,21 +31,21 @@ def divide_up(number: int, by: int) -> int:
 
 
 def whole_pieces(*sizes: int) -> int:
-    """Bytes of shared memory that pieces of these sizes take, each at a multiple of 16."""
+    """The bytes of shared memory that pieces of these sizes take, each padded to a multiple of 16."""
     return sum(divide_up(size, 16) * 16 for size in sizes)
 
 
 @dataclass(frozen=True)
 class Product(ABC):
-    """A matrix that stays on the chip of a block, multiplied by one operand after the other.
+    """A matrix that stays on a block's chip and is multiplied by one operand after another.
 
     Attributes:
-        data_type: of the operand and the matrix.
-        tiles: what a lane holds `LANE_BYTES` of in each step.
+        data_type: the type of the operand and the matrix.
+        tiles: the tiles of which a lane holds `LANE_BYTES` in each step.
         row_warps: warps with different rows, 1, 2, 4 or 8; the others share the depth.
         register_steps: depth steps whose part of the matrix is in registers, of all `steps`.
-        samples: of a pass.
-        loads: of an operand that comes from other blocks, 16 bytes each: what a thread has under way together.
+        samples: the samples of a pass.
+        loads: a thread's concurrent loads of an operand from other blocks, 16 bytes each.
     """
 
     data_type: np.dtype[Any]
@@ -63,38 +63,38 @@ class Product(ABC):
     @property
     @abstractmethod
     def lowest_capability(self) -> int:
-        """The compute capability of the oldest devices that have it, as in `Limits.compute_capability`."""
+        """The lowest compute capability that supports the product, as in `Limits.compute_capability`."""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """That fit."""
+        """The number of rows that fit."""
 
     @property
     @abstractmethod
     def loaded_samples(self) -> int:
-        """Of a pass, that may come from other blocks."""
+        """The samples of a pass that may come from other blocks."""
 
     @property
     @abstractmethod
     def step_depth(self) -> int:
-        """The part of the depth that a warp takes in a step."""
+        """The part of the depth that a warp processes in a step."""
 
     @property
     @abstractmethod
     def sums_bytes(self) -> int:
-        """Shared memory for the partial sums of a pass."""
+        """The bytes of shared memory for the partial sums of a pass."""
 
     @abstractmethod
     def arrangement(self) -> Product:
-        """The plainest product whose matrix is arranged as this one's."""
+        """The simplest product whose matrix has the same arrangement."""
 
     @property
     def depth_warps(self) -> int:
         return PRODUCT_WARPS // self.row_warps
 
     def with_registers(self, steps: int) -> Self:
-        """The product with so many of its steps in registers."""
+        """The product with this many of its steps in registers."""
         return replace(self, register_steps=steps)
 
     def steps(self, depth: int) -> int:
@@ -105,16 +105,16 @@ class Product(ABC):
         return self.steps(depth) * self.step_depth * self.depth_warps
 
     def row(self, depth: int, protocol: Protocol) -> int:
-        """Elements between the samples of an operand; in shared memory four rows side by side lie in different banks."""
+        """Elements between the samples of an operand; in shared memory four neighbouring rows lie in different banks."""
         padded, in_bank_row = self.padded_depth(depth), BANK_ROW_BYTES // self.data_type.itemsize
         return padded + ((in_bank_row // 4 - padded) % in_bank_row if protocol == "alone" else 0)
 
     def arranged_bytes(self, depth: int) -> int:
-        """A block's arrangement of its matrix in global memory."""
+        """The bytes of a block's arranged matrix in global memory."""
         return PRODUCT_WARPS * self.steps(depth) * self.tiles * 32 * LANE_BYTES
 
     def staged_bytes(self, depth: int) -> int:
-        """Shared memory for operands on their way from other blocks."""
+        """The bytes of shared memory for operands that arrive from other blocks."""
         samples = 1 << (self.loaded_samples - 1).bit_length()
         chunk_units = self.loads * 32 * self.row_warps // samples
         chunk_depth = chunk_units * LANE_BYTES // self.data_type.itemsize
@@ -122,14 +122,14 @@ class Product(ABC):
         return self.depth_warps * buffers * samples * (chunk_units + (2 - chunk_units) % 8) * LANE_BYTES
 
     def shared_bytes(self, depth: int) -> int:
-        """Shared memory for the matrix beyond the registers, and for the sums."""
+        """The bytes of shared memory for the part of the matrix outside registers, and for the sums."""
         resident = PRODUCT_WARPS * (self.steps(depth) - self.register_steps) * self.tiles * 32 * LANE_BYTES
         return whole_pieces(resident, self.sums_bytes)
 
 
 @dataclass(frozen=True)
 class TensorCores(Product):
-    """Tiles of 16 rows on tensor cores, of float16, or of float32 as TF32. A pass takes samples by eight.
+    """Tiles of 16 rows on tensor cores, of float16, or of float32 as TF32. A pass takes samples in groups of eight.
 
     Attributes:
         loaded: the samples of a pass that may come from other blocks: 1, 2, 4, or a multiple of 8.
@@ -168,10 +168,10 @@ class TensorCores(Product):
 
 @dataclass(frozen=True)
 class Fma(Product):
-    """Rows of floats by multiply and add.
+    """Rows of floats by multiply-add.
 
     Attributes:
-        row_lanes: lanes side by side that own rows, `tiles` each: 8, 16 or 32; the groups of so many lanes share the depth.
+        row_lanes: neighbouring lanes that own rows, `tiles` each: 8, 16 or 32; the groups of so many lanes share the depth.
     """
 
     data_type: np.dtype[Any] = field(default=FLOAT, init=False)
@@ -207,11 +207,11 @@ class Fma(Product):
 
 
 def loads_of(size: int) -> int:
-    """`Product.loads` for an operand of so many bytes: as many as bring it in two trips, registers being scarce, but no more than four."""
+    """`Product.loads` for an operand of this many bytes: enough to load it in two trips, but at most four, as registers are scarce."""
     return FEW_LOADS if size <= 2 * FEW_LOADS * PRODUCT_THREADS * LANE_BYTES else MOST_LOADS
 
 
 def loaded_samples(samples: int, pass_samples: int) -> int:
-    """`TensorCores.loaded` for blocks that have so many samples and take so many in a pass."""
+    """`TensorCores.loaded` for blocks that have this many samples and take this many in a pass."""
     needed = min(samples, pass_samples)
     return next((few for few in (1, 2, 4) if needed <= few), divide_up(needed, 8) * 8)

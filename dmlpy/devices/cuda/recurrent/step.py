@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU on CUDA with a matrix product and a launch of a kernel for each step: the strategy that takes everything."""
+"""RNN, LSTM and GRU on CUDA with a matrix product and a kernel launch for each step: the strategy that can run every desc."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StepPlan(RecurrentPlan):
 
     @property
     def _first_gates(self) -> int:
-        """Gates whose product is of H[t-1] itself."""
+        """The gates whose product is of H[t-1] itself."""
         return self._sizes.gates - self._cell.resets_first
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
@@ -123,9 +123,9 @@ class StepPlan(RecurrentPlan):
                     argument["sequence"]["first_times"], input_product = input_products[index]
                     for part in input_product:
                         part(stream)
-                argument["step"] = index  # a launch takes its argument's value, so all steps share one
+                argument["step"] = index  # a launch copies its argument, so all steps share one
                 argument["product"] = scratch["product"] if index else first_product
-                multiplies = index or not starts_at_zero  # there is no product with a state of zero, but its reset is kept
+                multiplies = index or not starts_at_zero  # a product with a zero state is skipped, but its reset is kept
                 if multiplies:
                     for product in products:
                         product(stream)
@@ -154,7 +154,7 @@ class StepPlan(RecurrentPlan):
         return scale(self._library, self._type, shape, state, factor, operand)
 
     def _state_products(self, places: LayerMemory) -> list[Launch]:
-        """The products of the state with R for each direction: of all gates at once, or of each gate with its dropout."""
+        """The products of the state with R for each direction: all gates at once, or each gate with its dropout."""
         sizes, gates = self._sizes, self._first_gates
         operand = places.scratch.get("operand", places.scratch["hidden"])
         bytes_of_state = sizes.batch_size * sizes.state_size * self._type.itemsize
@@ -168,7 +168,7 @@ class StepPlan(RecurrentPlan):
         return work
 
     def _late_products(self, places: LayerMemory) -> list[Launch]:
-        """The product of each direction that depends on a part of the step: of r . H[t-1], or the projection of o . h(C[t])."""
+        """The product of each direction that needs a part of the step first: of r . H[t-1], or the projection of o . h(C[t])."""
         sizes, item = self._sizes, self._type.itemsize
         work = []
         for direction in range(sizes.num_directions):
@@ -191,7 +191,7 @@ class StepPlan(RecurrentPlan):
         return work
 
     def _recurrent_product(self, places: LayerMemory, operand: int, direction: int, first: int, count: int) -> Launch:
-        """The product of an operand with the recurrence of `count` gates from `first` on."""
+        """The product of an operand with the recurrence of `count` gates, starting at `first`."""
         sizes = self._sizes
         batch, hidden, state, gate_rows = sizes.batch_size, sizes.hidden_size, sizes.state_size, sizes.gates * sizes.hidden_size
         right = places.packed["recurrence"] + (direction * gate_rows + first * hidden) * state * self._type.itemsize

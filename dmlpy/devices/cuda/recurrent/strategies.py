@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 FEW_STEPS = 2
-"""Steps for which R is not worth bringing on chip."""
+"""The number of steps for which bringing R on chip does not pay."""
 
 PlanT = TypeVar("PlanT", RecurrentPlan, RecurrentGradientPlan)
 
@@ -60,7 +60,7 @@ class Plans(Generic[PlanT]):
         walk_shared_bytes: its shared memory for a desc and so many samples.
         grid: the plan of `grid`: as `walk`.
         grid_shapes: its shapes that fit a device.
-        grid_exchange: what its blocks hand each other, of a desc's facts and a shape.
+        grid_exchange: the layout of the data that its blocks exchange, for a desc's facts and a shape.
         step: the plan of `step`: as `walk`, without a shape.
     """
 
@@ -91,7 +91,7 @@ class Option(Generic[PlanT]):
 
     Attributes:
         what: the launches in a few words.
-        estimate: what the model says of it.
+        estimate: the model's estimate.
         plan: makes the plan, given the kernels and the reason for it.
         cooperative: whether its blocks wait for each other, so that all have to run together.
     """
@@ -103,7 +103,7 @@ class Option(Generic[PlanT]):
 
     @property
     def step_us(self) -> float:
-        """The predicted time of a step with its share of the work before the first one."""
+        """The predicted time of a step, with its share of the work before the first step."""
         return self.estimate.sequence_us / self.estimate.work.steps
 
 
@@ -129,15 +129,13 @@ def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
     facts = Facts.of(desc)
     if facts.refusal:
         return facts.refusal
-    work, machine = work_of(desc), Machine.of(limits)
-    if tf32 and work.arithmetic == "float":
-        work = replace(work, arithmetic="tf32")
+    work, machine = work_of(desc, tf32=tf32), Machine.of(limits)
     shapes = plans.grid_shapes(desc, limits, tf32=work.arithmetic == "tf32")
     if not shapes:
         needed = work.recurrence_bytes * work.directions
         if least_unit_groups(work, machine) is None:
             return f"R of {needed} bytes is more than {limits.multiprocessors} multiprocessors hold"
-        return f"R of {needed} bytes fits {limits.multiprocessors} multiprocessors, but none of the shapes of blocks that there are"
+        return f"R of {needed} bytes fits {limits.multiprocessors} multiprocessors, but no available block shape fits"
 
     def option(shape: GridShape) -> Option[PlanT]:
         time = grid_step(
@@ -166,19 +164,17 @@ def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
 
 
 def _multiplied(work: Work, shape: GridShape) -> int:
-    """Entries of a block's matrices as its products multiply them, rows and depth rounded up."""
+    """The entries of a block's matrices as its products multiply them, rows and depth rounded up."""
     gates = (work.gates - 1, 1) if work.resets_first else (work.gates,)
     depths = [work.hidden * (count if work.backward else 1) for count in gates]
     return sum(product.rows * product.padded_depth(depth) for product, depth in zip(shape.products, depths, strict=True))
 
 
 def _step(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
-    work, cell = work_of(desc), desc.cell
+    work, cell = work_of(desc, tf32=tf32), desc.cell
     if work.backward:
         # The factors of its products are float32, whatever the storage.
         work = replace(work, arithmetic="tf32" if rounds_to_tf32(limits, storage_type(desc), tf32) else "float")
-    elif tf32 and work.arithmetic == "float":
-        work = replace(work, arithmetic="tf32")
     late = cell.resets_first + cell.projection
     early = work.gates - cell.resets_first if "state_dropout_tensor" in desc.tensors() else 1
     captured = work.steps <= MOST_CAPTURED_STEPS
@@ -220,8 +216,8 @@ class Choice(Generic[PlanT]):
 
     @property
     def reason(self) -> str:
-        """Why, lines for people."""
-        why = "as asked for" if self.asked_for else "the least estimate of a step; a model, nothing of it was measured"
+        """The reason for the choice, as lines of text."""
+        why = "as asked for" if self.asked_for else "the least estimate of a step, from a model that was not measured"
         lines = [f"strategy {self.strategy}: {why}"]
         for strategy, verdict in self.verdicts.items():
             said = verdict if isinstance(verdict, str) else f"{verdict.step_us:.2f} us; {verdict.what}"
@@ -235,9 +231,9 @@ def choose(
     """The strategy and the launches for a checked desc.
 
     Args:
-        plans: of the pass, `FORWARD` or `BACKWARD`.
-        desc: what to run.
-        limits: of the device.
+        plans: the plans of the pass, `FORWARD` or `BACKWARD`.
+        desc: the checked desc.
+        limits: the device's limits.
         tf32: whether factors of float32 matrix products may be rounded to TF32.
         strategy: the strategy to take; None leaves the choice to the estimates.
         not_resident: why blocks that wait for each other are out of the question; empty if they are not.
@@ -265,7 +261,7 @@ def choose(
 
 
 def check_strategy(strategy: str | None) -> None:
-    """Raises DeviceError unless the name is that of a strategy, or None."""
+    """Raises DeviceError unless the name is None or that of a strategy."""
     if strategy is not None and strategy not in STRATEGIES:
         raise DeviceError(f"strategy is {strategy!r}, expected one of {', '.join(STRATEGIES)}, or None")
 

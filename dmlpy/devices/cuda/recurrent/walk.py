@@ -29,13 +29,13 @@ MOST_WALK_THREADS = 384
 
 
 def quads_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """`quads` of elements of this type."""
+    """The kernel `quads` for elements of this type."""
     scalar = scalar_type(data_type)
     return Kernel("pack.cu", f"quads<{scalar}>", QUADS, f"QuadsParameters<{scalar}>")
 
 
 def recurrence_bytes(desc: RecurrentDesc) -> int:
-    """Bytes of R of one direction, in quads and in whole words of 16 bytes."""
+    """The bytes of R of one direction, stored in quads and padded to words of 16 bytes."""
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
     return -(-sizes.gates * sizes.hidden_size * padded * storage_type(desc).itemsize // 16) * 16
@@ -44,15 +44,15 @@ def recurrence_bytes(desc: RecurrentDesc) -> int:
 def pack_recurrence(
     library: KernelLibrary, desc: RecurrentDesc, pointer: int, strides: Sequence[int], sizes: Sequence[int], destination: int
 ) -> Launch:
-    """R of all directions from an address in quads.
+    """Packs R of all directions from an address into quads.
 
     Args:
         library: the device's kernels.
         desc: a checked desc.
-        pointer: of the tensor.
-        strides: in elements, of the axes that `sizes` counts.
+        pointer: the address of the tensor.
+        strides: the strides in elements of the axes that `sizes` counts.
         sizes: directions, gates, threads of a block, and what a thread's sums run over.
-        destination: where it goes, `recurrence_bytes` for each direction.
+        destination: the target address, `recurrence_bytes` for each direction.
     """
     data_type = storage_type(desc)
     argument = np.zeros(1, QUADS)
@@ -68,9 +68,9 @@ class WalkShape(NamedTuple):
     """The launch of a walk.
 
     Attributes:
-        samples: what one block takes of the batch.
+        samples: the samples of the batch that one block takes.
         grid: slices of the batch, directions.
-        threads: of a block, one for each hidden unit in whole warps.
+        threads: the threads of a block, one for each hidden unit in whole warps.
         shared_bytes: dynamic shared memory of a block.
     """
 
@@ -96,11 +96,11 @@ def walk_shape(desc: RecurrentDesc, samples: int, shared_bytes: int) -> WalkShap
 
 
 def walk_shapes(desc: RecurrentDesc, limits: Limits, slices: Sequence[int], shared_bytes: Callable[[int], int]) -> list[WalkShape] | str:
-    """The walks that fit the device, or why there is none.
+    """The shapes of `walk` that fit the device, or the reason why none does.
 
     Args:
         desc: a checked desc.
-        limits: what the device can do.
+        limits: the device's capabilities.
         slices: the samples that a block can take, ascending.
         shared_bytes: the dynamic shared memory of a block that takes so many samples.
     """

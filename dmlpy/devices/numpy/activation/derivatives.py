@@ -1,4 +1,4 @@
-"""The derivatives of the element-wise activations in NumPy, computed from what a training pass keeps of each function.
+"""The derivatives of the element-wise activations in NumPy, computed from the value or argument that a training pass keeps.
 
 A function whose derivative follows exactly from its value y keeps y, so that the array of values serves twice; any other keeps its
 argument x. Where a derivative is one-sided, or a function jumps, one value is taken:
@@ -59,12 +59,12 @@ _VALUE_KEEPERS = (
 
 
 def keeps_value(desc: ActivationDesc) -> bool:
-    """Whether the derivative is computed from the activation's value, else from its argument."""
+    """Returns whether the derivative is computed from the activation's value, not from its argument."""
     return isinstance(desc, _VALUE_KEEPERS)
 
 
 class Derivative(ElementWise):
-    """The derivative of an activation, made ready for arrays of one type.
+    """The derivative of an activation, prepared for arrays of one type.
 
     The call that `bind` gives computes it from the kept array (`keeps_value` says what that is). The module's table says which
     derivative is taken where it is one-sided.
@@ -121,7 +121,7 @@ def _hard_sigmoid(y: Array, out: Array, work: Array, mask: Array, alpha: Array) 
 
 @_derivative(ActivationLeakyReluDesc, 0.0, 1.0, "alpha")
 def _leaky_relu(x: Array, out: Array, work: Array, mask: Array, zero: Array, one: Array, alpha: Array) -> None:
-    out[...] = x  # for NaN, on neither side of zero
+    out[...] = x  # keeps NaN, which is on neither side of zero
     np.greater_equal(x, zero, mask)
     np.copyto(out, one, where=mask)
     np.less(x, zero, mask)
@@ -200,7 +200,7 @@ def _parametric_softplus(x: Array, out: Array, work: Array, mask: Array, one: Ar
 
 @_derivative(ActivationShrinkDesc, "threshold")
 def _shrink(x: Array, out: Array, work: Array, mask: Array, threshold: Array) -> None:
-    # As x < -threshold or x > threshold, also for a negative threshold, which makes one of the two true everywhere.
+    # The condition x < -threshold or x > threshold also holds for a negative threshold, where one of the two is always true.
     np.absolute(x, out)
     np.greater(out, threshold, mask)
     np.copyto(out, mask)

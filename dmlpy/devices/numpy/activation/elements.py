@@ -1,9 +1,8 @@
 """The element-wise activation operators in NumPy, in blocks of elements that fit a cache.
 
-A formula reads and writes flat rows of one type, float32 as the device or float64 as the tests' reference. Integers keep their own type,
-but for SHRINK, which computes them in float64; so does FLOAT16 where nothing is rounded. Where a block of a tensor is such a row already,
-the formula works on the tensor's own memory; elsewhere the block is copied to a row or from one, and so converted and rounded once.
-Values do not depend on the layout.
+A formula reads and writes flat rows of one type, float32. Integers keep their type, but for SHRINK, which computes them in float64;
+so does FLOAT16 where nothing is rounded. Where a block of a tensor is such a row already, the formula works on the tensor's memory;
+elsewhere the block is copied to a row or from one, and so converted and rounded once. Values do not depend on the layout.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from dmlpy.arrays import array_at
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, element_count, merged
 from dmlpy.devices.numpy.activation.formulas import Activation, parameterized_relu, relu_gradient, relu_of_halves
-from dmlpy.devices.numpy.plans import plan
+from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import (
     ActivationDesc,
@@ -29,9 +28,6 @@ from dmlpy.operators.activation import (
     ActivationReluGradDesc,
     ActivationShrinkDesc,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -48,13 +44,12 @@ class ElementsPlan(PlanWithoutConstants):
 
     Args:
         desc: a checked desc.
-        compute: type of the arithmetic on floating-point tensors, float32 or float64.
     """
 
-    def __init__(self, desc: ActivationDesc, compute: DTypeLike = np.float32) -> None:
+    def __init__(self, desc: ActivationDesc) -> None:
         self._tensors = desc.tensors()
         self._storage = next(iter(self._tensors.values())).data_type.numpy
-        self._type, self._formula, work_rows = _formula(desc, self._storage, np.dtype(compute))
+        self._type, self._formula, work_rows = _formula(desc, self._storage)
         self._blocks = _Blocks.of({name: (tensor.sizes, tensor.element_strides) for name, tensor in self._tensors.items()})
         self._staged = [name for name in self._tensors if self._storage != self._type or not self._blocks.is_flat(name)]
         count = prod(self._blocks.block)
@@ -83,7 +78,7 @@ class ElementsPlan(PlanWithoutConstants):
         return self.bind_arrays(arrays, temporary)
 
     def bind_arrays(self, arrays: Arrays, temporary: int) -> Launch:
-        """Like `bind`, over arrays of the described sizes and strides, whose types may differ from the desc's."""
+        """Binds as `bind` does, over arrays of the described sizes and strides, whose types may differ from the desc's."""
         scratch = self._scratch.arrays_at(temporary)
         work, mask, formula = scratch["work"], scratch["mask"], self._formula
         operands = [_Operand(self._blocks.view(name, arrays[name]), scratch.get(name)) for name in self._tensors]
@@ -102,7 +97,7 @@ class ElementsPlan(PlanWithoutConstants):
 
 
 class _Blocks:
-    """Blocks of the tensors' shared axes, in the order of the output's memory: each whole along some inner axes, and a piece of the next.
+    """Blocks of the tensors' shared axes, in the order of the output's memory: each spans some inner axes and a piece of the next.
 
     Attributes:
         axes: outermost first; the output's strides before those of the inputs.
@@ -130,7 +125,7 @@ class _Blocks:
 
     @classmethod
     def of(cls, layouts: Mapping[str, tuple[Sequence[int], Sequence[int]]]) -> _Blocks:
-        """The blocks of tensors of the same sizes, the last of which is the output: the sizes and strides of each."""
+        """The blocks of tensors of the same sizes, given the sizes and the strides of each; the last tensor is the output."""
         *inputs, output = layouts
         sizes, strides = layouts[output]
         names = [output, *inputs]
@@ -142,13 +137,13 @@ class _Blocks:
         return [axis.strides[at] for axis in self.axes]
 
     def is_flat(self, name: str) -> bool:
-        """Whether the elements of a block lie side by side in this tensor."""
+        """Returns whether the elements of a block are contiguous in this tensor."""
         spanned = self._strides(name)[-len(self.block) :]
         needed = packed_strides(self.block)
         return all(size == 1 or own == packed for size, own, packed in zip(self.block, spanned, needed, strict=True))
 
     def view(self, name: str, array: Array) -> Array:
-        """A tensor's array, seen along the axes."""
+        """A tensor's array, viewed along the axes."""
         strides = [stride * array.itemsize for stride in self._strides(name)]
         return np.lib.stride_tricks.as_strided(array, [axis.size for axis in self.axes], strides)
 
@@ -160,18 +155,18 @@ class _Blocks:
 
 
 class _Operand:
-    """A tensor along the blocks' axes; `row` is what its blocks are copied to or from, None where a block is a row itself."""
+    """A tensor along the blocks' axes; `row` is where its blocks are copied to or from, None if a block is already a row."""
 
     def __init__(self, view: Array, row: Array | None) -> None:
         self.view = view
         self.row = row
 
     def row_of(self, block: Array) -> Array:
-        """The row for a block of the tensor: the block itself, or scratch, without the values."""
+        """The row for a block of the tensor, the block itself or scratch, without its values filled in."""
         return block.reshape(-1) if self.row is None else self.row[: block.size]
 
     def read(self, place: tuple[int | slice, ...]) -> Array:
-        """The row of the block at a place, with its values."""
+        """The row of the block at a place, with its values filled in."""
         block = self.view[place]
         row = self.row_of(block)
         if self.row is not None:
@@ -179,11 +174,11 @@ class _Operand:
         return row
 
 
-def _formula(desc: ActivationDesc, storage: np.dtype[Any], compute: np.dtype[Any]) -> tuple[np.dtype[Any], Callable[..., None], int]:
-    """The type that an activation is computed in, what computes `(*inputs, out, work, mask)`, and the rows of `work` that it needs."""
+def _formula(desc: ActivationDesc, storage: np.dtype[Any]) -> tuple[np.dtype[Any], Callable[..., None], int]:
+    """The type that an activation is computed in, the function `(*inputs, out, work, mask)`, and the rows of `work` that it needs."""
     whole = storage.kind in "iu"
-    unrounded = compute == np.float32 and isinstance(desc, ActivationIdentityDesc | ActivationReluDesc | ActivationReluGradDesc)
-    dtype = storage if whole or unrounded else compute
+    unrounded = isinstance(desc, ActivationIdentityDesc | ActivationReluDesc | ActivationReluGradDesc)
+    dtype = storage if whole or unrounded else COMPUTE
     zero = np.array(0, dtype)
     if isinstance(desc, ActivationReluGradDesc):
         return dtype, lambda x, gradient, out, work, mask: relu_gradient(x, gradient, out, work[0], mask, zero), 1
@@ -199,8 +194,8 @@ def _formula(desc: ActivationDesc, storage: np.dtype[Any], compute: np.dtype[Any
 
 
 def _integer_shrink(desc: ActivationShrinkDesc, storage: np.dtype[Any]) -> tuple[np.dtype[Any], Callable[..., None], int]:
-    """SHRINK of integers, in float64: rounded toward zero by the conversion, and held within the type's range."""
-    # The attributes are 32-bit floats in the operator's struct; what is between two of them would decide some integers otherwise.
+    """SHRINK of integers, in float64, rounded toward zero by the conversion and clamped to the type's range."""
+    # The attributes are 32-bit floats in the operator's struct; a value between two of them would change some integers' result.
     with np.errstate(over="ignore"):
         bias, threshold = float(np.float32(desc.bias)), float(np.float32(desc.threshold))
     activation = Activation.of(desc.replace(bias=bias, threshold=threshold), np.dtype(np.float64))
@@ -209,26 +204,7 @@ def _integer_shrink(desc: ActivationShrinkDesc, storage: np.dtype[Any]) -> tuple
 
     def shrink(x: Array, out: Array, work: Array, mask: Array) -> None:
         activation.formula(x, out, work, mask, *activation.constants)
-        np.fmax(out, smallest, out)  # of a NaN, which only an attribute brings, the smallest too
+        np.fmax(out, smallest, out)  # NaN, which only an attribute can cause, becomes the smallest value
         np.minimum(out, largest, out=out)
 
     return np.dtype(np.float64), shrink, activation.work
-
-
-def reference(desc: ActivationDesc, arrays: Arrays) -> Array:
-    """The output, computed in float64 and unrounded; of integers, in their own type.
-
-    Args:
-        desc: a checked desc.
-        arrays: every input, by field name and of its described sizes.
-    """
-    output = desc.outputs()[0].name
-    packed = {name: tensor.replace(strides=None) for name, tensor in desc.tensors().items()}
-    plan = ElementsPlan(desc.replace(**packed), np.float64)
-    storage = packed[output].data_type.numpy
-    dtype = np.dtype(np.float64) if storage.kind == "f" else storage
-    given = {name: np.ascontiguousarray(array, dtype) for name, array in arrays.items()}
-    result = np.empty(packed[output].sizes, dtype)
-    scratch = np.empty(plan.temporary_size, np.uint8)
-    plan.bind_arrays({**given, output: result}, scratch.ctypes.data)(0)
-    return result

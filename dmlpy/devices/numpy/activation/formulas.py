@@ -1,4 +1,4 @@
-"""The element-wise activations in NumPy: in place or from one array to another, in the arrays' own type, without temporaries.
+"""The element-wise activations in NumPy: in place or from one array to another, in the arrays' type, without temporaries.
 
 A formula takes `(x, out, work, mask, *constants)`: `out` is `x` itself or shares no memory with it; `work` (rows like `x`) and `mask`
 (bools like `x`) are scratch. Every formula is right from the smallest to the largest number and for infinities, also where the plain
@@ -47,12 +47,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Formula = Callable[..., None]
 
 _MINUS_ONE = np.array(-1.0, np.float32)
-"""In place of `numpy.negative`, which NumPy 2.4 computes wrongly where it works in place on elements that lie 16 or 64 bytes apart."""
+"""Used in place of `numpy.negative`, which NumPy 2.4 computes wrongly in place on elements that lie 16 or 64 bytes apart."""
 
 
 @dataclass(frozen=True)
 class ElementWise:
-    """A formula made ready for arrays of one type. Each subclass has formulas of its own."""
+    """A formula prepared for arrays of one type. Each subclass has its own formulas."""
 
     formulas: ClassVar[dict[type[ActivationDesc], tuple[Formula, tuple[str | float, ...], int]]]
     """The formula of each operator, its constants and how many rows of `work` it needs."""
@@ -88,12 +88,12 @@ class ElementWise:
             return cls(formula, tuple(np.array(value, dtype) for value in values), work)
 
     def bind(self, x: Array, out: Array, work: Array, mask: Array) -> Callable[[], None]:
-        """A call that computes `out` from `x`, both one-dimensional; `work` is [at least self.work, at least x.size]."""
+        """Makes a call that computes `out` from `x`, both one-dimensional; `work` is [at least self.work, at least x.size]."""
         return partial(self.formula, x, out, work[: self.work, : x.size], mask[: x.size], *self.constants)
 
 
 class Activation(ElementWise):
-    """An activation made ready for arrays of one type."""
+    """An activation prepared for arrays of one type."""
 
     formulas = {}
 
@@ -102,11 +102,11 @@ _formula = Activation.define
 
 
 _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-"""The integers of as many bytes as an element has."""
+"""The integer types as wide as an element."""
 
 
 def _replace(x: Array, out: Array, mask: Array, values: Array) -> None:
-    """Writes `values` where the mask is set and `x` elsewhere. What `values` held is lost; `out` may be either of the two."""
+    """Writes `values` where the mask is set and `x` elsewhere. It overwrites `values`; `out` may be either of the two."""
     bits = _BITS[x.itemsize]
     x_bits, differing = x.view(bits), values.view(bits)
     np.bitwise_xor(x_bits, differing, differing)
@@ -162,7 +162,7 @@ def _elu(x: Array, out: Array, work: Array, mask: Array, zero: Array, alpha: Arr
 
 @_formula(ActivationCeluDesc, 0.0, "alpha", work=1)
 def _celu(x: Array, out: Array, work: Array, mask: Array, zero: Array, alpha: Array) -> None:
-    # For either sign of alpha max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) has one of its terms zero: which one, x's sign tells.
+    # For either sign of alpha max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) has one term that is zero, chosen by x's sign.
     below = work[0]
     np.less(x, zero, mask)
     np.divide(x, alpha, below)
@@ -190,7 +190,7 @@ def _hard_sigmoid(x: Array, out: Array, work: Array, mask: Array, zero: Array, o
 
 
 def logistic(x: Array, out: Array, one: Array) -> None:
-    """1 / (1 + exp(-x)); `out` may be `x`."""
+    """Computes 1 / (1 + exp(-x)); `out` may be `x`."""
     # exp(-x) may overflow, to the right result 0. 0.5 * tanh(0.5 * x) + 0.5 takes as many calls and loses its digits for negative x.
     np.multiply(x, _MINUS_ONE, out)
     np.exp(out, out)
@@ -217,7 +217,7 @@ def _scaled_tanh(x: Array, out: Array, work: Array, mask: Array, alpha: Array, b
 
 @_formula(ActivationSoftsignDesc, 1.0, work=1)
 def _softsign(x: Array, out: Array, work: Array, mask: Array, one: Array) -> None:
-    # Infinities give the limits -1 and 1: the largest number already does.
+    # Infinities give the limits -1 and 1, as the largest finite number already does.
     denominator = work[0]
     largest = np.finfo(x.dtype).max
     np.clip(x, -largest, largest, out=out)
@@ -249,14 +249,14 @@ def _hard_swish(x: Array, out: Array, work: Array, mask: Array, zero: Array, one
 
 
 def _gated(x: Array, gate: Array, out: Array, mask: Array, zero: Array) -> None:
-    """Gate x, and 0 where the gate is closed, also to an infinity."""
+    """Computes the gate times x, and 0 where the gate is closed, even if x is infinite."""
     np.not_equal(gate, zero, mask)
     np.multiply(x, gate, out)
     _keep(out, out, mask)
 
 
 def _log1p_exp_minus_abs(x: Array, out: Array) -> None:
-    """ln(1 + exp(-|x|)), accurate and without overflow."""
+    """Computes ln(1 + exp(-|x|)) accurately and without overflow."""
     np.absolute(x, out)
     np.multiply(out, _MINUS_ONE, out)
     np.exp(out, out)
@@ -290,14 +290,14 @@ def _shrink(x: Array, out: Array, work: Array, mask: Array, bias: Array, thresho
     np.less(x, -threshold, mask)
     np.add(x, bias, below)
     _keep(below, below, mask)
-    # Last, because it goes first where a negative threshold makes both conditions true.
+    # Written last: this branch wins where a negative threshold makes both conditions true.
     np.greater(x, threshold, mask)
     np.subtract(x, bias, out)
     _replace(below, out, mask, out)
 
 
 # erfcx(|x| / sqrt(2)) / t for t = 1 / (1 + 0.34 |x|), with erfcx(y) = erfc(y) exp(y^2): a fit whose largest relative error, 3e-8, is below
-# float32's own, for |x| up to 14, beyond which erfc is no normal number of float32; the highest power first.
+# float32's rounding, for |x| up to 14, beyond which erfc is subnormal in float32; the highest power first.
 _SCALED_TAIL_SLOPE = 0.34
 _SCALED_TAIL = (
     *(-0.0522411233, 0.278999758, -0.546266941, 0.40436683, -0.0894378037),
@@ -315,7 +315,7 @@ def _polynomial(x: Array, coefficients: Sequence[float], out: Array) -> None:
 
 
 def _rational(x: Array, coefficients: tuple[Sequence[float], Sequence[float]], out: Array, denominator: Array) -> None:
-    """The quotient of two polynomials; the denominator's leading coefficient is 1."""
+    """Evaluates the quotient of two polynomials; the denominator's leading coefficient is 1."""
     upper, lower = coefficients
     _polynomial(x, upper, out)
     np.add(x, lower[1], denominator)
@@ -330,10 +330,10 @@ NORMAL_TAIL_WORK = 6
 
 
 def normal_tail(x: Array, work: Array, mask: Array, *, quick: bool = False) -> tuple[Array, Array, tuple[Array, Array]]:
-    """erfc(|x| / sqrt(2)), twice the tail of the normal distribution beyond |x|, accurate to a few units in the last place.
+    """Computes erfc(|x| / sqrt(2)), twice the normal distribution's tail beyond |x|, accurate to a few units in the last place.
 
     Returns rows of `work`: |x|, held back at 40, where the tail is 0 in either type, so that infinity has its limit; the tail; and two
-    factors whose product is exp(-x^2 / 2). `quick` is for float32: the tail is then good to 5e-7 of its own size, in half the time.
+    factors whose product is exp(-x^2 / 2). `quick` is for float32: the tail's relative error is then at most 5e-7, in half the time.
     """
     magnitude, scaled, argument, ratio, denominator, erfc = work
     np.absolute(x, magnitude)
@@ -366,7 +366,7 @@ def normal_tail(x: Array, work: Array, mask: Array, *, quick: bool = False) -> t
 
 
 def _tail_by_parts(magnitude: Array, work: tuple[Array, Array, Array, Array], erfc: Array, mask: Array) -> None:
-    """Cody's approximations for y = magnitude / sqrt(2).
+    """Evaluates Cody's approximations for y = magnitude / sqrt(2).
 
     Leaves erfc(y) exp(y^2) in `erfc`; and where `mask` is set, up to 0.46875, erfc(y) itself in the first row of `work`.
     """
@@ -407,7 +407,7 @@ def _gelu(x: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
 
 
 def parameterized_relu(x: Array, slope: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
-    """X where x >= 0, else slope * x, which wraps around in integers. `work` is one row; `out` may be `x` or `slope`."""
+    """Computes x where x >= 0, else slope * x, which wraps around in integers. `work` is one row; `out` may be `x` or `slope`."""
     np.less(x, zero, mask)
     np.multiply(x, slope, work)
     _replace(x, out, mask, work)
@@ -418,7 +418,7 @@ _HALF_INFINITY = 0x7C00
 
 
 def relu_of_halves(x: Array, out: Array, work: Array, mask: Array) -> None:
-    """max(0, x) of float16 by the elements' bits: NumPy compares such numbers one by one. `work` is one row of float16."""
+    """Computes max(0, x) of float16 from the elements' bits: NumPy compares float16 one by one. `work` is one row of float16."""
     distance = work.view(np.uint16)
     np.subtract(x.view(np.uint16), 0x8001, distance)
     np.greater_equal(distance, _HALF_INFINITY, mask)
@@ -426,7 +426,7 @@ def relu_of_halves(x: Array, out: Array, work: Array, mask: Array) -> None:
 
 
 def relu_gradient(x: Array, gradient: Array, out: Array, work: Array, mask: Array, zero: Array) -> None:
-    """The gradient where x > 0, else 0. `work` is one row, which float16 needs."""
+    """Passes the gradient where x > 0, else 0. `work` is one row, which float16 needs."""
     if x.dtype == np.float16:
         distance = work.view(np.uint16)
         np.subtract(x.view(np.uint16), 1, distance)

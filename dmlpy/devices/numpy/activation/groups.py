@@ -1,4 +1,4 @@
-"""SOFTMAX, LOG_SOFTMAX and HARDMAX in NumPy, in float32 as the device and in float64 as the tests' reference.
+"""SOFTMAX, LOG_SOFTMAX and HARDMAX in NumPy.
 
 A launch goes through the groups in blocks that stay in cache. It copies a block into packed scratch of the compute type: a group is a
 row there, or a column if neighbours in memory belong to different groups or groups are short. A group that is longer than a block is
@@ -12,14 +12,13 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dmlpy.arrays import array_at
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.axes import element_count, merged, numbers_in_group
-from dmlpy.devices.numpy.plans import plan, plan_of
+from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import (
     ActivationHardmax1Desc,
@@ -30,9 +29,6 @@ from dmlpy.operators.activation import (
     RowActivationDesc,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
 GroupsDesc = RowActivationDesc | AxesActivationDesc
@@ -42,13 +38,14 @@ _ALIGNMENT = 64
 _BLOCK = 1 << 15
 """Elements of a block."""
 _FEWEST_COLUMNS = 64
-"""Groups of a block if neighbours in memory belong to different ones: whole lines of cache are read, however long the groups are."""
+"""The fewest groups of a block if neighbours in memory belong to different ones: whole cache lines are read, however long the groups are.
+"""
 _SHORT = 32
 """Entries up to which a group is better a column than a row: NumPy takes up each row anew."""
 
 
 def slices(sizes: Sequence[int], most: int) -> Iterator[Slices]:
-    """Cuts an array of these sizes, in row-major order, into parts of at most `most` elements: inner axes whole, outer ones by entries."""
+    """Cuts an array of these sizes, in row-major order, into parts of at most `most` elements: inner axes whole, outer ones split."""
     steps: list[int] = []
     for size in reversed(sizes):
         steps.insert(0, max(1, min(size, most)))
@@ -58,10 +55,10 @@ def slices(sizes: Sequence[int], most: int) -> Iterator[Slices]:
 
 
 class Block:
-    """Some of the groups, of which one part of the entries at a time is in scratch.
+    """Some of the groups; one part of their entries at a time is in scratch.
 
     Attributes:
-        count: how many groups.
+        count: the number of groups.
 
     Args:
         x: and `y`: the tensors, the axes that tell groups apart before the others, or with `columns` after them.
@@ -76,28 +73,28 @@ class Block:
         self.count = prod(self._group_sizes)
 
     def load(self, part: Slices) -> Array:
-        """A part of the entries, copied into scratch: [groups, entries], or with `columns` [entries, groups]."""
+        """Copies a part of the entries to scratch: [groups, entries], or with `columns` [entries, groups]."""
         source = self._x[self._index(part)]
         flat = self._memory[: source.size]
         flat.reshape(source.shape)[...] = source
         return flat.reshape((-1, self.count) if self._columns else (self.count, -1))
 
     def target(self, part: Slices) -> Array:
-        """The array for a part's results, with the axes of memory."""
+        """The array for a part's results, with the axes in memory order."""
         target: Array = self._y[self._index(part)]
         return target
 
     def per_group(self, array: Array) -> Array:
-        """The first entries of a packed array, one for each group, beside what `load` gives."""
+        """The first entries of a packed array, one per group, shaped to broadcast over the result of `load`."""
         return array[: self.count].reshape((1, -1) if self._columns else (-1, 1))
 
     def beside_target(self, array: Array) -> Array:
-        """The same beside what `target` gives."""
+        """The first entries of a packed array, one per group, shaped to broadcast over the result of `target`."""
         ones = (1,) * (self._x.ndim - len(self._groups))
         return array[: self.count].reshape((*ones, *self._group_sizes) if self._columns else (*self._group_sizes, *ones))
 
     def _index(self, part: Slices) -> tuple[Any, ...]:
-        # the ellipsis gives an array also where there are no axes
+        # the ellipsis gives an array even without axes
         return (*part, *self._groups, ...) if self._columns else (*self._groups, *part, ...)
 
 
@@ -106,24 +103,23 @@ class GroupsPlan(PlanWithoutConstants):
 
     Args:
         desc: a checked desc.
-        compute: type of all arithmetic, float32 or float64.
     """
 
     ordered = False
     """Whether the entries of a group keep the order of the desc's dimensions, in rows."""
 
-    def __init__(self, desc: GroupsDesc, compute: DTypeLike) -> None:
+    def __init__(self, desc: GroupsDesc) -> None:
         tensors = desc.tensors()
         x, y = tensors["input_tensor"], tensors["output_tensor"]
         reduced = set(desc.axes) if isinstance(desc, AxesActivationDesc) else {x.dimension_count - 1}
         numbers = numbers_in_group(x.sizes, reduced if self.ordered else ())
         axes = merged(x.sizes, (x.element_strides, y.element_strides, numbers), reduced)
-        # without numbers the order of memory remains
+        # without entry numbers the memory order is kept
         entry_axes = sorted((axis for axis in axes if axis.reduced), key=lambda axis: axis.strides[2], reverse=True)
         group_axes = [axis for axis in axes if not axis.reduced]
         across = bool(axes) and not axes[-1].reduced
 
-        self._data_type, self._compute = x.data_type.numpy, np.dtype(compute)
+        self._data_type = x.data_type.numpy
         self._groups, self._entries = element_count(group_axes), element_count(entry_axes)
         self._columns = not self.ordered and (across or self._entries <= _SHORT)
         self._block_groups = min(self._groups, max(_FEWEST_COLUMNS if across else 1, _BLOCK // self._entries))
@@ -137,7 +133,7 @@ class GroupsPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _scratch_arrays(self, groups: int, entries: int) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        """The packed arrays of a launch, `values` for the elements of a part among them; the most groups and entries that a part has."""
+        """The packed arrays of a launch, among them `values` for a part's elements; the most groups and entries that a part has."""
 
     @abstractmethod
     def _run(self, block: Block, scratch: Arrays) -> None:
@@ -149,7 +145,7 @@ class GroupsPlan(PlanWithoutConstants):
     def describe(self) -> str:
         arranged = f"blocks of {self._block_groups} {'columns' if self._columns else 'rows'} of {self._block_entries} entries"
         parts = "; longer groups are read once for each step" if self._in_parts else ""
-        return f"NumPy, {self._compute} arithmetic; {self._groups} groups of {self._entries} entries\n{arranged}{parts}"
+        return f"NumPy, {COMPUTE} arithmetic; {self._groups} groups of {self._entries} entries\n{arranged}{parts}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         x, y = (
@@ -168,25 +164,25 @@ class GroupsPlan(PlanWithoutConstants):
 
 @plan(RowActivationDesc, AxesActivationDesc)
 class SoftmaxPlan(GroupsPlan):
-    """exp(x - largest) / sum(exp(x - largest))."""
+    """Computes exp(x - largest) / sum(exp(x - largest))."""
 
     def _scratch_arrays(self, groups: int, entries: int) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        size, compute = groups * entries, self._compute
+        size = groups * entries
         wide = np.dtype(np.float64)
         return [
-            ("values", (size,), compute),
-            ("work", (self._work_size(size),), compute),
-            ("largest", (groups,), compute),
-            ("sum", (groups,), compute),
+            ("values", (size,), COMPUTE),
+            ("work", (self._work_size(size),), COMPUTE),
+            ("largest", (groups,), COMPUTE),
+            ("sum", (groups,), COMPUTE),
             ("total", (groups,), wide),
         ]
 
     def _work_size(self, size: int) -> int:
-        """Elements of `work` for a part of so many."""
+        """The number of elements of `work` for a part of this many."""
         return size // 2
 
     def _run(self, block: Block, scratch: Arrays) -> None:
-        # Infinities need no care: infinity less infinity is NaN, and so is every result of the group.
+        # Infinities need no special case: infinity minus infinity is NaN, and so is every result of the group.
         work, total = scratch["work"], block.per_group(scratch["total"])
         largest, found = (block.per_group(scratch[name]) for name in ("largest", "sum"))
         largest.fill(-np.inf)
@@ -204,12 +200,12 @@ class SoftmaxPlan(GroupsPlan):
         self._finish(block, scratch, values)
 
     def _powers(self, values: Array, work: Array) -> Array:
-        """exp(values), where they are."""
+        """Computes exp(values) in place."""
         np.exp(values, values)
         return values
 
     def _reduce(self, function: np.ufunc, values: Array, work: Array, out: Array) -> None:
-        """One result for each group. Columns are halved again and again: that is fast, and keeps sums accurate as NumPy does for rows."""
+        """Reduces to one result per group. Columns are halved repeatedly: this is fast, and as accurate as NumPy's sums over rows."""
         if not self._columns:
             function.reduce(values, axis=1, out=out, keepdims=True)
             return
@@ -237,13 +233,13 @@ class SoftmaxPlan(GroupsPlan):
 
 @plan(ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc)
 class LogSoftmaxPlan(SoftmaxPlan):
-    """x - largest - ln(sum(exp(x - largest)))."""
+    """Computes x - largest - ln(sum(exp(x - largest)))."""
 
     def _work_size(self, size: int) -> int:
         return size
 
     def _powers(self, values: Array, work: Array) -> Array:
-        """exp(values), in `work`."""
+        """Computes exp(values) in `work`."""
         powers = work[: values.size].reshape(values.shape)
         np.exp(values, powers)
         return powers
@@ -262,20 +258,20 @@ class LogSoftmaxPlan(SoftmaxPlan):
 
 @plan(ActivationHardmaxDesc, ActivationHardmax1Desc)
 class HardmaxPlan(GroupsPlan):
-    """1 at the first largest entry, 0 elsewhere; NaN is larger than any number."""
+    """Writes 1 at the first largest entry and 0 elsewhere; NaN counts as larger than any number."""
 
     ordered = True
 
-    def __init__(self, desc: GroupsDesc, compute: DTypeLike) -> None:
-        super().__init__(desc, compute)
+    def __init__(self, desc: GroupsDesc) -> None:
+        super().__init__(desc)
         self._numbers = np.arange(max(self._block_groups, self._block_entries), dtype=np.intp)
 
     def _scratch_arrays(self, groups: int, entries: int) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         size, index, flag = groups * entries, np.dtype(np.intp), np.dtype(np.bool_)
         return [
-            ("values", (size,), self._compute),
+            ("values", (size,), COMPUTE),
             ("is_winner", (size,), flag),
-            *((name, (groups,), self._compute) for name in ("largest", "found")),
+            *((name, (groups,), COMPUTE) for name in ("largest", "found")),
             *((name, (groups,), flag) for name in ("is_larger", "is_number")),
             *((name, (groups,), index) for name in ("winner", "first", "place")),
         ]
@@ -309,20 +305,3 @@ class HardmaxPlan(GroupsPlan):
             np.equal(self._numbers[:entries], block.per_group(winner), flags.reshape(block.count, entries))
             target[...] = flags.reshape(target.shape)
             np.subtract(winner, entries, winner)
-
-
-def reference(desc: GroupsDesc, arrays: Arrays) -> dict[str, Array]:
-    """The output in float64, unrounded, computed in float64 from the input as it is.
-
-    Args:
-        desc: a checked desc.
-        arrays: `input_tensor`, of its described sizes.
-    """
-    x = np.ascontiguousarray(arrays["input_tensor"], np.float64)
-    y = np.full(x.shape, np.nan)
-    packed = TensorDesc(data_type="FLOAT64", sizes=x.shape)
-    plan = plan_of(desc.replace(input_tensor=packed, output_tensor=packed), np.float64)
-    assert plan is not None
-    scratch = np.empty(plan.temporary_size, np.uint8)
-    plan.bind({"input_tensor": x.ctypes.data, "output_tensor": y.ctypes.data}, scratch.ctypes.data, None)(0)
-    return {"output_tensor": y}

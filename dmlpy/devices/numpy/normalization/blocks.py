@@ -2,7 +2,7 @@
 
 The axes are those of `dmlpy.devices.axes.merged`, so blocks follow the first tensor's memory whatever the layout is called. A block is a
 range of each axis. Its view has the sizes (rows, fold, inner ...): the outermost axis that it takes more than one entry of is split in two,
-and the axes outside that one are gone. All blocks of a range have the same groups; each leaves its sums in a row of its own, so their
+and the axes outside that one are gone. All blocks of a range have the same groups; each leaves its sums in a separate row, so their
 order, and with it every bit of the results, depends on the sizes and strides alone.
 """
 
@@ -24,7 +24,7 @@ BLOCK = 1 << 18
 TILE = 1 << 13
 """Entries of a block's row, at most, where a group has entries in several rows; a ufunc takes so many at once without a buffer."""
 LONGEST = 1 << 13
-"""Entries of a single dot product at most. BLAS starts threads of its own for more than 10,000."""
+"""The most entries of a single dot product. BLAS starts threads for more than 10,000."""
 SHORT = 1 << 7
 """Entries of an innermost axis that are too few for a call of a ufunc's or BLAS's inner loop."""
 
@@ -59,7 +59,7 @@ class Blocking:
             repeat them by strides.
 
     Args:
-        axes: of all tensors; none for a single entry.
+        axes: the axes of all tensors; none for a single entry.
         largest: entries of a block at most.
     """
 
@@ -100,7 +100,7 @@ class Blocking:
 
     @cached_property
     def ranges(self) -> tuple[tuple[Block, ...], ...]:
-        """The blocks, those with the same groups together."""
+        """The blocks, grouped by the groups that they share."""
         parts = [self._parts(at) for at in range(len(self.axes))]
         kept = [[slice(None)] if axis.reduced else own for axis, own in zip(self.axes, parts, strict=True)]
         reduced = [own if axis.reduced else [slice(None)] for axis, own in zip(self.axes, parts, strict=True)]
@@ -114,21 +114,21 @@ class Blocking:
 
     @cached_property
     def rows(self) -> int:
-        """Blocks with the same groups."""
+        """The number of blocks that share the same groups."""
         return len(self.ranges[0])
 
     @cached_property
     def largest(self) -> tuple[int, ...]:
-        """The shape that all blocks have but those at an end of an axis."""
+        """The shape of all blocks but those at the end of an axis."""
         return self.ranges[0][0].shape
 
     @cached_property
     def inner_reduced(self) -> tuple[int, ...]:
-        """The dimensions of a block, but the rows, that groups run over."""
+        """The dimensions of a block, without the rows, that groups extend over."""
         return tuple(1 + at for at, axis in enumerate(self.axes[self._outer :]) if axis.reduced)
 
     def _parts(self, at: int) -> list[slice]:
-        """An axis in ranges of the block's extent; in the folded one what is left of the last fold is a range of its own."""
+        """Divides an axis into ranges of the block's extent; on the folded axis the remainder of the last fold is a separate range."""
         size, extent = self.axes[at].size, self._block[at]
         edges = [*range(0, size, extent), size]
         if at == self._outer and edges[-2] < (whole := size - size % self._fold) < size:

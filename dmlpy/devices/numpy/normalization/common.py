@@ -13,12 +13,11 @@ from dmlpy.arrays import array_at
 from dmlpy.devices.axes import merged
 from dmlpy.devices.numpy.normalization import blocks
 from dmlpy.devices.numpy.normalization.blocks import Block, Blocking
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads, share
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -26,10 +25,10 @@ Arrays = Mapping[str, Array]
 
 _ALIGNMENT = 64
 _ENTRIES_OF_A_THREAD = 1 << 18
-"""So many entries are worth waking another thread."""
+"""The entries that are worth waking another thread for."""
 
 _FEW_THREADS, _LARGEST_SCRATCH = 3, 0.1
-"""More than a few threads share the work only while the scratch of all of them is at most that part of the input."""
+"""More than a few threads share the work only while the scratch of all of them is at most this fraction of the input."""
 
 _PIECES = 8
 """The pieces of a row that are added up in the same place. Of `TILE` entries, the sums of one fit in the first-level cache."""
@@ -40,7 +39,7 @@ two bits are lost then. A group whose mean is larger, beside its deviation, is c
 
 FOLDED_SHARE = 4.0
 """An offset is folded into the centre while the mean's square is at most so many times the variance: rounding that centre then costs a
-result, in units of the scale, no more than its own rounding does."""
+result, in units of the scale, no more than rounding it does."""
 
 TENSORS = ("x", "dy", "add", "y", "dx")
 """The roles of the input's sizes; all others are statistics."""
@@ -51,12 +50,10 @@ class NormalizationPlan(PlanWithoutConstants):
 
     Args:
         geometry: a checked desc's.
-        compute: type of all arithmetic on the input's entries, float32 or float64; statistics are computed in float64.
     """
 
-    def __init__(self, geometry: NormalizationGeometry, compute: DTypeLike = np.float32) -> None:
+    def __init__(self, geometry: NormalizationGeometry) -> None:
         self._geometry = geometry
-        self._compute = np.dtype(compute)
         operands = geometry.operands
         self._roles = sorted(operands, key=lambda role: TENSORS.index(role) if role in TENSORS else len(TENSORS))
         self._axes = merged(geometry.sizes, [operands[role].strides for role in self._roles], geometry.reduced)
@@ -83,7 +80,7 @@ class NormalizationPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _work_arrays(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        """Each thread's arrays that hold a block's entries, beside copies of tensors: the sizes before the entries, and the type."""
+        """Each thread's arrays for a block's entries, without copies of tensors: the sizes before the entries, and the type."""
 
     @abstractmethod
     def _coefficients(self) -> tuple[str, ...]:
@@ -91,34 +88,34 @@ class NormalizationPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _work(self, launch: NormalizationLaunch) -> Callable[[], None]:
-        """A dispatch."""
+        """The work of a dispatch."""
 
     def _is_direct(self, role: str) -> bool:
-        """Whether calls can work on the tensor's elements where they are, at full speed."""
+        """Returns whether calls can work on the tensor's elements in place, at full speed."""
         operand = self._geometry.operands[role]
         stride = self._axes[-1].strides[self._roles.index(role)] if self._axes else 1
-        return operand.data_type.numpy == self._compute and stride == 1
+        return operand.data_type.numpy == COMPUTE and stride == 1
 
     def _copied(self) -> list[str]:
         """The inputs that are copied block by block."""
         return [role for role in ("x", "dy", "add") if role in self._roles and not self._is_direct(role)]
 
     def _thread_scratch(self) -> Iterable[tuple[str, Sequence[int], np.dtype[Any]]]:
-        blocking, compute = self._blocking, self._compute
+        blocking = self._blocking
         entries = prod(blocking.largest)
-        yield from ((role, (entries,), compute) for role in self._copied())
+        yield from ((role, (entries,), COMPUTE) for role in self._copied())
         yield from ((name, (*rows, entries), dtype) for name, (rows, dtype) in self._work_arrays().items())
         if self._sums():
-            yield "apart", (max(prod(blocking.largest[1:]), prod(blocking.largest[:-1])),), compute
+            yield "apart", (max(prod(blocking.largest[1:]), prod(blocking.largest[:-1])),), COMPUTE
         if blocking.expands:
-            yield from ((f"expanded {name}", blocking.largest[1:], compute) for name in self._coefficients())
+            yield from ((f"expanded {name}", blocking.largest[1:], COMPUTE) for name in self._coefficients())
 
     def _describe_blocks(self) -> str:
         blocking, groups = self._blocking, prod(self._blocking.statistics)
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         axes = " ".join(f"{axis.size}{'*' * axis.reduced}" for axis in blocking.axes)
         return (
-            f"NumPy, {self._compute} arithmetic on {threads}; {groups} group{'s' * (groups > 1)} of {blocking.group_size}\n"
+            f"NumPy, {COMPUTE} arithmetic on {threads}; {groups} group{'s' * (groups > 1)} of {blocking.group_size}\n"
             f"axes as {self._geometry.operands[self._roles[0]].name} lies in memory: {axes} (* within groups); "
             f"{blocking.block_count} block{'s' * (blocking.block_count > 1)} of {' x '.join(map(str, blocking.largest))}"
         )
@@ -158,12 +155,12 @@ class NormalizationLaunch:
         self._expanded: list[dict[str, tuple[Any, int]]] = [{} for _ in self.own]
         self.direct = {role for role in plan._roles if role in TENSORS and plan._is_direct(role)}
         self._dots = self.blocking.axes[-1].reduced and not self.blocking.expands
-        self._ones = np.ones(self.blocking.largest[-1], plan._compute)
+        self._ones = np.ones(self.blocking.largest[-1], COMPUTE)
         letters = "abcdefghij"[: len(self.blocking.largest)]
         self._one, self._two = f"{letters}->{letters[1:]}", f"{letters},{letters}->{letters[1:]}"
 
     def share(self, work: Callable[[Block, int], None], blocks: Iterable[Block]) -> None:
-        """Calls `work(block, thread)` for all blocks, on the plan's threads."""
+        """Calls `work(block, thread)` for all blocks on the plan's threads."""
         for expanded in self._expanded:
             expanded.clear()
         share(work, blocks, self._plan._threads)
@@ -173,15 +170,15 @@ class NormalizationLaunch:
         return (block for blocks in self.blocking.ranges for block in blocks)
 
     def view(self, role: str, block: Block) -> Array:
-        """A tensor's entries of a block, where they are."""
+        """A tensor's entries of a block, in place."""
         return self.tensors[role][block.entries].reshape(block.shape)
 
     def scratch(self, name: str, block: Block, thread: int) -> Array:
-        """A thread's array of a block's shape."""
+        """A thread's scratch array in a block's shape."""
         return self.own[thread][name][: prod(block.shape)].reshape(block.shape)
 
     def read(self, role: str, block: Block, thread: int) -> Array:
-        """A tensor's entries of a block in the compute type: where they are, or copied."""
+        """A tensor's entries of a block in the compute type, in place or copied."""
         entries = self.view(role, block)
         if role in self.direct:
             return entries
@@ -190,7 +187,7 @@ class NormalizationLaunch:
         return copied
 
     def coefficient(self, name: str, block: Block, thread: int) -> Array:
-        """A statistic's entries of a block's groups, to be broadcast over the block."""
+        """A statistic's entries for a block's groups, shaped to broadcast over the block."""
         own = self.statistics[name][block.groups]
         if not self.blocking.expands:
             return own
@@ -202,7 +199,7 @@ class NormalizationLaunch:
         return expanded
 
     def add_up(self, at: int, block: Block, thread: int, first: Array, second: Array | None = None) -> None:
-        """Sums `first`, or `first * second`, over the block's entries of each group: the sum `at` of the block's row."""
+        """Sums `first`, or `first * second`, over the block's entries of each group into sum `at` of the block's row."""
         own, shape = self.statistics["sums"][at, block.row][block.groups], block.shape
         if self._dots:
             apart = self.own[thread]["apart"][: prod(shape[:-1])].reshape(shape[:-1])
@@ -211,7 +208,7 @@ class NormalizationLaunch:
             return
         operands = [first] if second is None else [first, second]
         if all(operand.flags.c_contiguous for operand in operands):
-            # As rows of one axis, which einsum does not find out by itself, and shorter ones, whose sums stay in the first-level cache.
+            # As rows of one axis, a view that einsum does not find itself, cut short so that their sums stay in the first-level cache.
             pieces = gcd(shape[1], _PIECES) if self.blocking.expands else 1
             shape = (shape[0] * pieces, shape[1] // pieces, *shape[2:])
             apart = self.own[thread]["apart"][: prod(shape[1:])]

@@ -1,4 +1,4 @@
-"""Batch normalization on the host, with given statistics and with the batch's own."""
+"""Batch normalization on the host, with given statistics or those of the batch."""
 
 from __future__ import annotations
 
@@ -8,52 +8,51 @@ import numpy as np
 
 from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE, LARGEST_SHARE, Array, NormalizationLaunch, NormalizationPlan, as_float64
+from dmlpy.devices.numpy.plans import COMPUTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from numpy.typing import DTypeLike
 
     from dmlpy.devices.numpy.normalization.blocks import Block
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 _ATTEMPTS = 3
-"""Sums of x as it is, less the group's first entry, less the mean that those sums gave."""
+"""The attempts: sums of x itself, of x less the group's first entry, and of x less the mean that those sums gave."""
 
 
 class ForwardPlan(NormalizationPlan):
-    """y, and in training the statistics, from sums over blocks.
+    """Computes y, and in training the statistics, from sums over blocks.
 
     The sums are of x and x^2 as they are, which costs no call but the sums. That loses digits where a mean is large beside the
     deviation; the blocks of such groups are read again, less the group's first entry (then equal entries give exactly variance 0), and
     if that was an outlier once more, less the mean. Each group settles by itself: what others hold changes none of its bits.
     """
 
-    def __init__(self, geometry: NormalizationGeometry, compute: DTypeLike = np.float32) -> None:
-        self._activation = None if geometry.activation is None else Activation.of(geometry.activation, np.dtype(compute))
-        super().__init__(geometry, compute)
+    def __init__(self, geometry: NormalizationGeometry) -> None:
+        self._activation = None if geometry.activation is None else Activation.of(geometry.activation, COMPUTE)
+        super().__init__(geometry)
 
     def _sums(self) -> tuple[str, ...]:
         return ("x", "x^2") if self._geometry.training else ()
 
     def _statistics(self) -> dict[str, np.dtype[Any]]:
-        statistics = dict.fromkeys(self._coefficients(), self._compute)
-        return statistics | {"mean": np.dtype(np.float64), "variance": self._compute} if self._geometry.training else statistics
+        statistics = dict.fromkeys(self._coefficients(), COMPUTE)
+        return statistics | {"mean": np.dtype(np.float64), "variance": COMPUTE} if self._geometry.training else statistics
 
     def _coefficients(self) -> tuple[str, ...]:
         return "centre", "factor", "offset"
 
     @property
     def _writes_in_place(self) -> bool:
-        """Whether calls work on y's own memory."""
+        """Whether calls work on y's memory."""
         return "y" in self._roles and self._activation is None and self._is_direct("y")
 
     def _work_arrays(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         arrays: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         if self._geometry.training or not self._writes_in_place:
-            arrays["work"] = (), self._compute
+            arrays["work"] = (), COMPUTE
         if self._activation is not None:
-            arrays |= {"activation": ((self._activation.work,), self._compute), "mask": ((), np.dtype(np.bool_))}
+            arrays |= {"activation": ((self._activation.work,), COMPUTE), "mask": ((), np.dtype(np.bool_))}
         return arrays
 
     def describe(self) -> str:
@@ -75,10 +74,10 @@ class _Forward:
     """A dispatch of the plan."""
 
     def __init__(self, plan: ForwardPlan, launch: NormalizationLaunch) -> None:
-        self._launch, self._geometry, self._compute = launch, plan._geometry, plan._compute
+        self._launch, self._geometry = launch, plan._geometry
         self._activation, self._in_place = plan._activation, plan._writes_in_place
         self._n = float(launch.blocking.group_size)
-        self._largest = float(np.finfo(plan._compute).max)
+        self._largest = float(np.finfo(COMPUTE).max)
 
     def run(self) -> None:
         launch = self._launch
@@ -110,7 +109,7 @@ class _Forward:
         launch.add_up(1, block, thread, x, x)
 
     def _settles(self, block: Block, attempt: int) -> bool:
-        """Mean and variance of a block's groups from their sums; whether they are good, else where to centre them next."""
+        """Computes the means and variances of a block's groups. Returns whether they are accurate; if not, sets the centre to use next."""
         statistics, groups = self._launch.statistics, block.groups
         centre = statistics["centre"][groups]
         sums, squares = self._launch.total(block)
@@ -118,13 +117,13 @@ class _Forward:
         about_mean = squares - shift * sums
         mean = centre + shift
         statistics["mean"][groups] = mean
-        # Which of them overflow is a matter of their values; to infinity or to NaN, one of the order in which they are added up.
+        # Whether a sum overflows depends on its values; whether to infinity or to NaN, on the order of addition.
         statistics["variance"][groups] = np.where(about_mean <= self._largest, np.maximum(about_mean, 0.0) / self._n, np.nan)
         settled = (np.isfinite(squares) & (squares <= LARGEST_SHARE * about_mean)) | np.isnan(squares)
         if settled.all():
             return True
         nearer = self._launch.tensors["x"][groups] if attempt == 0 else mean
-        nearer = np.where(np.isfinite(nearer), nearer, centre).astype(self._compute)
+        nearer = np.where(np.isfinite(nearer), nearer, centre).astype(COMPUTE)
         statistics["centre"][groups] = np.where(settled, centre, nearer)
         return False
 
@@ -159,18 +158,18 @@ class _Forward:
         return average
 
     def _set_coefficients(self, groups: Any, mean: Array, variance: Array) -> None:
-        """Y = (x - centre) * factor + offset.
+        """Sets the coefficients of y = (x - centre) * factor + offset.
 
         The nearest number to the mean as centre, with what is left of it in the offset, is right for every x. One call less gives
         x - (mean - bias / factor): rounding that centre costs the result a rounding of the bias and one of the mean's multiple of the
         deviation, so it is for groups in which that multiple is small.
         """
         scale, bias = (as_float64(self._launch.tensors[role][groups]) for role in ("scale", "bias"))
-        factor = (scale / np.sqrt(variance + self._geometry.epsilon)).astype(self._compute)
-        rounded = mean.astype(self._compute)
+        factor = (scale / np.sqrt(variance + self._geometry.epsilon)).astype(COMPUTE)
+        rounded = mean.astype(COMPUTE)
         rest = (mean - rounded) * factor
         offset = bias - np.where(np.isfinite(rest), rest, 0.0)
-        folded = (mean - bias / factor).astype(self._compute)
+        folded = (mean - bias / factor).astype(COMPUTE)
         folds = (variance > 0.0) & (mean * mean <= FOLDED_SHARE * variance) & np.isfinite(folded) & np.isfinite(factor)
         statistics = self._launch.statistics
         statistics["factor"][groups] = factor

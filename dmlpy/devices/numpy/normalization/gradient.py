@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE, LARGEST_SHARE, Array, NormalizationLaunch, NormalizationPlan, as_float64
+from dmlpy.devices.numpy.plans import COMPUTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import DTypeLike
 
     from dmlpy.devices.numpy.normalization.blocks import Block
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
@@ -21,12 +20,12 @@ class GradientPlan(NormalizationPlan):
     """dx, d_scale and d_bias in at most two passes over the tensors: sums over blocks, then dx.
 
     The sums need x about its mean only where that is large beside the deviation; elsewhere they are taken of x as it is. Each group has a
-    centre of its own for that, 0 or its mean: what others hold changes none of its bits.
+    separate centre, 0 or its mean, so other groups' values change none of its bits.
     """
 
-    def __init__(self, geometry: NormalizationGeometry, compute: DTypeLike = np.float32) -> None:
+    def __init__(self, geometry: NormalizationGeometry) -> None:
         self.through_statistics = geometry.training and "dx" in geometry.operands
-        super().__init__(geometry, compute)
+        super().__init__(geometry)
 
     def _sums(self) -> tuple[str, ...]:
         if self.through_statistics:
@@ -36,7 +35,7 @@ class GradientPlan(NormalizationPlan):
         return ("dy",) if "d_bias" in self._roles else ()
 
     def _statistics(self) -> dict[str, np.dtype[Any]]:
-        return dict.fromkeys(self._coefficients(), self._compute)
+        return dict.fromkeys(self._coefficients(), COMPUTE)
 
     def _coefficients(self) -> tuple[str, ...]:
         if self.through_statistics:
@@ -46,7 +45,7 @@ class GradientPlan(NormalizationPlan):
 
     def _work_arrays(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         in_place = "dx" not in self._roles or self._is_direct("dx")
-        return {} if in_place and len(self._sums()) < 2 else {"work": ((), self._compute)}
+        return {} if in_place and len(self._sums()) < 2 else {"work": ((), COMPUTE)}
 
     def describe(self) -> str:
         lines = [self._describe_blocks(), *self._describe_copies()]
@@ -66,7 +65,7 @@ class _Gradient:
     """A dispatch of the plan."""
 
     def __init__(self, plan: GradientPlan, launch: NormalizationLaunch) -> None:
-        self._launch, self._geometry, self._compute = launch, plan._geometry, plan._compute
+        self._launch, self._geometry = launch, plan._geometry
         self._sums, self._through_statistics = plan._sums(), plan.through_statistics
         self._n = float(launch.blocking.group_size)
 
@@ -122,16 +121,16 @@ class _Gradient:
             self._set_coefficients(groups, mean, variance, inverse, sums)
 
     def _set_coefficients(self, groups: Any, mean: Array, variance: Array, inverse: Array, sums: Array) -> None:
-        """Dx = ((x - centre) * slope + offset + dy) * factor, centre and offset as the forward operator has them."""
+        """Sets the coefficients of dx = ((x - centre) * slope + offset + dy) * factor, with the forward operator's centre and offset."""
         statistics = self._launch.statistics
         centre = as_float64(statistics["centre"][groups])
         own_mean = centre + sums[2] / self._n if self._geometry.centres_anew else mean
         products = sums[1] - (own_mean - centre) * sums[0]  # the sum of dy * (x - own_mean)
-        slope = (-inverse * inverse * (products / self._n)).astype(self._compute)
+        slope = (-inverse * inverse * (products / self._n)).astype(COMPUTE)
         level = -sums[0] / self._n
-        rounded = own_mean.astype(self._compute)
+        rounded = own_mean.astype(COMPUTE)
         rest = (own_mean - rounded) * slope
-        folded = (own_mean - level / slope).astype(self._compute)
+        folded = (own_mean - level / slope).astype(COMPUTE)
         folds = (variance > 0.0) & (own_mean * own_mean <= FOLDED_SHARE * variance) & np.isfinite(folded) & np.isfinite(slope)
         statistics["slope"][groups] = slope
         statistics["centre"][groups] = np.where(folds, folded, rounded)

@@ -1,4 +1,4 @@
-"""GRUBlockCell and GRUBlockCellGrad in NumPy, in float32 as the device and in float64 as the tests' reference.
+"""GRUBlockCell and GRUBlockCellGrad in NumPy.
 
 [x, h_prev] is laid out as one matrix, so each pair of gates and each gradient is one product. Weights are read where they are if BLAS
 can; elsewhere each launch copies them. Only what the described outputs need is computed. A launch calls functions with outputs given;
@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dmlpy.arrays import array_at
 from dmlpy.devices.numpy.activation.formulas import logistic
-from dmlpy.devices.numpy.plans import plan, plan_of
+from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -33,19 +30,17 @@ class GRUBlockPlan(PlanWithoutConstants):
 
     Args:
         desc: a checked desc.
-        compute: type of all arithmetic, float32 or float64.
     """
 
-    def __init__(self, desc: GRUBlockDesc, compute: DTypeLike = np.float32) -> None:
+    def __init__(self, desc: GRUBlockDesc) -> None:
         known = desc.sizes()
         self._tensors = desc.tensors()
         self._batch, self._inputs, self._units = (known[name] for name in ("batch_size", "input_size", "cell_size"))
-        self._compute = np.dtype(compute)
         self._copied = {name: slices for name, slices in self._weights().items() if not self._is_matrix(name)}
         shapes = self._scratch_shapes()
         for name, (rows, columns) in self._copied.items():
             shapes[name] = (rows.stop - rows.start, columns.stop - columns.start)
-        self._scratch = Layout([(name, sizes, self._compute) for name, sizes in shapes.items()], _ALIGNMENT)
+        self._scratch = Layout([(name, sizes, COMPUTE) for name, sizes in shapes.items()], _ALIGNMENT)
         self.temporary_size = self._scratch.size
 
     @abstractmethod
@@ -54,23 +49,23 @@ class GRUBlockPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _scratch_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The arrays of a launch, beside copies of weights."""
+        """The arrays of a launch, without the copies of weights."""
 
     def _needs(self, *names: str) -> bool:
-        """Whether one of these outputs is described."""
+        """Returns whether any of these outputs is described."""
         return any(name in self._tensors for name in names)
 
     def _is_matrix(self, name: str) -> bool:
-        """Whether BLAS can read the tensor's elements where they are, by rows or by columns."""
+        """Returns whether BLAS can read the tensor's elements in place, by rows or by columns."""
         tensor = self._tensors[name]
         (rows, columns), (row_stride, column_stride) = tensor.sizes, tensor.element_strides
         by_rows, by_columns = column_stride == 1 and row_stride >= columns, row_stride == 1 and column_stride >= rows
-        return tensor.data_type.numpy == self._compute and (by_rows or by_columns)
+        return tensor.data_type.numpy == COMPUTE and (by_rows or by_columns)
 
     def _describe_head(self) -> list[str]:
         return [
-            f"NumPy, {self._compute} arithmetic; {self._batch} samples, {self._units} units",
-            *(f"{name}: copied to packed {self._compute} by each launch" for name in self._copied),
+            f"NumPy, {COMPUTE} arithmetic; {self._batch} samples, {self._units} units",
+            *(f"{name}: copied to packed {COMPUTE} by each launch" for name in self._copied),
         ]
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -81,7 +76,7 @@ class GRUBlockPlan(PlanWithoutConstants):
         return self.bind_arrays(arrays, temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
-        """Like `bind`, over arrays of the described sizes, whose types may differ from the desc's."""
+        """Binds as `bind` does, over arrays of the described sizes, whose types may differ from the desc's."""
         scratch = self._scratch.arrays_at(temporary)
         needed = {name: arrays[name][slices] for name, slices in self._weights().items()}
         copies = [(scratch[name], needed[name]) for name in self._copied]
@@ -97,11 +92,11 @@ class GRUBlockPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _work(self, arrays: Arrays, weights: Arrays, scratch: Arrays) -> Launch:
-        """All of the launch but the copies of weights.
+        """The launch's work, without the copies of weights.
 
         Args:
             arrays: the tensors.
-            weights: what `_weights` names, in the compute type.
+            weights: the arrays that `_weights` names, in the compute type.
             scratch: what `_scratch_shapes` names.
         """
 
@@ -112,7 +107,7 @@ class GRUBlockCellPlan(GRUBlockPlan):
 
     @property
     def _gates(self) -> slice:
-        """The gates that are computed: of r and u, the columns in w_ru."""
+        """The gates that are computed, as the columns of r and u in w_ru."""
         first = 0 if self._needs("r", "c", "h") else self._units
         return slice(first, 2 * self._units if self._needs("u", "h") else self._units)
 
@@ -140,7 +135,7 @@ class GRUBlockCellPlan(GRUBlockPlan):
     def _work(self, arrays: Arrays, weights: Arrays, scratch: Arrays) -> Launch:
         units, joined, gates = self._units, scratch["joined"], scratch["gates"]
         joined_x, joined_h = joined[:, : self._inputs], joined[:, self._inputs :]
-        x, h_prev, one = arrays["x"], arrays["h_prev"], np.array(1.0, self._compute)
+        x, h_prev, one = arrays["x"], arrays["h_prev"], np.array(1.0, COMPUTE)
         w_ru, b_ru = weights["w_ru"], arrays["b_ru"][self._gates]
         r, u = gates[:, :units], gates[:, -units:]
         r_out, u_out, c_out, h_out = (arrays.get(name) for name in "ruch")
@@ -185,7 +180,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
 
     @property
     def _needs_gates(self) -> bool:
-        """Whether more is wanted than d_c_bar, which all else follows from."""
+        """Whether any output other than d_c_bar, from which the others follow, is described."""
         return self._needs("d_x", "d_h_prev", "d_r_bar_u_bar")
 
     def _weights(self) -> dict[str, tuple[slice, slice]]:
@@ -216,7 +211,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
         return "\n".join([*self._describe_head(), *lines])
 
     def _work(self, arrays: Arrays, weights: Arrays, scratch: Arrays) -> Launch:
-        units, compute, one = self._units, self._compute, np.array(1.0, self._compute)
+        units, one = self._units, np.array(1.0, COMPUTE)
         d_c_bar, d_ru_bar = scratch["d_c_bar"], scratch["d_r_bar_u_bar"]
         d_r_bar, d_u_bar, work = d_ru_bar[:, :units], d_ru_bar[:, units:], scratch.get("work")
         h_prev, r, u, c, d_h = (arrays[name] for name in ("h_prev", "r", "u", "c", "d_h"))
@@ -226,7 +221,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
         def candidate() -> None:
             np.subtract(one, u, d_u_bar)
             np.multiply(d_u_bar, d_h, d_u_bar)
-            np.multiply(c, c, d_c_bar, dtype=compute)
+            np.multiply(c, c, d_c_bar, dtype=COMPUTE)
             np.subtract(one, d_c_bar, d_c_bar)
             np.multiply(d_c_bar, d_u_bar, d_c_bar)
             if d_c_bar_out is not None:
@@ -240,7 +235,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
 
         def gate() -> None:
             candidate()
-            np.subtract(h_prev, c, work, dtype=compute)
+            np.subtract(h_prev, c, work, dtype=COMPUTE)
             np.multiply(d_u_bar, work, d_u_bar)
             np.multiply(d_u_bar, u, d_u_bar)
             np.matmul(d_c_bar, w_c, from_candidate)
@@ -263,23 +258,8 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
                 np.add(from_gates[:, :inputs], from_candidate[:, :inputs], d_x_out)
             if d_h_prev_out is not None:
                 np.multiply(d_h_prevr, r, d_h_prevr)
-                np.multiply(d_h, u, work, dtype=compute)
+                np.multiply(d_h, u, work, dtype=COMPUTE)
                 np.add(work, d_h_prevr, work)
                 np.add(from_gates[:, -units:], work, d_h_prev_out)
 
         return gradient
-
-
-def reference(desc: GRUBlockDesc, arrays: Arrays) -> dict[str, Array]:
-    """The described outputs in float64, unrounded, computed in float64 from the arrays as they are.
-
-    Args:
-        desc: a checked desc.
-        arrays: every described input, by field name and of its described sizes.
-    """
-    plan, described = plan_of(desc, np.float64), desc.tensors()
-    assert isinstance(plan, GRUBlockPlan)
-    outputs = {field.name: np.full(described[field.name].sizes, np.nan) for field in desc.outputs() if field.name in described}
-    scratch = np.empty(plan.temporary_size, np.uint8)
-    plan.bind_arrays({**arrays, **outputs}, scratch.ctypes.data, None)(0)
-    return outputs

@@ -1,7 +1,7 @@
-"""One step of RNN, LSTM and GRU in NumPy, over arrays [gate rows, batch] that are chosen once: a step calls ufuncs and allocates nothing.
+"""One step of RNN, LSTM and GRU in NumPy, over arrays [gate rows, batch] bound in advance: a step only calls ufuncs and allocates nothing.
 
 All values of a step are blocks [H, B], one after the other in one array, so that what is done to neighbours takes one call.
-`block_names` says which blocks there are. The gates' sums are taken in blocks of their own, and without a reserve everything is computed
+`block_names` says which blocks there are. The gates' sums are taken in separate blocks, and without a reserve everything is computed
 in them. With one a step leaves there what the gradient needs: each gate's value, or its argument where the derivative follows from that
 only; such a gate's value then goes to another block. The calls are the same.
 
@@ -33,7 +33,7 @@ Step = Callable[..., None]
 
 
 def packed_gates(cell: RecurrentCell) -> tuple[int, ...]:
-    """The gates that are computed, in the order in which they are stored.
+    """The gates that are computed, in storage order.
 
     LSTM stores o, i, f, c: o, i, f share an activation, and i, f, c are summed before o where peepholes let o see the new cell state.
     With coupled gates f is not computed at all.
@@ -44,7 +44,7 @@ def packed_gates(cell: RecurrentCell) -> tuple[int, ...]:
 
 
 def block_names(cell: RecurrentCell, keeps: bool, keeps_arguments: bool) -> list[str]:
-    """The blocks of a step, in their order; h follows them.
+    """The blocks of a step, in order; h follows them.
 
     What two blocks become together lies before them or takes their place: NumPy copies arrays of which it cannot tell quickly that they
     do not overlap.
@@ -95,16 +95,16 @@ class CellArrays:
     scratch: Arrays
 
     def flat(self, first: str, count: int = 1) -> Array:
-        """Some blocks, [count * H * B]."""
+        """Some blocks as a flat array [count * H * B]."""
         at, size = self._place(first), self.hidden * self.h.shape[1]
         return self._step[at * size : (at + count) * size]
 
     def rows(self, first: str, count: int = 1) -> Array:
-        """Some blocks, [count * H, B]."""
+        """Some blocks as [count * H, B]."""
         return self.flat(first, count).reshape(count * self.hidden, -1)
 
     def pair(self, first: str, second: str) -> Array:
-        """Two blocks, of which one may be h, as an array [2, H * B]."""
+        """Two blocks, one of which may be h, as an array [2, H * B]."""
         size = self.hidden * self.h.shape[1]
         blocks = self._step[: self._step.size // size * size].reshape(-1, size)
         at, other = self._place(first), self._place(second)
@@ -120,22 +120,22 @@ class CellArrays:
 
     @property
     def h(self) -> Array:
-        """[S, B]."""
+        """The state h, [S, B]."""
         return self.scratch["step"][len(self.names) * self.hidden :]
 
     def value(self, role: int, gate: int) -> str:
-        """The block that takes the value of a gate with this activation."""
+        """The block that receives a gate's value by this activation."""
         return f"{'value' if self.keeps_argument[role] else 'sum'} {gate}"
 
     def activate(self, role: int, x: Array, out: Array) -> Call:
-        """The activation of one flat array, or the gates' reciprocal, to another, either the same or apart."""
+        """Applies an activation, or the gates' reciprocal, from one flat array to another, which may be the same."""
         if role == 0 and self.reciprocal:
             return partial(_reciprocal_of_logistic, x, out, np.array(1.0, x.dtype))
         x = out if x.ctypes.data == out.ctypes.data else x
         return self.activations[role].bind(x, out, self.scratch["work"], self.scratch["mask"])
 
     def recurrent_product(self, block: str, state: Array, sums: Array, gates: slice) -> Call:
-        """The sums' part that comes from the state: one product for all gates, or with dropout one for each gate."""
+        """The state's part of the sums: one product for all gates, or with dropout one per gate."""
         matrix = self.constants[block]
         if "state_dropout" not in self.scratch:
             return product(matrix, state, sums, direct=self.direct)
@@ -158,8 +158,8 @@ class CellArrays:
 
 
 def _reciprocal_of_logistic(x: Array, out: Array, one: Array) -> None:
-    """1 + exp(x), the reciprocal of 1 / (1 + exp(x)); `out` may be `x`."""
-    np.exp(x, out)  # may overflow, to the right result: what is divided by infinity is 0
+    """Computes 1 + exp(x), the reciprocal of 1 / (1 + exp(x)); `out` may be `x`."""
+    np.exp(x, out)  # may overflow, which is right: a value divided by infinity is 0
     np.add(out, one, out)
 
 
@@ -178,7 +178,7 @@ def cell_step(arrays: CellArrays) -> Step:
 
 
 def _restoration(arrays: CellArrays) -> Call:
-    """Makes of the gates' reciprocals, or of arguments with the sign changed, what the reserve keeps."""
+    """Converts the gates' reciprocals, or arguments with the sign changed, to the values that the reserve keeps."""
     gates = len(packed_gates(arrays.cell)) - 1
     if arrays.keeps_argument[0]:
         sums = arrays.flat("sum 0", gates)
@@ -229,7 +229,7 @@ def _lstm_step(arrays: CellArrays) -> Step:
     multiply_recurrent = arrays.recurrent_product("recurrence", h_state, arrays.rows("sum 0", last + 1), slice(None))
 
     def activated(first: int, stop: int) -> list[Call]:
-        """Clips and activates some gates. Clipped sums lie where the values go, with a reserve apart from the sums."""
+        """Clips and activates some gates. With a reserve apart from the sums, the clipped sums lie where the values go."""
         some = sums[first * c.size : stop * c.size]
         role = 0 if stop <= last else 1
         values = arrays.flat(arrays.value(role, first), stop - first)

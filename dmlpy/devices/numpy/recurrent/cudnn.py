@@ -1,4 +1,4 @@
-"""Stacked recurrent networks and their gradients in NumPy: the layers' plans one after the other, and what lies between them.
+"""Stacked recurrent networks and their gradients in NumPy: the layers' plans in sequence, and the work between them.
 
 `dmlpy.operators.recurrent.stack` tells which layers there are and where their tensors lie.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dmlpy.arrays import array_at
 from dmlpy.description.tensors import TensorDesc, packed_strides
-from dmlpy.devices.numpy.plans import plan
+from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.recurrent.philox import dropout_multipliers, dropout_scratch, round_keys
@@ -21,11 +21,6 @@ from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Point
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc, ReserveDesc
 from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, stack_of
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from dmlpy.description.enums import DataType
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -35,7 +30,7 @@ Memory = Mapping[str, tuple[int, int]]
 
 _ALIGNMENT = 64
 _MASK_ELEMENTS = 1 << 14
-"""Multipliers that are computed before they are used: few enough for a cache, enough to hide the calls' own time."""
+"""Multipliers that are computed before they are used: few enough for a cache, enough to hide the overhead of the calls."""
 _WORD = 0xFFFFFFFF
 
 
@@ -45,26 +40,24 @@ class NetworkPlan(PlanWithoutConstants):
 
     Args:
         desc: a checked desc.
-        compute: type of all arithmetic, float32 or float64. In float64 all floating memory, the reserve's too, is float64.
     """
 
-    def __init__(self, desc: CudnnRNNDesc, compute: DTypeLike = np.float32) -> None:
+    def __init__(self, desc: CudnnRNNDesc) -> None:
         self._desc = desc
-        self._compute = np.dtype(compute)
         self._tensors = desc.tensors()
         self._stack = stack_of(desc)
         self._plans = [self._layer_plan(layer.desc) for layer in self._stack.layers]
-        shared = [(name, tensor.sizes, self._type(tensor.data_type)) for name, tensor in self._stack.scratch.items()]
+        shared = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in self._stack.scratch.items()]
         masked = max((layer.mask.place.tensor.element_count for layer in self._stack.layers if layer.mask is not None), default=0)
         if masked:
             room = min(masked, _MASK_ELEMENTS)
-            shared += [("multipliers", (room,), self._compute), *dropout_scratch(room)]
+            shared += [("multipliers", (room,), COMPUTE), *dropout_scratch(room)]
         self._shared = Layout(shared, _ALIGNMENT)
         self._layouts = [self._layer_layout(layer, plan) for layer, plan in zip(self._stack.layers, self._plans, strict=True)]
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
 
     def describe(self) -> str:
-        lines = [f"NumPy, {self._compute} arithmetic; {len(self._plans)} layer(s), one after the other, in the same scratch"]
+        lines = [f"NumPy, {COMPUTE} arithmetic; {len(self._plans)} layer(s), one after the other, in the same scratch"]
         for layer, work in zip(self._stack.layers, self._plans, strict=True):
             lines.append(f"layer {layer.number}:")
             lines += [f"    {line}" for line in (*layer.describe(), *work.describe().splitlines())]
@@ -78,7 +71,7 @@ class NetworkPlan(PlanWithoutConstants):
         return self.bind_arrays(arrays, temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
-        """Like `bind`, over arrays with the described sizes and strides, whose types are those of the plan's arithmetic."""
+        """Binds as `bind` does, over arrays of the described sizes, strides and types."""
         memory = {name: (array.ctypes.data, array.itemsize) for name, array in arrays.items()} | self._shared.typed_pointers(temporary)
         calls = [*self._prologue(arrays, memory)]
         for layer, work, layout in zip(self._stack.layers, self._plans, self._layouts, strict=True):
@@ -93,30 +86,22 @@ class NetworkPlan(PlanWithoutConstants):
 
     # memory
 
-    def _type(self, data_type: DataType) -> np.dtype[Any]:
-        """The type in memory: in float64 arithmetic nothing is rounded."""
-        stored = data_type.numpy
-        return self._compute if stored.kind == "f" and self._compute == np.float64 else stored
-
-    def _itemsize(self, data_type: DataType) -> int:
-        return self._type(data_type).itemsize
-
     def _layer_plan(self, desc: ReserveDesc) -> RecurrentPlan | GradientPlan:
-        return GradientPlan(desc, self._compute) if isinstance(desc, RecurrentGradDesc) else RecurrentPlan(desc, self._compute)
+        return GradientPlan(desc) if isinstance(desc, RecurrentGradDesc) else RecurrentPlan(desc)
 
     def _layer_layout(self, layer: StackLayer, plan: Plan) -> Layout:
-        own = [(name, tensor.sizes, self._type(tensor.data_type)) for name, tensor in layer.scratch.items()]
+        own = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
         return Layout([*own, ("work", (plan.temporary_size,), np.dtype(np.uint8))], _ALIGNMENT)
 
     def _view(self, place: Place, memory: Memory) -> Array:
         address, itemsize = memory[place.memory]
         tensor: TensorDesc = place.tensor
-        return array_at(address + place.offset * itemsize, tensor.sizes, self._type(tensor.data_type), tensor.element_strides)
+        return array_at(address + place.offset * itemsize, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
 
     # work
 
     def _prologue(self, arrays: Arrays, memory: Memory) -> list[Call]:
-        """What comes before the layers: lengths in their range, what of the reserve no layer writes, and what is only for TensorFlow."""
+        """The work before the layers: clamps lengths, clears what no layer writes of the reserve, prepares what only TensorFlow needs."""
         calls: list[Call] = []
         if "lengths" in self._stack.scratch:
             given, steps = arrays["sequence_lengths"], self._desc.sizes()["seq_length"]
@@ -136,11 +121,11 @@ class NetworkPlan(PlanWithoutConstants):
 
             calls.append(write_header)
             reserve = arrays["reserve_space"].view(np.uint8)
-            calls += [partial(reserve[begin:end].fill, 0) for begin, end in self._stack.gaps(arrays["reserve_space"].size, self._itemsize)]
+            calls += [partial(reserve[begin:end].fill, 0) for begin, end in self._stack.gaps(arrays["reserve_space"].size)]
         return calls
 
     def _offset(self, arrays: Arrays) -> Callable[[], int]:
-        """What reads the dropout's offset when it is called: the network's input, or what the reserve remembers of it."""
+        """A function that reads the dropout's offset when called, from the network's input or the reserve."""
         if not isinstance(self._desc, CudnnRNNV3Desc):
             header = _words(arrays["reserve_space"])
             return lambda: int(header[0]) | int(header[1]) << 32
@@ -150,7 +135,7 @@ class NetworkPlan(PlanWithoutConstants):
     def _layer(
         self, layer: StackLayer, plan: RecurrentPlan | GradientPlan, layout: Layout, arrays: Arrays, memory: Memory, temporary: int
     ) -> list[Call]:
-        """One layer's work."""
+        """The work of one layer."""
         own = layout.typed_pointers(temporary + self._shared.size)
         memory = {**memory, **own}
         calls: list[Call] = []
@@ -203,7 +188,7 @@ def _words(reserve: Array) -> Array:
 
 
 def _identity(matrices: Array) -> Call:
-    """Makes every gate's square of [1, D, G H, H] the identity."""
+    """Sets every gate's square of [1, D, G H, H] to the identity."""
     columns = matrices.shape[-1]
     squares = matrices.reshape(-1, columns * columns)
     diagonals = squares[:, :: columns + 1]
@@ -213,24 +198,3 @@ def _identity(matrices: Array) -> Call:
         diagonals.fill(1.0)
 
     return work
-
-
-def network_reference(desc: CudnnRNNDesc, arrays: Arrays) -> dict[str, Array]:
-    """The described outputs of a network or its gradient in float64, unrounded, computed in float64 from the arrays as they are.
-
-    Args:
-        desc: a checked desc.
-        arrays: every described input, by field name and of its described sizes; a reserve is one that this function has returned.
-    """
-    desc = desc.replace(**{name: TensorDesc(data_type=tensor.data_type, sizes=tensor.sizes) for name, tensor in desc.tensors().items()})
-    plan, described = NetworkPlan(desc, np.float64), desc.tensors()
-    bound: dict[str, Array] = {}
-    for field in desc.tensor_fields():
-        if field.name in described:
-            stored = described[field.name].data_type.numpy
-            dtype = np.dtype(np.float64) if stored.kind == "f" else stored
-            given = np.full(described[field.name].sizes, np.nan if stored.kind == "f" else 1, dtype)
-            bound[field.name] = given if field.marker.output else np.ascontiguousarray(arrays[field.name], dtype)
-    scratch = np.full(plan.temporary_size, 0xFF, np.uint8)
-    plan.bind_arrays(bound, scratch.ctypes.data, None)(0)
-    return {field.name: bound[field.name] for field in desc.outputs() if field.name in described}

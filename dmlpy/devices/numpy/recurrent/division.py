@@ -25,7 +25,7 @@ class Division:
     """The walks of a layer and the threads that they run on.
 
     Attributes:
-        direct: whether products are taken some rows at a time, each on the walk's own thread; else BLAS shares them among its threads.
+        direct: whether products are taken some rows at a time, each on the walk's thread; else BLAS shares them among its threads.
         threads: how many run walks at the same time.
         walks: the direction and the samples of each walk.
     """
@@ -36,7 +36,7 @@ class Division:
 
     @property
     def batches(self) -> set[int]:
-        """The numbers of samples that walks have."""
+        """The distinct numbers of samples in the walks."""
         return {int(samples.stop - samples.start) for _, samples in self.walks}
 
 
@@ -46,7 +46,7 @@ def division_of(sizes: RecurrentGeometry, gates: int, threads: int) -> Division:
     Args:
         sizes: of the layer.
         gates: those that are computed.
-        threads: that may run at the same time.
+        threads: the threads that may run at the same time.
     """
     directions, batch, entries = sizes.num_directions, sizes.batch_size, max(sizes.state_size, sizes.input_size)
     whole, most = undivided(directions, batch), _MOST_SAMPLES
@@ -68,5 +68,5 @@ def division_of(sizes: RecurrentGeometry, gates: int, threads: int) -> Division:
 
 
 def undivided(directions: int, batch: int) -> Division:
-    """One walk for each direction, one after the other."""
+    """One walk per direction, in sequence."""
     return Division(False, 1, tuple((direction, slice(0, batch)) for direction in range(directions)))

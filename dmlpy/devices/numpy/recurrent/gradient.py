@@ -20,23 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.blas import with_limited_blas
-from dmlpy.devices.numpy.plans import plan
+from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.numpy.recurrent.gradient_cells import Prepared, Rows, Span, Step, cell_gradient
 from dmlpy.devices.numpy.recurrent.gradient_products import BlockProducts, product_shapes
 from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.devices.numpy.recurrent.steps import Selection
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -57,19 +54,17 @@ class GradientPlan(PlanWithoutConstants):
 
     Args:
         desc: a checked desc.
-        compute: type of all arithmetic and of the reserve, float32 or float64.
     """
 
-    def __init__(self, desc: RecurrentGradDesc, compute: DTypeLike = np.float32) -> None:
+    def __init__(self, desc: RecurrentGradDesc) -> None:
         self._desc, self._sizes = desc, desc.geometry
-        self._compute = np.dtype(compute)
         self._tensors = desc.tensors()
         sizes = self._sizes
-        self._cells = [cell_gradient(desc, direction, self._compute) for direction in range(sizes.num_directions)]
+        self._cells = [cell_gradient(desc, direction) for direction in range(sizes.num_directions)]
         self._ragged = any(name in self._tensors for name in ("sequence_lengths_tensor", "step_mask_tensor"))
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
         self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
-        step_bytes = 2 * self._cells[0].blocks * sizes.hidden_size * sizes.batch_size * self._compute.itemsize
+        step_bytes = 2 * self._cells[0].blocks * sizes.hidden_size * sizes.batch_size * COMPUTE.itemsize
         self._chunk_steps = min(max(1, _CHUNK_BYTES // step_bytes), self._block_steps)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.temporary_size = self._scratch.size
@@ -80,7 +75,7 @@ class GradientPlan(PlanWithoutConstants):
         summed = f"gradients of {', '.join(products)}" if products else "no product over all steps"
         return "\n".join(
             [
-                f"NumPy, {self._compute} arithmetic; {sizes.num_directions} direction(s), one after the other",
+                f"NumPy, {COMPUTE} arithmetic; {sizes.num_directions} direction(s), one after the other",
                 f"step: R.T @ da, R stored transposed; {self._cells[0].blocks} gate gradient(s) as flat arrays, in place",
                 f"factors: {self._chunk_steps} of {sizes.seq_length} steps at a time",
                 f"{summed}: {self._block_steps} of {sizes.seq_length} steps at a time",
@@ -95,7 +90,7 @@ class GradientPlan(PlanWithoutConstants):
         return self.bind_arrays(views, temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
-        """Like `bind`, over arrays of the described sizes, whose types may differ from the desc's; the reserve's is the compute type."""
+        """Binds as `bind` does, over arrays of the described sizes and types."""
         scratch = self._scratch.arrays_at(temporary)
         parts = [_GradientRecurrence(self, direction, arrays, scratch).bound() for direction in range(self._sizes.num_directions)]
 
@@ -141,13 +136,13 @@ class GradientPlan(PlanWithoutConstants):
             shapes["operand"] = (block, size)
         if self._gives("projection"):
             shapes["state_gradients"] = (block, state * batch)
-        shapes |= product_shapes(self._desc, cell, block, self._compute)
+        shapes |= product_shapes(self._desc, cell, block)
         lengths, mask = ("sequence_lengths_tensor" in self._tensors, "step_mask_tensor" in self._tensors)
         masks: Shapes = {"mask": (values,), **Selection.scratch(steps, batch, lengths=lengths, mask=mask)}
         if self._ragged:
             masks["taken"] = (steps, batch)
         return [
-            *((name, sizes, self._compute) for name, sizes in shapes.items()),
+            *((name, sizes, COMPUTE) for name, sizes in shapes.items()),
             *((name, sizes, _BOOL) for name, sizes in masks.items()),
         ]
 
@@ -179,7 +174,7 @@ class _Block(NamedTuple):
         times: when, in the order of time.
         chunks: the steps, in the order of the walk.
         finish: the products.
-        pass_over: what is to be done instead if nobody takes any of the steps.
+        pass_over: the work to do instead if no sample takes any of the steps.
     """
 
     times: slice
@@ -253,7 +248,7 @@ class _GradientRecurrence:
         return begin
 
     def _by_gate(self, packed: Array, tensor: Array, rows: Rows) -> list[tuple[Array, Array]]:
-        """The gates' parts of a packed matrix [rows, ...], each with the same of a tensor [1, D, G * H, ...]."""
+        """Yields the gates' parts of a packed matrix [rows, ...], each with the matching part of a tensor [1, D, G * H, ...]."""
         hidden, matrix = self._sizes.hidden_size, tensor[0, self._direction]
         gates = matrix.reshape(self._sizes.gates, hidden, matrix.shape[1])
         return [(packed[at * hidden : (at + 1) * hidden], gates[gate]) for at, gate in enumerate(rows.gates)]
@@ -310,7 +305,7 @@ class _GradientRecurrence:
         return walk
 
     def _ragged_walk(self, blocks: Sequence[_Block], step: Step) -> Call:
-        """The walk over sequences of their own lengths, or with masked steps.
+        """The walk over sequences of different lengths, or with masked steps.
 
         Steps that all samples take are nearly as cheap as without lengths; steps that nobody takes are not computed.
         """
@@ -355,7 +350,7 @@ class _GradientRecurrence:
         return walk
 
     def _blocks(self) -> Iterator[_Block]:
-        """All steps, in the order of the walk."""
+        """All steps as blocks, in walk order."""
         total, block, chunk = self._sizes.seq_length, self._plan._block_steps, self._plan._chunk_steps
         starts = range(0, total, block)
         for number, start in enumerate(starts if self._backward else reversed(starts)):
@@ -367,7 +362,7 @@ class _GradientRecurrence:
             yield _Block(slice(start, stop), chunks, finish, pass_over)
 
     def _chunk(self, start: int, stop: int, at: int) -> _Chunk:
-        """The steps from `start` to before `stop`, whose gradients lie from `at` in the block."""
+        """The steps from `start` up to `stop`, whose gradients begin at `at` in the block."""
         scratch, sizes, count = self._scratch, self._sizes, stop - start
         places, size = slice(at, at + count), sizes.hidden_size * sizes.batch_size
         before, after = (None, None) if self._memory is None else (part[start:stop].reshape(count, size) for part in self._memory)
@@ -397,7 +392,7 @@ class _GradientRecurrence:
 
 
 def _in_tiles(target: Array, source: Array) -> Iterator[tuple[Array, Array]]:
-    """The parts of two arrays [..., rows, columns] to be copied one by one where the target's columns are contiguous, not its rows.
+    """The parts of two arrays [..., rows, columns] to copy one by one where the target's columns, not its rows, are contiguous.
 
     Rows that lie a multiple of 1 KiB apart share few sets of a cache. Reading along a column, 16 of them can still stay there until the
     next column is read; more drive each other out, and each line is then fetched once for every element.
@@ -411,18 +406,3 @@ def _in_tiles(target: Array, source: Array) -> Iterator[tuple[Array, Array]]:
 def _run(calls: Sequence[Call]) -> None:
     for call in calls:
         call()
-
-
-def gradient_reference(desc: RecurrentGradDesc, arrays: Arrays) -> dict[str, Array]:
-    """The described gradients in float64, unrounded, computed in float64 from the arrays as they are.
-
-    Args:
-        desc: a checked desc.
-        arrays: every described input, by field name and of its described sizes.
-    """
-    plan, described = GradientPlan(desc, np.float64), desc.tensors()
-    outputs = {field.name: np.full(described[field.name].sizes, np.nan) for field in desc.outputs() if field.name in described}
-    scratch = np.empty(plan.temporary_size, np.uint8)
-    reserve = arrays["reserve_tensor"].astype(np.float64)
-    plan.bind_arrays({**arrays, **outputs, "reserve_tensor": reserve}, scratch.ctypes.data, None)(0)
-    return outputs

@@ -1,4 +1,4 @@
-"""One step of RNN, LSTM and GRU backwards in NumPy: what the gradients of the gates' sums are, and what the step before gets.
+"""One step of RNN, LSTM and GRU backwards in NumPy: the gradients of the gates' sums and of the previous state.
 
 With dh and dc for the gradients of a step's states, the gradient of every gate's sum is dh or dc times a factor that does not depend on
 them: i * g'(a) for the LSTM's cell gate, say. So the factors of a chunk of steps are computed at once, into the array that the gradients
@@ -19,6 +19,7 @@ import numpy as np
 
 from dmlpy.devices.numpy.activation.derivatives import Derivative, keeps_value
 from dmlpy.devices.numpy.activation.formulas import Activation, ElementWise
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.numpy.recurrent.cells import packed_gates
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ Step = Callable[..., None]
 
 
 class Rows(NamedTuple):
-    """Consecutive blocks of H rows among the gates' gradients, and the gates that they belong to."""
+    """Consecutive blocks of H rows among the gates' gradients, and their gates."""
 
     first: int
     gates: tuple[int, ...]
@@ -42,7 +43,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Span:
-    """Some steps of a walk, in the order of time: n steps, H hidden units, B samples, S entries of h.
+    """Some steps of a walk, in time order: n steps, H hidden units, B samples, S entries of h.
 
     Attributes:
         kept: [n, K, H * B], as the reserve holds it.
@@ -50,8 +51,8 @@ class Span:
         memory_before: the cell state before each step, [n, H * B]; None but for LSTM.
         memory_after: likewise after each step.
         skipped: who does not take each step, [n, 1, 1, B]; None where everybody takes all steps.
-        gradient: of the gates' sums, [n, blocks, H * B].
-        operand: what else the products over all steps read, [n, H * B]: r * h[t-1] of a GRU that resets first, o * h(c) of an LSTM with
+        gradient: the gradient of the gates' sums, [n, blocks, H * B].
+        operand: a further operand of products over all steps, [n, H * B]: r * h[t-1] of a GRU that resets first, o * h(c) of an LSTM with
             a projection; None if it is not needed.
         state_gradients: dh of every step, [n, S * B]; None if it is not needed.
     """
@@ -80,7 +81,7 @@ class Prepared:
         fill: computes the factors.
         select: replaces those of steps that samples do not take.
         steps: the arrays of each step, in the order of time.
-        conclude: what is summed once all steps are done.
+        conclude: the sums to take once all steps are done.
     """
 
     fill: list[Call] = field(default_factory=list)
@@ -90,10 +91,10 @@ class Prepared:
 
 
 class CellGradient(ABC):
-    """A cell's step backwards. A subclass lays out the gates' gradients as its products want them.
+    """A cell's backward step. A subclass arranges the gates' gradients for its products.
 
     Attributes:
-        blocks: of H rows among the gates' gradients.
+        blocks: the blocks of H rows among the gates' gradients.
         input_rows: the blocks that multiply x and W.
         state_rows: the blocks that multiply h[t-1] and R.
         activations: the desc of each role.
@@ -103,22 +104,22 @@ class CellGradient(ABC):
     input_rows: Rows
     state_rows: Rows
 
-    def __init__(self, desc: RecurrentGradDesc, direction: int, compute: np.dtype[Any]) -> None:
-        self._cell, self._tensors, self._compute = desc.cell, desc.tensors(), compute
+    def __init__(self, desc: RecurrentGradDesc, direction: int) -> None:
+        self._cell, self._tensors = desc.cell, desc.tensors()
         self._hidden, self._state, self._batch = desc.geometry.hidden_size, desc.geometry.state_size, desc.geometry.batch_size
         self._ragged = any(name in self._tensors for name in ("sequence_lengths_tensor", "step_mask_tensor"))
-        self._clip = None if desc.cell.clip is None else (np.array(-desc.cell.clip, compute), np.array(desc.cell.clip, compute))
-        self._one = np.array(1.0, compute)
+        self._clip = None if desc.cell.clip is None else (np.array(-desc.cell.clip, COMPUTE), np.array(desc.cell.clip, COMPUTE))
+        self._one = np.array(1.0, COMPUTE)
         self.activations = desc.activations_of(direction)
 
     @property
     def work(self) -> int:
         """Rows of scratch that the activations and their derivatives need."""
-        return max(kind.of(desc, self._compute).work for desc in self.activations for kind in (Activation, Derivative))
+        return max(kind.of(desc, COMPUTE).work for desc in self.activations for kind in (Activation, Derivative))
 
     @property
     def staged_values(self) -> bool:
-        """Whether some gate's value has to be computed again."""
+        """Whether some gate's value must be recomputed."""
         return self._clip is not None or not all(keeps_value(desc) for desc in self.activations[:2])
 
     @property
@@ -136,31 +137,31 @@ class CellGradient(ABC):
 
     @abstractmethod
     def step(self, scratch: Arrays) -> Step:
-        """One step, over the arrays that `prepare` gives for it."""
+        """One step over the arrays that `prepare` returned for it."""
 
     # shared by the cells
 
     def _bound(self, element: ElementWise, x: Array, out: Array, scratch: Arrays) -> Call:
-        """The function of a whole array of any sizes."""
+        """Wraps a function of flat arrays for whole arrays of any sizes."""
         work = scratch["work"][: element.work * x.size].reshape(element.work, *x.shape)
         return partial(element.formula, x, out, work, scratch["mask"][: x.size].reshape(x.shape), *element.constants)
 
     def _evaluate(
         self, desc: ActivationDesc, kept: Array, values: Array | None, slopes: Array, scratch: Arrays
     ) -> tuple[Array, list[Call]]:
-        """An activation's values and derivatives from what was kept of it.
+        """Evaluates an activation's values and derivatives from what the forward pass kept of it.
 
         Args:
             desc: the activation.
             kept: its values, its arguments, or with a clip its unclipped arguments.
-            values: where values go that are not kept; None if nobody reads them.
-            slopes: where the derivatives go; of any strides.
-            scratch: of the plan.
+            values: the target of values that are not kept; None if they are not read.
+            slopes: the target of the derivatives, with any strides.
+            scratch: the scratch of the plan.
 
         Returns:
             The array that then holds the values, and the work.
         """
-        function, derivative = Activation.of(desc, self._compute), Derivative.of(desc, self._compute)
+        function, derivative = Activation.of(desc, COMPUTE), Derivative.of(desc, COMPUTE)
         if self._clip is None:
             calls = [self._bound(derivative, kept, slopes, scratch)]
             if keeps_value(desc) or values is None:
@@ -181,14 +182,14 @@ class CellGradient(ABC):
         ]
 
     def _values(self, scratch: Arrays, steps: int, count: int) -> Array | None:
-        """Room for the values of a span's gates, or None where all are kept."""
+        """Room for the values of a span's gates, or None if all are kept."""
         if not self.staged_values:
             return None
         size = self._hidden * self._batch
         return scratch["values"][: steps * count * size].reshape(steps, count, size)
 
     def _where_skipped(self, span: Span, array: Array, value: float) -> list[Call]:
-        """The replacement of an array's values [n, ..., H * B] at steps that are not taken."""
+        """Replaces an array's values [n, ..., H * B] at skipped steps."""
         if span.skipped is None:
             return []
         by_sample = array.reshape(len(array), -1, array.shape[-1] // self._batch, self._batch)
@@ -198,11 +199,11 @@ class CellGradient(ABC):
         return array.reshape(-1, self._batch)
 
     def _back(self, scratch: Arrays, part: slice = slice(None)) -> Callable[[Array, Array], object]:
-        """The product that propagates the gates' gradients [rows, B] to h[t-1], as a call that takes these and its target, [S, B].
+        """The call that propagates the gates' gradients [rows, B] to h[t-1]; it takes them and its target, [S, B].
 
         Args:
-            scratch: of the plan.
-            part: of the blocks of `state_rows`.
+            scratch: the scratch of the plan.
+            part: the part of the blocks of `state_rows`.
         """
         hidden, gates = self._hidden, self.state_rows.gates[part]
         start = range(len(self.state_rows.gates))[part].start * hidden
@@ -223,7 +224,7 @@ class CellGradient(ABC):
         return back
 
     def _replace_state(self, scratch: Arrays) -> Step:
-        """Dh of the step before, for cells whose h[t-1] enters nothing but the gates; it stays where a sample skips the step."""
+        """Computes dh of the previous step, for cells whose h[t-1] enters only the gates; it stays where a sample skips the step."""
         back, state = self._back(scratch), scratch["state_gradient"]
         product = scratch.get("product")
 
@@ -238,7 +239,7 @@ class CellGradient(ABC):
 
 
 class RNNGradient(CellGradient):
-    """da = dh * f'."""
+    """Computes da = dh * f'."""
 
     blocks = 1
     input_rows = state_rows = Rows(0, (0,))
@@ -267,10 +268,10 @@ class RNNGradient(CellGradient):
 
 
 class LSTMGradient(CellGradient):
-    """Blocks o, i, f, c as the reserve has them, without f where it is 1 - i: o multiplies dh, the others dc."""
+    """Blocks o, i, f, c in the reserve's order, without f where it is 1 - i: o multiplies dh, the others dc."""
 
-    def __init__(self, desc: RecurrentGradDesc, direction: int, compute: np.dtype[Any]) -> None:
-        super().__init__(desc, direction, compute)
+    def __init__(self, desc: RecurrentGradDesc, direction: int) -> None:
+        super().__init__(desc, direction)
         gates = packed_gates(desc.cell)
         self.blocks, self.input_rows, self.state_rows = len(gates), Rows(0, gates), Rows(0, gates)
 
@@ -302,7 +303,7 @@ class LSTMGradient(CellGradient):
         candidate = None if values is None else values[:, last:]
         candidates, evaluate_candidates = self._evaluate(g, kept[:, last : last + 1], candidate, da[:, last:], scratch)
         factor, value = scratch["cell_factor"][:count], scratch["cell_value"][:count]
-        function, derivative = Activation.of(of_cell, self._compute), Derivative.of(of_cell, self._compute)
+        function, derivative = Activation.of(of_cell, COMPUTE), Derivative.of(of_cell, COMPUTE)
         o, i, new = gates[:, 0], gates[:, 1], candidates[:, 0]
         fill: list[Call] = [
             *evaluate_gates,
@@ -342,7 +343,7 @@ class LSTMGradient(CellGradient):
         return Prepared(fill, select, steps, conclude)
 
     def _peephole_sum(self, gradient: Array, state: Array, gate: int, products: Array, scratch: Arrays) -> Call:
-        """Adds the sum over a span's steps of a gate's gradient times the cell state that it sees."""
+        """Adds the sum over a span's steps of a gate's gradient times the cell state that the gate reads."""
         total, part = scratch["peephole_sum"].reshape(3, -1)[gate], scratch["peephole_product"][0]
 
         def add() -> None:
@@ -399,7 +400,7 @@ class LSTMGradient(CellGradient):
 
 
 class GRUGradient(CellGradient):
-    """The base of the two forms of GRU: dh reaches the previous step through z too, apart from the gates."""
+    """The base of both forms of GRU: dh also reaches the previous step through z, apart from the gates."""
 
     def shapes(self, chunk: int) -> Shapes:
         shapes: Shapes = {"product": (self._hidden, self._batch), "difference": (chunk, self._hidden * self._batch)}
@@ -408,7 +409,7 @@ class GRUGradient(CellGradient):
         return shapes
 
     def _interpolation(self, span: Span, z: Array, new: Array, factors: tuple[Array, Array], scratch: Arrays) -> tuple[list[Call], Array]:
-        """The factors of z and of the last gate by what h = (1 - z) * n + z * h[t-1] gives them, and z as dh is to pass through it."""
+        """The factors of z and of the last gate in the gradient of h = (1 - z) * n + z * h[t-1], and the z through which dh passes."""
         difference, (of_update, of_new) = scratch["difference"][: len(z)], factors
         fill: list[Call] = [
             partial(np.subtract, self._one, z, difference),
@@ -459,7 +460,7 @@ class ResetLastGradient(GRUGradient):
 
 
 class ResetFirstGradient(GRUGradient):
-    """Blocks r, z, h: z and h multiply dh, r what r * h[t-1] gets from h."""
+    """Blocks r, z, h: z and h multiply dh, r the gradient of r * h[t-1] that h gives."""
 
     blocks, input_rows, state_rows = 3, Rows(0, (1, 0, 2)), Rows(0, (1, 0, 2))
 
@@ -515,8 +516,8 @@ class ResetFirstGradient(GRUGradient):
         return step
 
 
-def cell_gradient(desc: RecurrentGradDesc, direction: int, compute: np.dtype[Any]) -> CellGradient:
+def cell_gradient(desc: RecurrentGradDesc, direction: int) -> CellGradient:
     """The cell of the walk with this index."""
     kinds: Sequence[type[CellGradient]] = (RNNGradient, LSTMGradient, ResetLastGradient, ResetFirstGradient)
     index = {"RNN": 0, "LSTM": 1, "GRU": 2 if desc.cell.linear_before_reset else 3}[desc.cell.kind]
-    return kinds[index](desc, direction, compute)
+    return kinds[index](desc, direction)

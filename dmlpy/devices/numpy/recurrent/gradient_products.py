@@ -1,7 +1,7 @@
-"""The products over the steps of a block: what the gates' gradients give the inputs, W, R, the biases and the projection.
+"""The products over a block's steps: from the gates' gradients those of the inputs, W, R, the biases and the projection.
 
 The gates' gradients of a block are copied together to a matrix [gate rows, steps * batch], and each product takes all of it. With
-dropout the gates multiply different operands, and each has a product of its own.
+dropout the gates multiply different operands, so each has a separate product.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.numpy.plans import COMPUTE
+from dmlpy.devices.numpy.recurrent.products import is_matrix
+
 if TYPE_CHECKING:
-    from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.numpy.recurrent.gradient_cells import CellGradient, Rows
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
@@ -23,18 +25,8 @@ Arrays = Mapping[str, Array]
 Call = Callable[[], object]
 
 
-def _is_matrix(tensor: TensorDesc, dtype: np.dtype[Any]) -> bool:
-    """Whether BLAS can work on the [T * B, I] elements of a tensor [1, T, B, I] where they are."""
-    _, steps, batch, width = tensor.sizes
-    _, step_stride, row_stride, stride = tensor.element_strides
-    if batch == 1:
-        row_stride = step_stride if steps > 1 else width
-    rows_regular = steps == 1 or batch == 1 or step_stride == batch * row_stride
-    return tensor.data_type.numpy == dtype and stride == 1 and rows_regular and row_stride >= width
-
-
-def product_shapes(desc: RecurrentGradDesc, cell: CellGradient, block: int, compute: np.dtype[Any]) -> dict[str, tuple[int, ...]]:
-    """The scratch of the products over blocks of so many steps, by name: none for a gradient that is not described."""
+def product_shapes(desc: RecurrentGradDesc, cell: CellGradient, block: int) -> dict[str, tuple[int, ...]]:
+    """The named scratch of the products over blocks of this many steps, without gradients that are not described."""
     sizes, tensors = desc.geometry, desc.tensors()
     batch, width, hidden, state = sizes.batch_size, sizes.input_size, sizes.hidden_size, sizes.state_size
     given = {name for name in ("input", "weight", "recurrence", "bias", "projection") if f"{name}_gradient_tensor" in tensors}
@@ -55,15 +47,15 @@ def product_shapes(desc: RecurrentGradDesc, cell: CellGradient, block: int, comp
     drops = "input_dropout_tensor" in tensors
     if drops and given & {"input", "weight"}:
         shapes |= {"input_dropout": (sizes.gates, batch, width), "dropped": of_inputs}
-    if "weight" in given and (drops or _is_ragged(desc) or not _is_matrix(tensors["input_tensor"], compute)):
+    if "weight" in given and (drops or _is_ragged(desc) or not is_matrix(tensors["input_tensor"])):
         shapes["rows"] = of_inputs
     if "input" in given:
         output, both = tensors["input_gradient_tensor"], sizes.num_directions == 2
         shapes["weights"] = (rows, width)
-        if drops or both or not _is_matrix(output, compute):
+        if drops or both or not is_matrix(output):
             shapes["input_gradient"] = of_inputs
-        if both and output.data_type.numpy.itemsize < compute.itemsize:
-            # One direction's waits for the other's, so that their sum is rounded once.
+        if both and output.data_type.numpy.itemsize < COMPUTE.itemsize:
+            # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
             shapes["all_input_gradients"] = (sizes.seq_length, batch, width)
     return shapes
 
@@ -80,8 +72,8 @@ class BlockProducts:
         cell: the direction's.
         direction: its index.
         before: h before each step, [T, S, B].
-        arrays: of the tensors.
-        scratch: of the plan. What has no place there is not computed.
+        arrays: the arrays of the tensors.
+        scratch: the scratch of the plan. Results without a place there are not computed.
     """
 
     def __init__(self, desc: RecurrentGradDesc, cell: CellGradient, direction: int, before: Array, arrays: Arrays, scratch: Arrays) -> None:
@@ -89,10 +81,10 @@ class BlockProducts:
         self._before, self._arrays, self._scratch = before, arrays, scratch
         self._ragged = _is_ragged(desc)
         output = desc.tensors().get("input_gradient_tensor")
-        self._writes_input_gradient = direction == 0 and output is not None and _is_matrix(output, before.dtype)
+        self._writes_input_gradient = direction == 0 and output is not None and is_matrix(output)
 
     def bound(self, start: int, stop: int, first: bool) -> tuple[list[Call], list[Call]]:
-        """The sums over the steps from `start` to before `stop`, and what remains of them if nobody takes any."""
+        """The sums over the steps from `start` up to `stop`, and the work left over if no step is taken."""
         scratch, count = self._scratch, stop - start
         gradient = scratch["gradient"][:count].reshape(count, -1, self._sizes.batch_size)
         calls: list[Call] = []
@@ -112,11 +104,11 @@ class BlockProducts:
         if "weights" in scratch:
             calls += self._input_gradient(start, stop, columns)
             passed = self._give_input_gradient(start, stop, None)
-        # The first block also has the sums begin at zero.
+        # The first block also starts the sums from zero.
         return calls, calls if first else passed
 
     def _columns(self, source: Array, room: Array, calls: list[Call]) -> Array:
-        """Values [count, rows, B] of some steps as a matrix [rows, count * B]; adds the copy to the calls if there has to be one."""
+        """Values [count, rows, B] of some steps as a matrix [rows, count * B]; adds a copy to the calls if one is needed."""
         count, rows, batch = source.shape
         if count == 1 or batch == 1:
             return _as_columns(source)
@@ -125,7 +117,7 @@ class BlockProducts:
         return gathered.reshape(rows, count * batch)
 
     def _add(self, name: str, rows: slice, compute: Callable[..., object], first: bool) -> list[Call]:
-        """Adds what `compute(out=...)` gives to some rows of a sum, which the first block begins."""
+        """Adds the result of `compute(out=...)` to some rows of a sum, which the first block initialises."""
         total = self._scratch[name][rows]
         if first:
             return [partial(compute, out=total)]
@@ -133,7 +125,7 @@ class BlockProducts:
         return [partial(compute, out=part), partial(np.add, total, part, total)]
 
     def _gate_rows(self, rows: Rows) -> list[tuple[int, slice, slice]]:
-        """Of each gate of some blocks: the gate, its rows among these blocks, its rows among all."""
+        """For each gate of some blocks: the gate, its rows among these blocks, and its rows among all."""
         hidden = self._sizes.hidden_size
         return [
             (gate, slice(at * hidden, (at + 1) * hidden), slice((rows.first + at) * hidden, (rows.first + at + 1) * hidden))

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU in NumPy: one walk over time for all three, in float32 as the device and in float64 as the tests' reference.
+"""RNN, LSTM and GRU in NumPy: one walk over time for all three.
 
 `walk` says how a walk goes, `division` how walks are divided among threads.
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from dmlpy.arrays import array_at
 from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
-from dmlpy.devices.numpy.plans import plan
+from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
-from dmlpy.devices.numpy.recurrent.division import division_of, undivided
+from dmlpy.devices.numpy.recurrent.division import division_of
 from dmlpy.devices.numpy.recurrent.recurrence import Form, Recurrence
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.devices.threads import available_threads, share
@@ -28,7 +28,6 @@ from dmlpy.operators.recurrent.layer import RecurrentDesc
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import DTypeLike
 
 _ALIGNMENT = 64
 _CHUNK_BYTES = 1 << 19
@@ -45,17 +44,13 @@ class RecurrentPlan(Plan):
 
     Args:
         desc: a checked desc.
-        compute: type of all arithmetic, float32 or float64.
     """
 
-    def __init__(self, desc: RecurrentDesc, compute: DTypeLike = np.float32) -> None:
-        self._sizes, self._compute, self._tensors = desc.geometry, np.dtype(compute), desc.tensors()
-        if self._compute == np.float32:
-            self._division = division_of(self._sizes, len(packed_gates(desc.cell)), available_threads())
-        else:
-            self._division = undivided(self._sizes.num_directions, self._sizes.batch_size)
+    def __init__(self, desc: RecurrentDesc) -> None:
+        self._sizes, self._tensors = desc.geometry, desc.tensors()
+        self._division = division_of(self._sizes, len(packed_gates(desc.cell)), available_threads())
         batches = self._division.batches
-        self._form = Form(desc, self._compute, self._division.direct, max(batches), _CHUNK_BYTES)
+        self._form = Form(desc, self._division.direct, max(batches), _CHUNK_BYTES)
         self._packed = Layout(self._packed_arrays(), _ALIGNMENT)
         self._scratch = {batch: self._scratch_of(batch) for batch in batches}
         self._walk_scratch_size = max(layout.size for layout in self._scratch.values())
@@ -69,10 +64,10 @@ class RecurrentPlan(Plan):
         product = "h @ R.T, R stored transposed" if sizes.batch_size == 1 else "R @ h, states stored [hidden, batch]"
         if self._form.direct:
             product += ", some rows at a time"
-        reading = "read in place" if self._form.reads_input_directly else f"copied to {self._compute} a chunk at a time"
+        reading = "read in place" if self._form.reads_input_directly else f"copied to {COMPUTE} a chunk at a time"
         walks, threads = len(self._division.walks), self._division.threads
         lines = [
-            f"NumPy, {self._compute} arithmetic; {sizes.num_directions} direction(s), "
+            f"NumPy, {COMPUTE} arithmetic; {sizes.num_directions} direction(s), "
             + ("one after the other" if threads == 1 else f"{walks} walks of up to {max(self._scratch)} samples on {threads} threads"),
             f"input product: {self._form.chunk_steps} of {sizes.seq_length} steps at a time, input {reading}",
             f"step: {product}; {len(self._form.gates)} gate(s) as flat arrays, in place",
@@ -100,7 +95,7 @@ class RecurrentPlan(Plan):
         return self.bind_arrays(self._views(tensors), temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
-        """Like `bind`, over arrays of the described sizes, whose types may differ from the desc's."""
+        """Binds as `bind` does, over arrays of the described sizes and types."""
         threads = self._division.threads
         if persistent is None:
             packed, scratch = self._packed.arrays_at(temporary), temporary + self.persistent_size
@@ -129,7 +124,7 @@ class RecurrentPlan(Plan):
         return with_limited_blas(launch, self._largest_product())
 
     def _largest_product(self) -> int:
-        """Multiplications of the largest product of a walk; of several walks at a time none is worth more threads than its own."""
+        """The multiplications of the largest product of a walk; of several walks that run together each is worth one thread at most."""
         sizes, form, batch = self._sizes, self._form, max(self._scratch)
         rows = len(form.gates) * sizes.hidden_size
         largest = rows * batch * max(sizes.input_size * form.chunk_steps, sizes.state_size)
@@ -161,16 +156,16 @@ class RecurrentPlan(Plan):
                 shapes["hidden_bias"] = (directions, hidden)
         if "peephole_tensor" in self._tensors:
             shapes["peephole"] = (directions, 3, hidden)
-        return _typed(shapes, self._compute)
+        return _typed(shapes, COMPUTE)
 
     def _scratch_of(self, batch: int) -> Layout:
         shapes, masks = self._form.shapes(batch)
-        return Layout([*_typed(shapes, self._compute), *_typed(masks, np.dtype(np.bool_))], _ALIGNMENT)
+        return Layout([*_typed(shapes, COMPUTE), *_typed(masks, np.dtype(np.bool_))], _ALIGNMENT)
 
     # constants
 
     def _negated(self, packed: Arrays) -> list[Array]:
-        """The packed constants of the gates whose sign changes."""
+        """The packed constants of the gates whose sign is changed."""
         rows, found = slice(0, (len(self._form.gates) - 1) * self._sizes.hidden_size), []
         for direction in range(self._sizes.num_directions):
             if self._form.changes_sign(direction):
@@ -183,7 +178,7 @@ class RecurrentPlan(Plan):
         return packed[name].swapaxes(1, 2) if name in self._form.transposed else packed[name]
 
     def _pack(self, arrays: Arrays, packed: Arrays) -> Call:
-        """The copies that bring the constants into the packed layout."""
+        """The copies that arrange the constants in the packed layout."""
         sizes, hidden = self._sizes, self._sizes.hidden_size
         by_gate = (sizes.num_directions, sizes.gates, hidden, -1)
         weights, recurrence = arrays["weight_tensor"][0].reshape(by_gate), arrays["recurrence_tensor"][0].reshape(by_gate)
@@ -219,17 +214,3 @@ class RecurrentPlan(Plan):
                 np.multiply(target, -1.0, target)
 
         return pack
-
-
-def reference(desc: RecurrentDesc, arrays: Arrays) -> dict[str, Array]:
-    """The described outputs in float64, unrounded, computed in float64 from the arrays as they are.
-
-    Args:
-        desc: a checked desc.
-        arrays: every described input, by field name and of its described sizes.
-    """
-    plan, described = RecurrentPlan(desc, np.float64), desc.tensors()
-    outputs = {field.name: np.full(described[field.name].sizes, np.nan) for field in desc.outputs() if field.name in described}
-    scratch = np.empty(plan.temporary_size, np.uint8)
-    plan.bind_arrays({**arrays, **outputs}, scratch.ctypes.data, None)(0)
-    return outputs

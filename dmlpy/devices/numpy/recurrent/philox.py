@@ -24,17 +24,17 @@ _MASK, _HALF = np.uint64(_WORD), np.uint64(32)
 
 
 def round_keys(key: Sequence[int]) -> Array:
-    """The key of every round, uint64 [rounds, 2, 1], each word below 2^32."""
+    """The keys of all rounds, uint64 [rounds, 2, 1], each word below 2^32."""
     words = [[(word + turn * step) & _WORD for word, step in zip(key, _KEY_STEPS, strict=True)] for turn in range(ROUNDS)]
     return np.array(words, np.uint64)[..., None]
 
 
 def philox4x32(words: Array, keys: Array, products: Array) -> None:
-    """Replaces counters by their random words.
+    """Replaces counters with their random words.
 
     Args:
         words: uint64 [4, n], in each column the four words of a counter, each below 2^32.
-        keys: what `round_keys` makes of the key.
+        keys: the result of `round_keys` for the key.
         products: scratch, uint64 [2, n].
     """
     even, odd, crossed = words[0::2], words[1::2], products[::-1]
@@ -47,13 +47,13 @@ def philox4x32(words: Array, keys: Array, products: Array) -> None:
 
 
 def dropout_scratch(count: int) -> list[tuple[str, tuple[int, ...], np.dtype[Any]]]:
-    """Name, sizes and type of the arrays in which `dropout_multipliers` computes so many elements."""
+    """The names, sizes and types of the arrays in which `dropout_multipliers` computes this many elements."""
     word = np.dtype(np.uint64)
     return [("words", (4, count), word), ("products", (2, count), word), ("kept", (count,), np.dtype(np.bool_))]
 
 
 def dropout_multipliers(first: int, layer: int, keys: Array, offset: int, dropout: float, out: Array, scratch: Mapping[str, Array]) -> None:
-    """The factors of some elements of a layer's output as the next layer's input: 1 / (1 - dropout), or 0 for a dropped one.
+    """The multipliers of some elements of a layer's output on its way to the next layer: 1 / (1 - dropout), or 0 for a dropped one.
 
     With W values of a layer's output for each step and sample, `unit` of sample b at step t is element (t * B + b) * W + unit. It is kept
     where the first word that Philox-4x32-10 gives for the counter (element, layer, low word of `offset`, high word of `offset`) is at
@@ -62,11 +62,11 @@ def dropout_multipliers(first: int, layer: int, keys: Array, offset: int, dropou
     Args:
         first: the first element's number; the last one's is below 2^32, as a counter's word holds no more.
         layer: the layer whose output it is, from 0.
-        keys: what `round_keys` makes of the low 32 bits of `seed` and of `seed2`.
+        keys: the result of `round_keys` for the low 32 bits of `seed` and of `seed2`.
         offset: below 2^64, another one for each training step.
         dropout: the probability that an element is dropped, in [0, 1).
         out: float32 or float64, is overwritten: one multiplier for each element.
-        scratch: what `dropout_scratch` names for at least as many elements.
+        scratch: the arrays that `dropout_scratch` names for at least as many elements.
     """
     words, products, kept = (scratch[name][..., : out.size] for name in ("words", "products", "kept"))
     elements = words[0]

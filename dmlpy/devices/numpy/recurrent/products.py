@@ -1,4 +1,4 @@
-"""Matrix products with the BLAS that NumPy has, bound to their arrays once.
+"""Matrix products by NumPy's BLAS, bound to their arrays once.
 
 BLAS copies the matrices of a product into the order in which it reads them, and that takes a good part of its time where a matrix of
 weights meets few samples. OpenBLAS on a processor with AVX-512 does without where a product is small. There a larger one is taken some
@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from dmlpy.devices.numpy.plans import COMPUTE
+
+if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Call = Callable[[], object]
@@ -26,7 +31,7 @@ _AVX512 = {"X86_V4", "AVX512_SKX"}
 
 @cache
 def small_products_are_direct() -> bool:
-    """Whether NumPy's BLAS multiplies small matrices where they are, as OpenBLAS does for processors with AVX-512."""
+    """Returns whether NumPy's BLAS multiplies small matrices without packing them, as OpenBLAS does on processors with AVX-512."""
     config: Any = np.show_config(mode="dicts")
     name = config.get("Build Dependencies", {}).get("blas", {}).get("name", "")
     found = config.get("SIMD Extensions", {}).get("found", [])
@@ -34,18 +39,28 @@ def small_products_are_direct() -> bool:
 
 
 def rows_at_once(entries: int, columns: int) -> int:
-    """Rows of a matrix with so many columns whose product with [entries, columns] is small: a power of two, or 0."""
+    """The rows of a matrix with this many columns whose product with [entries, columns] is small: a power of two, or 0."""
     most = _SMALL // (entries * columns)
     return 1 << most.bit_length() - 1 if most else 0
 
 
 def products_are_direct(entries: int, columns: int) -> bool:
-    """Whether products with [entries, columns] are best taken some rows at a time."""
+    """Returns whether products with [entries, columns] are best taken a few rows at a time."""
     return small_products_are_direct() and rows_at_once(entries, columns) >= _FEWEST_ROWS
 
 
+def is_matrix(tensor: TensorDesc) -> bool:
+    """Returns whether BLAS can read the [T * B, I] elements of a tensor [1, T, B, I] in place."""
+    _, steps, batch, width = tensor.sizes
+    _, step_stride, row_stride, stride = tensor.element_strides
+    if batch == 1:
+        row_stride = step_stride if steps > 1 else width
+    rows_regular = steps == 1 or batch == 1 or step_stride == batch * row_stride
+    return tensor.data_type.numpy == COMPUTE and stride == 1 and rows_regular and row_stride >= width
+
+
 def product(matrix: Array, state: Array, out: Array, *, direct: bool) -> Call:
-    """Out = matrix state.
+    """Binds out = matrix @ state.
 
     Args:
         matrix: [rows, entries], or transposed for a single column.
@@ -59,7 +74,7 @@ def product(matrix: Array, state: Array, out: Array, *, direct: bool) -> Call:
 
 
 def direct_product(matrix: Array, operand: Array, out: Array) -> Call:
-    """Out = matrix operand, some rows of all matrices at a time.
+    """Binds out = matrix @ operand, a few rows of all matrices at a time.
 
     Args:
         matrix: [rows, entries], or with the leading axes of `out`.
@@ -85,7 +100,7 @@ def direct_product(matrix: Array, operand: Array, out: Array) -> Call:
 
 
 def _pieces(array: Array, size: int, whole: int, axes: int) -> Array:
-    """The first rows of [..., rows, columns] as [pieces, ..., size, columns], with so many axes after the first."""
+    """The first rows of [..., rows, columns] as [pieces, ..., size, columns], with this many axes after the first."""
     pieces = array[..., :whole, :].reshape(*array.shape[:-2], -1, size, array.shape[-1])
     pieces = np.moveaxis(pieces, -3, 0)
     return pieces.reshape(len(pieces), *(1,) * (axes + 1 - pieces.ndim), *pieces.shape[1:])

@@ -9,15 +9,16 @@ chunks small enough to be still in cache when the walk reads them; this also bou
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.devices.numpy.activation.formulas import Activation
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, CellArrays, Step, block_names, cell_step, packed_gates
-from dmlpy.devices.numpy.recurrent.products import direct_product, products_are_direct
+from dmlpy.devices.numpy.recurrent.products import direct_product, is_matrix, products_are_direct
 from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.devices.numpy.recurrent.steps import Record, Selection
 from dmlpy.operators.activation import ActivationSigmoidDesc
@@ -26,11 +27,10 @@ from dmlpy.operators.recurrent.gradient import ReserveDesc
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dmlpy.description.tensors import TensorDesc
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 _LARGEST_CHUNK_BYTES = 1 << 22
-"""What the input product of a chunk takes at most where weights are larger than a cache: each chunk reads all of them."""
+"""The most bytes of a chunk's input product where weights exceed the cache: each chunk reads all of them."""
 _BATCH_AXES = {
     "input_tensor": 2,
     "hidden_init_tensor": 2,
@@ -43,7 +43,7 @@ _BATCH_AXES = {
     "output_single_tensor": 2,
     "output_cell_single_tensor": 2,
 }
-"""Where the samples are in a tensor that has some."""
+"""The axis of the samples in each tensor that has one."""
 
 
 class Form:
@@ -54,8 +54,8 @@ class Form:
         sizes: its numbers.
         cell: its options.
         tensors: its tensors.
-        gates: those that are computed, in the order in which they are stored.
-        activations: of each direction: f, then g, then h.
+        gates: the gates that are computed, in storage order.
+        activations: the activations of each direction: f, then g, then h.
         keeps: whether a reserve is written.
         selects: whether samples may skip steps.
         direct: whether products are taken some rows at a time.
@@ -65,13 +65,12 @@ class Form:
 
     Args:
         desc: a checked desc.
-        compute: type of all arithmetic.
         direct: as above.
-        most_samples: of a walk.
-        chunk_bytes: what the input product of some steps may take, unless one step or half of the weights takes more.
+        most_samples: the most samples of a walk.
+        chunk_bytes: the most bytes that the input product of some steps may take, unless one step or half of the weights takes more.
     """
 
-    def __init__(self, desc: RecurrentDesc, compute: np.dtype[Any], direct: bool, most_samples: int, chunk_bytes: int) -> None:
+    def __init__(self, desc: RecurrentDesc, direct: bool, most_samples: int, chunk_bytes: int) -> None:
         self.desc, self.sizes, self.cell, self.tensors = desc, desc.geometry, desc.cell, desc.tensors()
         self.gates = packed_gates(self.cell)
         self.keeps = "reserve_tensor" in self.tensors
@@ -84,32 +83,32 @@ class Form:
                 self.transposed.add("weights")
         directions = range(self.sizes.num_directions)
         self.activations = tuple(
-            tuple(Activation.of(activation, compute) for activation in desc.activations_of(direction)) for direction in directions
+            tuple(Activation.of(activation, COMPUTE) for activation in desc.activations_of(direction)) for direction in directions
         )
         dropped = "input_dropout_tensor" in self.tensors
-        self.reads_input_directly = not direct and not dropped and _is_matrix(self.tensors["input_tensor"], compute)
-        row_bytes = len(self.gates) * self.sizes.hidden_size * compute.itemsize
+        self.reads_input_directly = not direct and not dropped and is_matrix(self.tensors["input_tensor"])
+        row_bytes = len(self.gates) * self.sizes.hidden_size * COMPUTE.itemsize
         chunk_bytes = max(chunk_bytes, min(row_bytes * self.sizes.input_size // 2, _LARGEST_CHUNK_BYTES))
         self.chunk_steps = min(max(1, chunk_bytes // (row_bytes * most_samples)), self.sizes.seq_length)
         keeps_arguments = any(any(self.keeps_argument(direction)) for direction in directions)
         self.block_names = block_names(self.cell, self.keeps, keeps_arguments)
 
     def keeps_argument(self, direction: int) -> tuple[bool, ...]:
-        """Whether the reserve takes a gate's argument and not its value, for each activation. The LSTM's h keeps nothing."""
+        """For each activation, whether the reserve keeps a gate's argument, not its value. The LSTM's h keeps nothing."""
         of_gates = self.desc.activations_of(direction)[:2]
         return tuple(self.keeps and (self.cell.clip is not None or not keeps_value(activation)) for activation in of_gates)
 
     def changes_sign(self, direction: int) -> bool:
-        """Whether the weights of all gates but the last one are packed with the sign changed; `cells` says why."""
+        """Returns whether the weights of all gates but the last are packed with the sign changed; `cells` says why."""
         is_sigmoid = isinstance(self.desc.activations_of(direction)[0], ActivationSigmoidDesc)
         return is_sigmoid and self.cell.kind != "RNN" and not self.cell.couple_input_forget
 
     def is_backward(self, direction: int) -> bool:
-        """Whether a direction goes from the last step to the first."""
+        """Returns whether a direction runs from the last step to the first."""
         return direction == 1 or self.desc.direction is RecurrentDirection.BACKWARD
 
     def shapes(self, batch: int) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-        """The scratch of a walk over so many samples, by name: what has the type of the arithmetic, then bools."""
+        """The named scratch of a walk over this many samples: arrays of the arithmetic's type, then of bools."""
         sizes, cell, tensors = self.sizes, self.cell, self.tensors
         steps, width, hidden, chunk = sizes.seq_length, sizes.input_size, sizes.hidden_size, self.chunk_steps
         rows = len(self.gates) * hidden
@@ -143,18 +142,8 @@ class Form:
         return shapes, {"mask": (rows * batch,), **Selection.scratch(steps, batch, lengths=lengths, mask=mask)}
 
 
-def _is_matrix(tensor: TensorDesc, compute: np.dtype[Any]) -> bool:
-    """Whether BLAS can read the input's [T * B, I] elements where they are."""
-    _, steps, batch, width = tensor.sizes
-    _, step_stride, row_stride, stride = tensor.element_strides
-    if batch == 1:
-        row_stride = step_stride if steps > 1 else width
-    rows_regular = steps == 1 or batch == 1 or step_stride == batch * row_stride
-    return tensor.data_type.numpy == compute and stride == 1 and rows_regular and row_stride >= width
-
-
 _StepArrays = tuple[int, tuple[Array, ...], Array | None]
-"""When, the input's parts of the sums as flat arrays, and where h goes: [B, S], or [S] for a batch of one."""
+"""The time, the input's parts of the sums as flat arrays, and the target of h: [B, S], or [S] for a batch of one."""
 
 _Chunk = tuple[Call, list[_StepArrays]]
 """The input product of some steps, and these steps."""
@@ -164,12 +153,12 @@ class Recurrence:
     """One direction of some samples.
 
     Args:
-        form: what all walks of the layer share.
+        form: the data that all walks of the layer share.
         direction: which.
         samples: which.
         arrays: the tensors, of all samples.
         packed: the packed constants, of all directions.
-        scratch: of this walk, as `Form.shapes` names it.
+        scratch: the scratch of this walk, as `Form.shapes` names it.
     """
 
     def __init__(self, form: Form, direction: int, samples: slice, arrays: Arrays, packed: Arrays, scratch: Arrays) -> None:
@@ -218,7 +207,7 @@ class Recurrence:
         return walk
 
     def _selective_walk(self, chunks: Sequence[_Chunk], step: Step) -> Call:
-        """The steps where not every sample takes every one, or where they are kept for the gradient.
+        """The steps of a walk where some samples skip steps, or steps are kept for the gradient.
 
         Steps that all samples take are as cheap as without lengths and mask; steps that none takes are not computed.
         In between the states of the samples that skip it are put back after the step.
@@ -269,7 +258,7 @@ class Recurrence:
         return walk
 
     def _begin(self) -> Call:
-        """Initial states, dropout, and constants that are repeated over the batch so that steps need no broadcasting."""
+        """Sets up initial states, dropout, and constants repeated over the batch so that steps need no broadcasting."""
         arrays, scratch, direction = self._arrays, self._scratch, self._direction
         copies: list[tuple[Array, Array | float]] = []
         for state, name in zip(self._states, ("hidden_init_tensor", "cell_mem_init_tensor"), strict=False):
@@ -291,7 +280,7 @@ class Recurrence:
         return begin
 
     def _chunks(self) -> Iterator[_Chunk]:
-        """The steps in the order of the walk, in chunks that share an input product."""
+        """The steps in walk order, in chunks that share an input product."""
         form, x = self._form, self._arrays["input_tensor"][0]
         total, chunk = form.sizes.seq_length, form.chunk_steps
         flat = self._scratch["input_parts"].reshape(chunk, -1)
@@ -325,7 +314,7 @@ class Recurrence:
         return project
 
     def _direct_input_products(self, x: Array, parts: Array) -> list[Call]:
-        """W x^T for each step, from a transposed copy."""
+        """The products W x^T for each step, from a transposed copy."""
         weights, staged, transposed = self._constants["weights"], self._scratch["input"][: len(x)], x.swapaxes(1, 2)
         if "input_dropout" not in self._scratch:
             return [partial(np.copyto, staged, transposed), direct_product(weights, staged, parts)]
@@ -336,7 +325,7 @@ class Recurrence:
         return calls
 
     def _input_products(self, x: Array, parts: Array) -> list[Call]:
-        """One product for all steps, in the order in which BLAS shares it among its threads."""
+        """One product for all steps, in the order in which BLAS divides it among its threads."""
         scratch, weights = self._scratch, self._constants["weights"]
         count, batch, width = x.shape
         staged = None if self._form.reads_input_directly else scratch["input"][:count]
@@ -366,7 +355,7 @@ class Recurrence:
         return calls
 
     def _gates_with_dropout(self) -> Iterator[tuple[slice, Array]]:
-        """The rows of each gate, and what multiplies its input."""
+        """The rows of each gate, and the multiplier of its input."""
         hidden = self._form.sizes.hidden_size
         for position, multipliers in enumerate(self._scratch["input_dropout"]):
             yield slice(position * hidden, (position + 1) * hidden), multipliers
@@ -390,5 +379,5 @@ class Recurrence:
 
 
 def _rows_of_batch(state: Array) -> Array:
-    """A state [S, B] as it is written out: [B, S], or flat for a batch of one, where NumPy's overhead per dimension counts."""
+    """A state [S, B] as it is written out: [B, S], or flat for a batch of one, where NumPy's overhead per dimension matters."""
     return state.reshape(-1) if state.shape[1] == 1 else state.T

@@ -21,7 +21,7 @@ class ReserveViews:
     Attributes:
         kept: [D, T, K, H, B]: for each gate, in the order in which the walk stores them, its value or its argument, as
             `derivatives.keeps_value` says (the argument where sums are clipped); for a GRU with linear_before_reset then
-            h[t-1] Rh^T + Rbh. The f of coupled gates has no place of its own: the last K index is then zero. So are steps that no
+            h[t-1] Rh^T + Rbh. The f of coupled gates is not stored: the last K index is then zero. So are steps that no
             sample takes.
         hidden: [D, T + 1, S, B]: h before and after each step. A forward walk's step t leads from slot t to slot t + 1, a backward
             walk's from slot t + 1 to slot t. Slots at steps that a sample does not take hold its carried state.
@@ -34,7 +34,7 @@ class ReserveViews:
 
     @classmethod
     def of(cls, desc: ReserveDesc, array: Array) -> ReserveViews:
-        """The parts of a reserve: a packed array of `reserve_size` elements in all."""
+        """The parts of a reserve, from a packed array of `reserve_size` elements."""
         sizes, cell = desc.geometry, desc.cell
         walks, steps, batch = sizes.num_directions, sizes.seq_length, sizes.batch_size
         shapes = [(walks, steps, cell.kept, sizes.hidden_size, batch), (walks, steps + 1, sizes.state_size, batch)]

@@ -16,7 +16,7 @@ Arrays = Mapping[str, Array]
 
 
 class Selection:
-    """The samples that take each step of a walk: sequences end before T, and a step mask makes samples skip steps.
+    """The samples that take each step of a walk: sequences end before T, and a step mask lets samples skip steps.
 
     Attributes:
         skipped: for each t, bool [B], whether the sample keeps its states.
@@ -26,7 +26,7 @@ class Selection:
         lengths: [B], or None.
         mask: [T, B], 0 where a step is skipped, or None.
         backward: whether the walk goes from the last step to the first.
-        scratch: what `scratch` names.
+        scratch: the arrays that `scratch` names.
         steps: T.
         batch: B.
     """
@@ -49,7 +49,7 @@ class Selection:
         return dict.fromkeys(names, (steps, batch))
 
     def update(self) -> tuple[Sequence[int], Sequence[int], int]:
-        """Reads lengths and mask.
+        """Reads the lengths and the mask.
 
         Returns:
             For each t how many samples skip the step, for each t how many outputs are blank, and the number of steps after which all are.
@@ -76,18 +76,18 @@ def _count(mask: Array) -> list[int]:
 
 
 def _flat(*arrays: Array) -> list[Array]:
-    """Arrays of the same sizes as flat ones, which NumPy copies fastest, if they all are contiguous."""
+    """Flattens arrays of the same sizes, which NumPy copies fastest, if all are contiguous."""
     contiguous = all(array.flags.c_contiguous for array in arrays)
     return [array.reshape(-1) if contiguous else array for array in arrays]
 
 
 @dataclass(frozen=True)
 class Record:
-    """The record of what the gradient needs of one walk: copies of whole arrays, a few for each step.
+    """The record of what the gradient needs from one walk: copies of whole arrays, a few per step.
 
     Attributes:
-        sums: what a step leaves of its gates.
-        kept: where that goes at each t.
+        sums: the gate values that a step leaves.
+        kept: the target of those at each t.
         unused: the places of gates that the walk does not compute, [T, places, H, B].
         first: (slot, state) before the walk.
         after: for each t, (slot, state) of each state after the step.
@@ -101,7 +101,7 @@ class Record:
 
     @classmethod
     def of(cls, reserve: ReserveViews, direction: int, backward: bool, sums: Array, states: Iterable[Array]) -> Record:
-        """The record of a direction. `sums` [K or less, H, B] and the `states` (h, then c) are the walk's own arrays."""
+        """The record of a direction. `sums` [K or less, H, B] and the `states` (h, then c) are the walk's arrays."""
         kept, unused = list(reserve.kept[direction][:, : len(sums)]), reserve.kept[direction][:, len(sums) :]
         sums, *kept = _flat(sums, *kept)
         first, after = [], []
@@ -113,17 +113,17 @@ class Record:
         return cls(sums, kept, unused, first, list(zip(*after, strict=True)))
 
     def begin(self) -> None:
-        """Keeps the states before the walk, and zeros where nothing ever goes: a reserve may be stored or compared as a whole."""
+        """Keeps the states before the walk, and zeros where nothing is ever written: a reserve may be stored or compared as a whole."""
         self.unused.fill(0.0)
         for slot, state in self.first:
             slot[...] = state
 
     def keep_gates(self, t: int) -> None:
-        """Keeps what the step has left in the sums."""
+        """Keeps the gates' values that the step has left in the sums."""
         np.copyto(self.kept[t], self.sums)
 
     def keep_nothing(self, t: int) -> None:
-        """Keeps zeros of a step that no sample takes."""
+        """Keeps zeros for a step that no sample takes."""
         self.kept[t].fill(0.0)
 
     def keep_states(self, t: int) -> None:

@@ -1,0 +1,240 @@
+"""MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1 over the kernels of raw_kernels/attention/forward.cu.
+
+`attend` computes the output straight from the tensors as they lie in memory, stacked ones included, and `keep` the present keys and values.
+The scratch holds past sequence lengths in the kernels' type where they come in another.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import MultiheadAttentionMaskType
+from dmlpy.devices.axes import repeated
+from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.element_engine import Elementwise, View
+from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.movement.copies import COPY
+from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
+from dmlpy.operators.attention import AttentionDesc
+from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+
+FILE = "attention/forward.cu"
+
+_SOURCE = struct(("past", STRIDED), ("fresh", STRIDED), ("bias", np.uint64), ("bias_stride", np.int64), ("size", np.int32))
+_LIMIT = struct(("data", np.uint64), ("stride", np.int64))
+
+PARAMETERS = struct(
+    *((name, _SOURCE) for name in ("query", "key", "value")),
+    ("position_bias", STRIDED),
+    ("mask", STRIDED),
+    *((name, _LIMIT) for name in ("ends", "starts", "past_lengths")),
+    *((name, STRIDED) for name in ("output", "present_key", "present_value")),
+    ("tiles", np.int64),
+    ("present_rows", np.int64),
+    *((name, np.int32) for name in ("query_tiles", "value_tiles", "heads", "groups", "queries", "most_valid", "fresh", "total")),
+    ("scale", np.float32),
+    ("filter_value", np.float32),
+)
+
+_LANES, _THREADS = 16, 256
+"""Threads of a block side by side, and all of them: `lanes` and `attend_threads` of the kernel."""
+ROWS, COLUMNS = (1, 4), (4, 8)
+"""Queries, and elements of a value, that a thread of `attend` owns: the second where there are more than 16 times the first."""
+_MOST = 2**30
+"""What queries, keys or elements of a head are fewer than: their numbers, rounded up to whole tiles, fit in 32 bits."""
+_MOST_BLOCKS = 2**31 - 1
+_WARP = 32
+
+# The place of each part in a stacked tensor, by field.
+_STACKED = {
+    "stacked_query_key_tensor": {"query": 0, "key": 1},
+    "stacked_key_value_tensor": {"key": 0, "value": 1},
+    "stacked_query_key_value_tensor": {"query": 0, "key": 1, "value": 2},
+}
+
+
+def attend_kernel(data_type: np.dtype[Any], rows: int, columns: int) -> Kernel:
+    """The kernel of which a thread owns so many queries and elements of their results."""
+    scalar = scalar_type(data_type)
+    return Kernel(FILE, f"attend<{scalar}, {rows}, {columns}>", PARAMETERS, f"AttentionParameters<{scalar}>")
+
+
+def keep_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """The kernel that writes present keys and values."""
+    scalar = scalar_type(data_type)
+    return Kernel(FILE, f"keep<{scalar}>", PARAMETERS, f"AttentionParameters<{scalar}>")
+
+
+class AttentionPlan(PlanWithoutConstants):
+    """One launch for the output, and one for the present tensors if there are any.
+
+    Args:
+        desc: a checked desc.
+        library: the device's kernels.
+
+    Raises:
+        DeviceError: there are more queries, keys or elements of a head than kernels count, or a kernel cannot be compiled.
+    """
+
+    def __init__(self, desc: AttentionDesc, library: KernelLibrary) -> None:
+        assert desc.output_tensor is not None
+        self._desc, self._library = desc, library
+        self._batch, self._queries = desc.output_tensor.sizes[-3:-1]
+        self._heads, self._groups = (getattr(desc, name) for name in desc.head_counts)
+        self._past, self._fresh, self._total = desc.key_lengths
+        self._sizes = self._head_sizes()
+        largest = max(self._queries, self._past + self._fresh, self._total, *self._sizes.values())
+        if largest >= _MOST:
+            raise DeviceError(f"attention of {largest} queries, keys or elements of a head: at most {_MOST - 1}")
+        self._type = desc.output_tensor.data_type.numpy
+        self._rows = ROWS[self._queries > _LANES * ROWS[0]]
+        self._columns = COLUMNS[self._sizes["value"] > _LANES * COLUMNS[0]]
+        self._query_tiles = -(-self._queries // (_LANES * self._rows))
+        self._value_tiles = -(-self._sizes["value"] // (_LANES * self._columns))
+        self._keeps = desc.output_present_key_tensor is not None or desc.output_present_value_tensor is not None
+        self._conversion = self._converted_lengths()
+        self.temporary_size = 0 if self._conversion is None else -(-self._batch * 4 // ALIGNMENT) * ALIGNMENT
+        library.functions(self._kernels())
+
+    def _head_sizes(self) -> dict[str, int]:
+        """Elements of a head of query, key and value."""
+        tensors = self._desc.tensors()
+        value_width = tensors["output_tensor"].sizes[-1]
+        if "query_tensor" in tensors:
+            size = tensors["query_tensor"].sizes[-1] // self._heads
+        else:
+            size = next(tensors[name].sizes[-1] for name in _STACKED if name in tensors)
+        return {"query": size, "key": size, "value": value_width // self._heads}
+
+    def _converted_lengths(self) -> Elementwise | None:
+        """The step that makes 32-bit integers of past sequence lengths of another type."""
+        lengths = getattr(self._desc, "past_sequence_lengths_tensor", None)
+        if lengths is None or lengths.data_type.numpy == np.int32:
+            return None
+        given = View.of("past_sequence_lengths_tensor", lengths)
+        packed = View("lengths", "int", (*(0,) * (lengths.dimension_count - 1), 1))
+        return Elementwise(COPY, lengths.sizes, packed, [given])
+
+    def _kernels(self) -> list[Kernel]:
+        """All kernels that it launches."""
+        conversion = [] if self._conversion is None else [self._conversion.kernel()]
+        kept = [keep_kernel(self._type)] if self._keeps else []
+        return [*conversion, attend_kernel(self._type, self._rows, self._columns), *kept]
+
+    def describe(self) -> str:
+        heads = f"{self._heads} heads" if self._heads == self._groups else f"{self._heads} heads, {self._groups} of keys and values"
+        keys = f"{self._past + self._fresh} keys" + (f", {self._past} of them earlier" if self._past else "")
+        return (
+            f"CUDA, {self._library.limits.name}, {self._type} data, float32 arithmetic\n"
+            f"{self._batch} batch entries, {heads}, {self._queries} queries and {keys}\n"
+            f"blocks of {_LANES * self._rows} queries and {_LANES * self._columns} elements of a head's values\n"
+            f"kernels: {', '.join(kernel.entry for kernel in self._kernels())}"
+        )
+
+    def cost(self) -> Cost:
+        machine = Machine.of(self._library.limits)
+        moved = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
+        pairs = self._batch * self._heads * self._queries * (self._past + self._fresh)
+        flops = 2 * pairs * (self._sizes["key"] + self._sizes["value"])
+        return Cost(floor_us=max(machine.memory_us(moved), machine.gemm_us(flops, 0, "float")))
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        desc, argument = self._desc, np.zeros(1, PARAMETERS)
+        lengths = getattr(desc, "past_sequence_lengths_tensor", None)
+        launches: list[Launch] = []
+        for part, size in self._sizes.items():
+            source = argument[part]
+            source["fresh"], source["size"] = self._fresh_part(part, size, tensors), size
+            if part != "query":
+                source["past"] = _last_four(getattr(desc, f"past_{part}_tensor"), tensors.get(f"past_{part}_tensor"))
+                present = f"output_present_{part}_tensor"
+                argument[f"present_{part}"] = _last_four(getattr(desc, present), tensors.get(present))
+        for part, (pointer, stride) in self._biases(tensors):
+            argument[part]["bias"], argument[part]["bias_stride"] = pointer, stride
+        bias = "relative_position_bias_tensor"
+        argument["position_bias"] = _last_four(getattr(desc, bias), tensors.get(bias))
+        self._fill_mask(argument, tensors)
+        if self._conversion is not None:
+            launches += self._conversion.bind(self._library, {**tensors, "lengths": temporary})
+            argument["past_lengths"] = (temporary, 1)
+        elif lengths is not None:
+            argument["past_lengths"] = (tensors["past_sequence_lengths_tensor"], lengths.element_strides[-1])
+        assert desc.output_tensor is not None
+        argument["output"] = self._heads_of(desc.output_tensor, self._sizes["value"], tensors["output_tensor"])
+        argument["tiles"] = tiles = self._query_tiles * self._value_tiles * self._heads * self._batch
+        argument["present_rows"] = present_rows = self._batch * self._groups * self._total
+        argument["query_tiles"], argument["value_tiles"] = self._query_tiles, self._value_tiles
+        argument["heads"], argument["groups"], argument["queries"] = self._heads, self._groups, self._queries
+        argument["most_valid"], argument["fresh"], argument["total"] = min(self._past, self._total - self._fresh), self._fresh, self._total
+        argument["scale"], argument["filter_value"] = desc.scale, desc.mask_filter_value
+        kernel = attend_kernel(self._type, self._rows, self._columns)
+        launches.append(self._library.launch(kernel, (min(tiles, _MOST_BLOCKS),), _THREADS, argument))
+        if self._keeps:
+            launches.append(self._library.launch_elements(keep_kernel(self._type), present_rows * _WARP, argument))
+        return in_order(launches)
+
+    @staticmethod
+    def _heads_of(tensor: TensorDesc, size: int, pointer: int) -> tuple[int, tuple[int, ...]]:
+        """A tensor whose heads lie side by side in the last dimension, as [B, length, heads, size]."""
+        batch, place, element = tensor.element_strides[-3:]
+        return pointer, (batch, place, size * element, element)
+
+    def _fresh_part(self, part: str, size: int, tensors: Pointers) -> tuple[int, tuple[int, ...]]:
+        """New queries, keys or values as [B, length, heads, size]; absent if the past holds them all."""
+        alone: TensorDesc | None = getattr(self._desc, f"{part}_tensor")
+        if alone is not None:
+            return self._heads_of(alone, size, tensors[f"{part}_tensor"])
+        for name, places in _STACKED.items():
+            tensor: TensorDesc | None = getattr(self._desc, name)
+            if tensor is not None and part in places:
+                batch, place, head, layer, element = tensor.element_strides
+                return tensors[name] + places[part] * layer * self._type.itemsize, (batch, place, head, element)
+        return 0, (0, 0, 0, 0)
+
+    def _biases(self, tensors: Pointers) -> Iterator[tuple[str, tuple[int, int]]]:
+        """The address and stride of each part's bias: one after the other in one tensor."""
+        bias = self._desc.bias_tensor
+        if bias is None:
+            return
+        pointer, stride = tensors["bias_tensor"], bias.element_strides[-1]
+        for part, size in self._sizes.items():
+            yield part, (pointer, stride)
+            pointer += (self._heads if part == "query" else self._groups) * size * stride * self._type.itemsize
+
+    def _fill_mask(self, argument: Any, tensors: Pointers) -> None:
+        mask = self._desc.mask_tensor
+        if mask is None:
+            return
+        pointer = tensors["mask_tensor"]
+        if self._desc.mask_type is MultiheadAttentionMaskType.BOOLEAN:
+            argument["mask"] = _last_four(mask, pointer)
+            return
+        # The last dimension is the batch's; of lengths, starts and ends in a row the first ones are the lengths.
+        stride = mask.element_strides[-1]
+        argument["ends"] = (pointer, stride)
+        if self._desc.mask_type is MultiheadAttentionMaskType.KEY_SEQUENCE_END_START:
+            argument["starts"] = (pointer + mask.element_strides[-2] * mask.data_type.numpy.itemsize, stride)
+
+
+def _last_four(tensor: TensorDesc | None, pointer: int | None) -> tuple[int, Sequence[int]]:
+    """The last four dimensions of a tensor, which repeats along those of size 1; absent without a tensor."""
+    if tensor is None or pointer is None:
+        return 0, (0, 0, 0, 0)
+    assert prod(tensor.sizes[:-4]) == 1
+    strides = repeated(tensor.sizes, tensor.element_strides)[-4:]
+    return pointer, (0,) * (4 - len(strides)) + strides
+
+
+@plan(AttentionDesc)
+def attention_plan(desc: AttentionDesc, target: Target) -> AttentionPlan:
+    return AttentionPlan(desc, target.library)

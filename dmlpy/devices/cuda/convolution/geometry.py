@@ -1,0 +1,149 @@
+"""Where the terms of a convolution's sums lie: the structs of raw_kernels/common/convolution.cuh."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import ConvolutionMode
+from dmlpy.description.tensors import packed_strides
+from dmlpy.devices.axes import merged
+from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.kernels import struct
+from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_of, windows_value
+
+if TYPE_CHECKING:
+    from dmlpy.operators.convolution import ConvolvingDesc
+
+SPATIAL = 3
+"""The spatial dimensions of the kernels' windows."""
+TILE_SIZE = 64
+"""Output channels, and pixels, of a tile."""
+TILE_DEPTH = 16
+"""Terms of a sum that a block has in shared memory at a time."""
+TILE_THREADS = 256
+"""Threads of a block."""
+
+REDUCTION = struct(
+    *((name, np.int64, (1 + SPATIAL,)) for name in ("lengths", "input_strides", "filter_strides")), ("windows", WINDOW, (SPATIAL,))
+)
+"""`Reduction`: the channels of a group and the taps of the window."""
+
+TILES = (
+    ("axes", axes_type(2 + SPATIAL)),
+    *((name, np.uint64) for name in ("pixels", "pixel_tiles", "channel_tiles", "tiles")),
+    ("group_channels", np.int64),
+    ("group_strides", np.int64, (3,)),
+    ("channel_strides", np.int64, (2,)),
+    ("terms", np.int64),
+    ("pixel_step", np.int64, (1 + SPATIAL,)),
+    ("filter_step", np.int64, (1 + SPATIAL,)),
+)
+"""The fields of `TilesParameters` after the reduction."""
+
+EACH = (("axes", axes_type(4 + SPATIAL)), ("count", np.uint64))
+"""The fields of `EachParameters` after the reduction."""
+
+
+class Geometry:
+    """The tensors of a convolution as its kernels walk through them: groups of channels, pixels, and the terms of their sums.
+
+    Attributes:
+        backward: whether the convolution is transposed.
+        group_channels: output channels of a group.
+        channels: input channels of a group.
+        pixels: elements of an output channel, in the whole batch.
+        terms: products in each sum, those with padding included.
+
+    Args:
+        desc: a checked desc.
+    """
+
+    def __init__(self, desc: ConvolvingDesc) -> None:
+        x, w, y = desc.input_tensor, desc.filter_tensor, desc.output_tensor
+        assert y is not None  # guaranteed by the check
+        self.backward = desc.backward
+        self._sizes, self._groups = y.sizes, desc.group_count
+        self.group_channels, self.channels = y.sizes[1] // self._groups, x.sizes[1] // self._groups
+        self.pixels = y.sizes[0] * prod(y.sizes[2:])
+        slid, positions = (y, x) if self.backward else (x, y)
+        self._windows = windows_of(desc, slid.sizes[2:], w.sizes[2:], positions.sizes[2:], SPATIAL)
+        self._lengths = (self.channels, *(window.length for window in self._windows))
+        self.terms = prod(self._lengths)
+        self._output, self._input = y.element_strides, x.element_strides
+        outer, inner, *taps = w.element_strides
+        self._filter_channels = (outer, inner) if self.backward else (inner, outer)
+        """The strides of w between input channels, and between output channels of a group."""
+        self._filter_group = outer * (self.channels if self.backward else self.group_channels)
+        self._taps, self._first_tap = tuple(taps), 0
+        if getattr(desc, "mode", None) is ConvolutionMode.CONVOLUTION:
+            self._taps = tuple(-tap for tap in taps)
+            self._first_tap = sum((length - 1) * tap for length, tap in zip(w.sizes[2:], taps, strict=True))
+
+    @property
+    def first_tap(self) -> int:
+        """The element of the filter where the first tap's is: the last one of a filter that is flipped."""
+        return self._first_tap
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of the output, in all groups."""
+        return self._groups * -(-self.group_channels // TILE_SIZE) * -(-self.pixels // TILE_SIZE)
+
+    @property
+    def elements(self) -> int:
+        """Elements of the output."""
+        return self._groups * self.group_channels * self.pixels
+
+    def reduction(self) -> np.ndarray[Any, Any]:
+        """One element of `REDUCTION`."""
+        value, missing = np.zeros((), REDUCTION), (0,) * (SPATIAL + 2 - len(self._sizes))
+        value["lengths"] = self._lengths
+        value["input_strides"] = (self._input[1], *missing, *self._input[2:])
+        value["filter_strides"] = (self._filter_channels[0], *missing, *self._taps)
+        value["windows"] = windows_value(self._windows)
+        return value
+
+    def tiles_fields(self) -> dict[str, Any]:
+        """The values of `TILES`."""
+        sizes = (self._sizes[0], *self._sizes[2:])
+        per_pixel = [self._output, (self._input[0], *(0 for _ in self._sizes[1:])), *self._counts()]
+        strides = [(own[0], *own[2:]) for own in per_pixel]
+        pixel_tiles, channel_tiles = -(-self.pixels // TILE_SIZE), -(-self.group_channels // TILE_SIZE)
+        return {
+            "axes": axes_value(merged(sizes, strides), len(strides)),
+            "pixels": self.pixels,
+            "pixel_tiles": pixel_tiles,
+            "channel_tiles": channel_tiles,
+            "tiles": self.tiles,
+            "group_channels": self.group_channels,
+            "group_strides": (self.group_channels * self._output[1], self.channels * self._input[1], self._filter_group),
+            "channel_strides": (self._output[1], self._filter_channels[1]),
+            "terms": self.terms,
+            "pixel_step": self._indices(TILE_THREADS // TILE_SIZE),
+            "filter_step": self._indices(TILE_DEPTH),
+        }
+
+    def each_fields(self) -> dict[str, Any]:
+        """The values of `EACH`: the channels of all tensors are split into groups and the channels of one."""
+        sizes = (self._sizes[0], self._groups, self.group_channels, *self._sizes[2:])
+        beside = tuple(0 for _ in self._sizes[2:])
+        strides = [
+            (self._output[0], self.group_channels * self._output[1], *self._output[1:]),
+            (self._input[0], self.channels * self._input[1], 0, *beside),
+            (0, self._filter_group, self._filter_channels[1], *beside),
+            (0, self.group_channels, 1, *beside),
+            *((own[0], 0, *own[1:]) for own in self._counts()),
+        ]
+        return {"axes": axes_value(merged(sizes, strides), len(strides)), "count": self.elements}
+
+    def _counts(self) -> list[tuple[int, ...]]:
+        """Where windows are along each spatial dimension: backward, the element of the output itself."""
+        return counts_along([1 if self.backward else window.stride for window in self._windows], len(self._sizes))
+
+    def _indices(self, term: int) -> list[int]:
+        """The indices of a term; the first one may be more than there are."""
+        first, *others = packed_strides(self._lengths)
+        return [term // first, *(term // stride % length for stride, length in zip(others, self._lengths[1:], strict=True))]

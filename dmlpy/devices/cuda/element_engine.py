@@ -1,0 +1,257 @@
+"""The engine of element-wise work on CUDA: launches of the kernel of raw_kernels/common/element_engine.cuh.
+
+`ElementsPlan` is a plan of one or more `Elementwise` steps, one after the other. A step is a functor over views of the desc's tensors;
+what a copy, a cast, a sum, a fill or a slice is differs in the functor and in the views alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.axes import Axis, element_count, merged, vector_width
+from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES
+from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, struct
+from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+
+_MOST_NUMBERS = 2**32
+"""The packs of one launch are fewer."""
+
+
+@dataclass(frozen=True)
+class Functor:
+    """A functor that the engine applies.
+
+    Attributes:
+        file: the source that defines it, in raw_kernels/.
+        name: its C++ type: `element_wise::Clip<int>`.
+        members: name, NumPy type and value of each of its data members, in order.
+    """
+
+    file: str
+    name: str
+    members: tuple[tuple[str, str, float | int], ...] = ()
+
+    @property
+    def struct(self) -> np.dtype[Any]:
+        """The struct that it is in C++; without members it has one byte."""
+        return struct(*((name, data_type) for name, data_type, _ in self.members)) if self.members else np.dtype(np.uint8)
+
+
+@dataclass(frozen=True)
+class View:
+    """Elements of a tensor in the order of a step's sizes.
+
+    Attributes:
+        place: of the tensor in the desc; None without memory, as `Place` and `Absent` are.
+        scalar: the elements' type as the kernel spells it. Of 4-bit elements the output is packed.
+        strides: elements from one entry to the next along each of the step's dimensions.
+        offset: elements from the tensor's first to the view's; of 4-bit ones whole bytes.
+    """
+
+    place: str | None
+    scalar: str
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element; 0 without memory."""
+        return 0 if self.place is None else _BITS[self.scalar]
+
+    def nbytes(self, count: int) -> int:
+        """The bytes of so many elements, of which those of 4 bits fill whole bytes."""
+        return count * self.bits // 8
+
+    @classmethod
+    def of(cls, place: str, tensor: TensorDesc, *, raw: bool = False) -> View:
+        """A whole tensor; `raw` takes its elements for unsigned integers of the same size."""
+        if tensor.data_type.bits == 4:
+            return cls(place, INT4_TYPES[tensor.data_type.name.lower()], tensor.element_strides)
+        data_type = raw_type(tensor.data_type.numpy) if raw else tensor.data_type.numpy
+        return cls(place, ELEMENT_TYPES[data_type.name], tensor.element_strides)
+
+
+_BITS = {scalar: 8 * np.dtype(name).itemsize for name, scalar in ELEMENT_TYPES.items()} | dict.fromkeys(INT4_TYPES.values(), 4)
+
+
+def raw_type(data_type: np.dtype[Any]) -> np.dtype[Any]:
+    """The unsigned integer type of elements of the same size."""
+    return np.dtype(f"uint{8 * data_type.itemsize}")
+
+
+def indices(dimension: int, dimensions: int) -> View:
+    """The index along one of a step's dimensions."""
+    return View(None, "Place", tuple(int(at == dimension) for at in range(dimensions)))
+
+
+def numbers(sizes: Sequence[int]) -> View:
+    """The number of each element of a step's sizes, the last dimension fastest."""
+    return View(None, "Place", tuple(prod(sizes[at + 1 :]) for at in range(len(sizes))))
+
+
+def absent(dimensions: int) -> View:
+    """Zeros in the place of a tensor that is left out."""
+    return View(None, "Absent", (0,) * dimensions)
+
+
+def elements_kernel(functor: Functor, width: int, offset: str, most: int, scalars: Sequence[str]) -> Kernel:
+    """The instance of the kernel.
+
+    Args:
+        functor: applied to the elements.
+        width: elements that a thread reads and writes at once: a power of two, at most 16 bytes.
+        offset: NumPy type of places in tensors, int32 or int64.
+        most: the most axes that it takes.
+        scalars: the element types of the output and the inputs.
+    """
+    inputs = len(scalars) - 1
+    parameters = struct(
+        ("output", np.uint64),
+        ("inputs", np.uint64, (max(inputs, 1),)),
+        ("axes", axes_type(1 + inputs, offset, most)),
+        ("packs", np.uint32),
+        ("rest", np.uint32),
+        ("repeats", np.int32, (max(inputs, 1),)),
+        ("functor", functor.struct),
+    )
+    places, types = ELEMENT_TYPES[offset], ", ".join(scalars)
+    return Kernel(
+        functor.file,
+        f"elements<{functor.name}, {width}, {places}, {most}, {types}>",
+        parameters,
+        f"ElementsParameters<{functor.name}, {places}, {most}, {types}>",
+    )
+
+
+class Elementwise:
+    """One step: the functor of some views, in launches of the widest accesses that sizes, strides and addresses allow.
+
+    Args:
+        functor: applied to the elements.
+        sizes: entries along each dimension.
+        output: what is written.
+        inputs: what is read, in the order of the functor's arguments.
+    """
+
+    def __init__(self, functor: Functor, sizes: Sequence[int], output: View, inputs: Sequence[View] = ()) -> None:
+        self.functor = functor
+        self._views = (output, *inputs)
+        self._scalars = [view.scalar for view in self._views]
+        self.axes = merged(sizes, [view.strides for view in self._views])
+        self._most = MOST_AXES if len(self.axes) <= MOST_AXES else 2 * MOST_AXES
+        self._offset = self._offset_type()
+        widest = 8 * VECTOR_BYTES // max(view.bits for view in self._views)
+        # In a single row what is left over after the packs is done one by one.
+        is_row = len(self.axes) == 1 and self.axes[0].size >= widest and all(stride in (0, 1) for stride in self.axes[0].strides)
+        self.width = widest if is_row else vector_width(self.axes, widest)
+
+    def _offset_type(self) -> str:
+        reaches = [sum(abs(axis.strides[at]) * (axis.size - 1) for axis in self.axes) for at in range(len(self._views))]
+        return "int32" if max(reaches, default=0) < 2**31 else "int64"
+
+    def kernel(self, width: int | None = None) -> Kernel:
+        """The instance for accesses of a width; the widest by default."""
+        return elements_kernel(self.functor, self.width if width is None else width, self._offset, self._most, self._scalars)
+
+    def describe(self) -> str:
+        """What is done, in one line."""
+        count, axes, width = element_count(self.axes), len(self.axes), self.width
+        walk = f"{count} elements along {axes} axes" if axes > 1 else f"{count} elements in a row"
+        sizes = {view.nbytes(width) for view in self._views if view.bits}
+        packs = f", {width} at once where addresses are multiples of {max(sizes)} bytes" if width > 1 else ", one by one"
+        return f"{self.kernel().entry}: {walk}{packs}"
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that are read and written: elements that repeat count once."""
+        counts = (prod(axis.size for axis in self.axes if axis.strides[at] or not at) for at in range(len(self._views)))
+        return sum(-(-view.bits * count // 8) for view, count in zip(self._views, counts, strict=True))
+
+    def bind(self, library: KernelLibrary, tensors: Pointers) -> list[Launch]:
+        """Its launches over tensors at these addresses."""
+        pointers = [view.offset if view.place is None else tensors[view.place] + view.nbytes(view.offset) for view in self._views]
+        width = self.width  # a narrower kernel is compiled when memory first asks for one
+        innermost = self.axes[-1].strides if self.axes else ()
+        by_memory = [(stride, pointer, view) for stride, pointer, view in zip(innermost, pointers, self._views, strict=False) if view.place]
+        while width > 1 and any(stride and pointer % view.nbytes(width) for stride, pointer, view in by_memory):
+            width //= 2
+        return [self._launch(library, width, axes, starts) for axes, starts in self._parts(pointers, width)]
+
+    def _parts(self, pointers: Sequence[int], width: int) -> Iterator[tuple[tuple[Axis, ...], list[int]]]:
+        """The work in parts of fewer packs than one launch may have, each with the addresses of its first elements."""
+        axes = self.axes
+        if element_count(axes) // width < _MOST_NUMBERS:
+            yield axes, list(pointers)
+            return
+        assert all(view.bits != 4 for view in self._views), "tensors have less elements than one launch has packs"
+        outer, inner = axes[0], axes[1:]
+        share = max(1, (_MOST_NUMBERS - 1) * width // element_count(inner) // width * width)
+        for first in range(0, outer.size, share):
+            starts = [
+                pointer + (view.nbytes(first * stride) if view.bits else first * stride)
+                for pointer, stride, view in zip(pointers, outer.strides, self._views, strict=True)
+            ]
+            yield (Axis(min(share, outer.size - first), outer.strides), *inner), starts
+
+    def _launch(self, library: KernelLibrary, width: int, axes: tuple[Axis, ...], pointers: Sequence[int]) -> Launch:
+        kernel, inputs = self.kernel(width), len(self._views) - 1
+        argument = np.zeros(1, kernel.parameters)
+        argument["output"] = pointers[0]
+        if inputs:
+            argument["inputs"] = pointers[1:]
+        if width > 1:
+            innermost = axes[-1]
+            argument["rest"] = innermost.size % width
+            if inputs:
+                argument["repeats"] = [stride == 0 for stride in innermost.strides[1:]]
+            axes = (*axes[:-1], Axis(innermost.size // width, tuple(stride * width for stride in innermost.strides)))
+        packs = element_count(axes)
+        argument["axes"], argument["packs"] = axes_value(axes, 1 + inputs, self._offset, self._most), packs
+        with np.errstate(over="ignore"):
+            for name, _, value in self.functor.members:
+                argument["functor"][name] = value
+        return library.launch_elements(kernel, packs, argument)
+
+
+class ElementsPlan(PlanWithoutConstants):
+    """Steps of element-wise work, one after the other.
+
+    Args:
+        steps: in order; at least one.
+        library: the device's kernels.
+
+    Raises:
+        DeviceError: a kernel cannot be compiled.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, steps: Sequence[Elementwise], library: KernelLibrary) -> None:
+        self._steps, self._library = tuple(steps), library
+        library.functions(dict.fromkeys(step.kernel() for step in steps))
+
+    def describe(self) -> str:
+        return "\n".join(step.describe() for step in self._steps)
+
+    def cost(self) -> Cost:
+        return Cost(floor_us=Machine.of(self._library.limits).memory_us(sum(step.traffic for step in self._steps)))
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        return in_order([launch for step in self._steps for launch in step.bind(self._library, tensors)])
+
+
+def computed_type(data_type: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in which elements are computed, and functors have their attributes: float32 for FLOAT16."""
+    return np.dtype(np.float32) if data_type == np.float16 else data_type

@@ -1,0 +1,38 @@
+"""Element types as the kernels spell them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ELEMENT_TYPES = {
+    "float32": "float",
+    "float16": "machine::half",
+    "float64": "double",
+    "int64": "long long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint64": "unsigned long long",
+    "uint32": "unsigned",
+    "uint16": "unsigned short",
+    "uint8": "unsigned char",
+}
+"""The C++ type of each NumPy type, by name."""
+
+INT4_TYPES = {"int4": "Int4", "uint4": "UInt4"}
+"""What stands for the types of 4-bit elements, two to a byte."""
+
+_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
+
+
+def element_type(data_type: np.dtype[Any]) -> str:
+    """The type of elements that are compared or computed with."""
+    return ELEMENT_TYPES[data_type.name]
+
+
+def word_type(data_type: np.dtype[Any]) -> str:
+    """The unsigned type of the size of elements that are moved as they are."""
+    return _WORDS[data_type.itemsize]

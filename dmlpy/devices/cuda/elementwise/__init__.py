@@ -1,0 +1,1 @@
+"""The element-wise operators on CUDA."""

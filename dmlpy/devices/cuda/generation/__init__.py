@@ -1,0 +1,1 @@
+"""The operators that make tensors on CUDA."""

@@ -1,0 +1,1 @@
+"""The indexing operators on CUDA."""

@@ -1,0 +1,110 @@
+"""GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1 and ONE_HOT on CUDA: one launch each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy.devices.cuda.axes import MOST_AXES, axes_type, axes_value
+from dmlpy.devices.cuda.indexing.picks import Pick, blocks, elements, slices
+from dmlpy.devices.cuda.indices import INDICES, indices_value
+from dmlpy.devices.cuda.kernels import struct
+from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.cuda.words import Walk, WordsPlan
+from dmlpy.operators.indexing import GatherDesc, GatherElementsDesc, GatherND1Desc, GatherNDDesc, OneHotDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.kernels import KernelLibrary, Struct
+    from dmlpy.devices.plan import Pointers
+
+AnyGatherDesc = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
+
+
+class GatherPlan(WordsPlan):
+    """What a `Pick` tells, by raw_kernels/indexing/gather.cu."""
+
+    file, name = "indexing/gather.cu", "gather"
+    parameters = struct(
+        ("input", np.uint64),
+        ("output", np.uint64),
+        ("axes", axes_type(3)),
+        ("indices", INDICES),
+        ("strides", np.int64, (MOST_AXES,)),
+        ("count", np.uint32),
+    )
+
+    def __init__(self, desc: AnyGatherDesc, pick: Pick, library: KernelLibrary) -> None:
+        assert desc.output_tensor is not None
+        y = desc.output_tensor
+        self._indices, self._pick = desc.indices_tensor, pick
+        dimensions = pick.fitted(y.dimension_count)
+        of_input, of_indices = [own.of_input for own in dimensions], [own.of_indices for own in dimensions]
+        walk = Walk.of(y.sizes, (y.element_strides, of_input), (of_indices,), y.data_type.numpy, pick.strides)
+        super().__init__(desc, library, walk)
+
+    def argument(self, walk: Walk, tensors: Pointers) -> Struct:
+        argument = np.zeros(1, self.parameters)
+        argument["input"], argument["output"] = tensors["input_tensor"], tensors["output_tensor"]
+        argument["axes"], argument["count"] = axes_value(walk.axes, 3), walk.count
+        argument["indices"] = indices_value(self._indices, tensors["indices_tensor"], self._pick.sizes, self._pick.step)
+        argument["strides"][0, : len(walk.steps)] = walk.steps
+        return argument
+
+
+class OneHotPlan(WordsPlan):
+    """ONE_HOT, by raw_kernels/indexing/one_hot.cu."""
+
+    file, name = "indexing/one_hot.cu", "one_hot"
+    parameters = struct(
+        ("off", np.uint64),
+        ("on", np.uint64),
+        ("output", np.uint64),
+        ("axes", axes_type(3)),
+        ("indices", INDICES),
+        ("count", np.uint32),
+    )
+    widens = False
+
+    def __init__(self, desc: OneHotDesc, library: KernelLibrary) -> None:
+        y, values = desc.output_tensor, desc.values_tensor
+        self._indices, self._size = desc.indices_tensor, y.sizes[desc.axis]
+        self._on = _second_offset(values.sizes, values.element_strides) * values.data_type.numpy.itemsize
+        along = [at == desc.axis for at in range(y.dimension_count)]
+        of_indices = [0 if own else stride for own, stride in zip(along, desc.indices_tensor.element_strides, strict=True)]
+        super().__init__(
+            desc, library, Walk.of(y.sizes, (y.element_strides,), (of_indices, [int(own) for own in along]), y.data_type.numpy)
+        )
+
+    def argument(self, walk: Walk, tensors: Pointers) -> Struct:
+        argument = np.zeros(1, self.parameters)
+        argument["off"], argument["on"] = tensors["values_tensor"], tensors["values_tensor"] + self._on
+        argument["output"] = tensors["output_tensor"]
+        argument["axes"], argument["count"] = axes_value(walk.axes, 3), walk.count
+        argument["indices"] = indices_value(self._indices, tensors["indices_tensor"], (self._size,))
+        return argument
+
+
+def _second_offset(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """The offset of the second element in row-major order."""
+    return next(stride for size, stride in zip(reversed(sizes), reversed(strides), strict=True) if size > 1)
+
+
+@plan(GatherDesc)
+def gather_plan(desc: GatherDesc, target: Target) -> GatherPlan:
+    return GatherPlan(desc, slices(desc), target.library)
+
+
+@plan(GatherElementsDesc)
+def gather_elements_plan(desc: GatherElementsDesc, target: Target) -> GatherPlan:
+    return GatherPlan(desc, elements(desc, desc.input_tensor.element_strides), target.library)
+
+
+@plan(GatherNDDesc, GatherND1Desc)
+def gather_nd_plan(desc: GatherNDDesc | GatherND1Desc, target: Target) -> GatherPlan:
+    return GatherPlan(desc, blocks(desc, desc.input_tensor.element_strides), target.library)
+
+
+@plan(OneHotDesc)
+def one_hot_plan(desc: OneHotDesc, target: Target) -> OneHotPlan:
+    return OneHotPlan(desc, target.library)

@@ -1,0 +1,195 @@
+"""The two ways in which GEMM multiplies: by the kernel of raw_kernels/matrix/product.cu, or by the library's product."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.matrix.tiles import TILES, Matrices, ProductSizes
+from dmlpy.devices.cuda.recurrent.common import MOST_ROWS, gemm
+from dmlpy.devices.cuda.seam import Matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.devices.cuda.element_engine import Functor
+    from dmlpy.devices.plan import Launch
+
+PRODUCT_FILE = "matrix/product.cu"
+
+MOST_LIBRARY_PRODUCTS = 16
+"""Entries of a batch that the library multiplies, one after the other."""
+LEAST_LIBRARY_MULTIPLICATIONS = 2**22
+"""Multiplications of each entry from which on the library does: a forecast."""
+
+
+def product_kernel(data_type: np.dtype[Any], output_type: np.dtype[Any], function: Functor) -> Kernel:
+    """The kernel for operands of an element type, a result of another and an epilogue."""
+    fused = function.name.removeprefix("Epilogue<").removesuffix(">")
+    types = f"<{scalar_type(data_type)}, {scalar_type(output_type)}, {fused}>"
+    parameters = struct(
+        *((name, STRIDED) for name in ("a", "b", "c", "output")),
+        ("tiles", TILES),
+        ("epilogue", function.struct),
+    )
+    return Kernel(PRODUCT_FILE, f"product{types}", parameters, f"ProductParameters{types}")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A batch of matrices in a tensor.
+
+    Attributes:
+        place: of the tensor in the desc, or the name of the array of scratch.
+        data_type: of its elements.
+        matrices: where they lie.
+    """
+
+    place: str
+    data_type: np.dtype[Any]
+    matrices: Matrices
+
+    def strided(self, found: Mapping[str, int]) -> tuple[int, tuple[int, ...]]:
+        """The value of a `STRIDED` field."""
+        return found[self.place], self.matrices.strides
+
+    def library_strides(self) -> tuple[int, bool] | None:
+        """The row stride of each matrix, and whether its transpose is what has rows; None if the library cannot take them."""
+        _, _, rows, columns = self.matrices.sizes
+        for transposed, (count, length), (outer, inner) in (
+            (False, (rows, columns), self.matrices.strides[2:]),
+            (True, (columns, rows), self.matrices.strides[:1:-1]),
+        ):
+            stride = length if count == 1 else outer
+            if (inner == 1 or length == 1) and length <= stride and max(count, stride) <= MOST_ROWS:
+                return stride, transposed
+        return None
+
+    def matrix(self, found: Mapping[str, int], outer: int, inner: int) -> Matrix:
+        """One matrix as the library takes it."""
+        strides = self.library_strides()
+        assert strides is not None  # asked before
+        _, _, rows, columns = self.matrices.sizes
+        place = outer * self.matrices.strides[0] + inner * self.matrices.strides[1]
+        return Matrix(found[self.place] + place * self.data_type.itemsize, rows, columns, strides[0], self.data_type, strides[1])
+
+    def with_rows_of(self, axis: int) -> Operand | None:
+        """As `Matrices.with_rows_of`."""
+        matrices = self.matrices.with_rows_of(axis)
+        return None if matrices is None else replace(self, matrices=matrices)
+
+    def transposed(self) -> Operand:
+        """The transposes of its matrices."""
+        first, second, rows, columns = self.matrices.sizes
+        *outer, row, column = self.matrices.strides
+        return Operand(self.place, self.data_type, Matrices((first, second, columns, rows), (outer[0], outer[1], column, row)))
+
+
+Operands = tuple["Operand", "Operand", "Operand", "Operand | None"]
+"""a, b, the output, and c or None."""
+
+
+def folded(a: Operand, b: Operand, output: Operand, c: Operand | None = None) -> Operands:
+    """The same operands with A's matrices as the rows of one where B repeats and the others allow it too."""
+    for axis in (1, 0):
+        a, b, output, c = _folded_along(axis, a, b, output, c)
+    return a, b, output, c
+
+
+def _folded_along(axis: int, a: Operand, b: Operand, output: Operand, c: Operand | None) -> Operands:
+    """Along one dimension of the batch, or as they are."""
+    of_a, of_output = a.with_rows_of(axis), output.with_rows_of(axis)
+    of_c = None if c is None else c.with_rows_of(axis)
+    repeats = a.matrices.sizes[axis] > 1 and b.matrices.strides[axis] == 0
+    if not repeats or of_a is None or of_output is None or (c is not None and of_c is None):
+        return a, b, output, c
+    return of_a, replace(b, matrices=b.matrices.first_of(axis)), of_output, of_c
+
+
+@dataclass(frozen=True)
+class OwnProduct:
+    """output = f(product_factor * a b + addend_factor * c) by the project's own kernel, in any layout.
+
+    Attributes:
+        a: the left factor.
+        b: the right one.
+        c: what is added; None adds nothing.
+        output: the result.
+        function: the epilogue, for raw_kernels/matrix/product.cu.
+    """
+
+    a: Operand
+    b: Operand
+    c: Operand | None
+    output: Operand
+    function: Functor
+
+    @property
+    def sizes(self) -> ProductSizes:
+        return ProductSizes.of(self.a.matrices, self.b.matrices)
+
+    @property
+    def kernel(self) -> Kernel:
+        return product_kernel(self.a.data_type, self.output.data_type, self.function)
+
+    def describe(self) -> str:
+        sizes = self.sizes
+        return f"{self.kernel.entry}: {sizes.tiles} tiles of {sizes.terms} terms, {sizes.blocks} blocks"
+
+    def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> Launch:
+        argument = np.zeros(1, self.kernel.parameters)
+        for name, operand in {"a": self.a, "b": self.b, "c": self.c, "output": self.output}.items():
+            argument[name] = (0, (0, 0, 0, 0)) if operand is None else operand.strided(found)
+        argument["tiles"] = self.sizes.value()
+        for name, _, value in self.function.members:
+            argument["epilogue"][name] = value
+        return self.sizes.launch(library, self.kernel, argument)
+
+
+@dataclass(frozen=True)
+class LibraryProduct:
+    """output = a b by the library, a call for each entry of the batch.
+
+    Attributes:
+        a: the left factor.
+        b: the right one.
+        output: the result.
+        tf32: whether factors of float32 may be rounded to TF32.
+    """
+
+    a: Operand
+    b: Operand
+    output: Operand
+    tf32: bool
+
+    @property
+    def sizes(self) -> ProductSizes:
+        return ProductSizes.of(self.a.matrices, self.b.matrices)
+
+    def takes(self) -> bool:
+        """Whether the library can multiply these matrices."""
+        of_output = self.output.library_strides()
+        operands = [operand.library_strides() for operand in (self.a, self.b.transposed())]
+        return of_output is not None and not of_output[1] and None not in operands
+
+    def pays(self) -> bool:
+        """Whether it is expected to be faster than the project's own kernel."""
+        sizes = self.sizes
+        return sizes.batch <= MOST_LIBRARY_PRODUCTS and sizes.multiplications >= sizes.batch * LEAST_LIBRARY_MULTIPLICATIONS
+
+    def describe(self) -> str:
+        sizes, rounds = self.sizes, ", factors rounded to TF32" if self.tf32 else ""
+        count = f"{sizes.batch} products" if sizes.batch > 1 else "a product"
+        return f"cuBLAS: {count} of [{sizes.rows}, {sizes.terms}] and [{sizes.terms}, {sizes.columns}]{rounds}"
+
+    def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> list[Launch]:
+        of_b = self.b.transposed()
+        calls = []
+        for entry in product(range(self.sizes.outer), range(self.sizes.inner)):
+            a, b, c = (operand.matrix(found, *entry) for operand in (self.a, of_b, self.output))
+            calls.append(gemm(library, found, a, b, c, tf32=self.tf32))
+        return calls

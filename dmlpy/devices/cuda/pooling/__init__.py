@@ -1,0 +1,1 @@
+"""The pooling operators on CUDA."""

@@ -1,0 +1,1 @@
+"""The quantized operators on CUDA."""

@@ -1,0 +1,158 @@
+"""Products of matrices of quantized numbers on CUDA: one launch of the kernel of raw_kernels/matrix/integer_product.cu."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, struct
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
+from dmlpy.devices.cuda.matrix.tiles import TILES, Matrices, ProductSizes
+from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.operators.quantized.products import (
+    MatrixMultiplyIntegerDesc,
+    MatrixMultiplyIntegerToFloatDesc,
+    QuantizedLinearMatrixMultiplyDesc,
+    QuantizedProductDesc,
+)
+
+if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
+
+FILE = "matrix/integer_product.cu"
+
+_QUANTITIES = struct(
+    ("data", np.uint64),
+    ("zero_points", np.uint64),
+    ("strides", np.int64, (4,)),
+    ("zero_point_step", np.int64),
+    ("type", np.int32),
+)
+_SCALES = struct(("data", np.uint64), ("step", np.int64))
+_WHOLE = struct(("output", STRIDED))
+_DEQUANTIZED = struct(("output", STRIDED), ("bias", STRIDED), ("a_scale", _SCALES), ("b_scale", _SCALES))
+_REQUANTIZED = struct(
+    ("output", STRIDED),
+    ("zero_points", np.uint64),
+    ("zero_point_step", np.int64),
+    ("a_scale", _SCALES),
+    ("b_scale", _SCALES),
+    ("output_scale", _SCALES),
+    ("type", np.int32),
+)
+_FINISHES = {"Whole": _WHOLE, "Dequantized": _DEQUANTIZED, "Requantized": _REQUANTIZED}
+
+SUMS = {8: "int, int, long long", 16: "int, long long, long long", 32: "double, double, double"}
+"""The types of differences, of their sums in a piece, and of all sums, by the bits of the wider operand."""
+WRAPPING_SUMS = "int, int, unsigned"
+
+
+def integer_product_kernel(sums: str, finish: str, output_type: np.dtype[Any] | None = None) -> Kernel:
+    """The kernel.
+
+    Args:
+        sums: one of `SUMS`, or `WRAPPING_SUMS`.
+        finish: what is done with a sum: `Whole`, `Dequantized` or `Requantized`.
+        output_type: of what `Dequantized` gives.
+    """
+    parameters = struct(("a", _QUANTITIES), ("b", _QUANTITIES), ("tiles", TILES), ("finish", _FINISHES[finish]))
+    name = finish if output_type is None else f"{finish}<{scalar_type(output_type)}>"
+    return Kernel(FILE, f"integer_product<{sums}, {name}>", parameters, f"IntegerProductParameters<{name}>")
+
+
+def _kernel_of(desc: QuantizedProductDesc) -> Kernel:
+    if isinstance(desc, MatrixMultiplyIntegerDesc):
+        return integer_product_kernel(WRAPPING_SUMS, "Whole")
+    if isinstance(desc, QuantizedLinearMatrixMultiplyDesc):
+        return integer_product_kernel(SUMS[8], "Requantized")
+    assert desc.output_tensor is not None
+    bits = max(desc.a_tensor.data_type.bits, desc.b_tensor.data_type.bits)
+    return integer_product_kernel(SUMS[bits], "Dequantized", desc.output_tensor.data_type.numpy)
+
+
+def _type_number(tensor: TensorDesc) -> int:
+    """An integer type as the kernel's parameters spell it."""
+    data_type = tensor.data_type.numpy
+    return 2 * (data_type.itemsize.bit_length() - 1) + (data_type.kind == "i")
+
+
+@plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
+class IntegerProductPlan(PlanWithoutConstants):
+    """A product of quantized matrices.
+
+    Args:
+        desc: a checked desc.
+        target: the device and the options.
+
+    Raises:
+        DeviceError: the kernel cannot be compiled.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, desc: QuantizedProductDesc, target: Target) -> None:
+        self._library: KernelLibrary = target.library
+        self._tensors = desc.tensors()
+        self._kernel = _kernel_of(desc)
+        a, b = Matrices.of(desc.a_tensor), Matrices.of(desc.b_tensor)
+        self._sizes = ProductSizes.of(a, b)
+        self._argument = self._fixed(a, b)
+        self._library.function(self._kernel)
+
+    def _fixed(self, a: Matrices, b: Matrices) -> Struct:
+        """The parameters without addresses."""
+        argument: Struct = np.zeros(1, self._kernel.parameters)
+        for name, matrices in (("a", a), ("b", b)):
+            argument[name]["strides"] = matrices.strides
+            argument[name]["zero_point_step"] = self._step(f"{name}_zero_point_tensor")
+            argument[name]["type"] = _type_number(self._tensors[f"{name}_tensor"])
+        argument["tiles"] = self._sizes.value()
+        finish, output = argument["finish"], self._tensors["output_tensor"]
+        fields = finish.dtype.names or ()
+        finish["output"]["strides"] = Matrices.of(output).strides
+        if "bias" in fields and "bias_tensor" in self._tensors:
+            finish["bias"]["strides"] = Matrices.of(self._tensors["bias_tensor"]).strides
+        for name in ("a_scale", "b_scale", "output_scale"):
+            if name in fields:
+                finish[name]["step"] = self._step(f"{name}_tensor")
+        if "type" in fields:
+            finish["type"], finish["zero_point_step"] = _type_number(output), self._step("output_zero_point_tensor")
+        return argument
+
+    def _step(self, name: str) -> int:
+        """The stride of a scale or zero point along the only dimension that may be longer than 1; 0 if none is or it is absent."""
+        tensor = self._tensors.get(name)
+        steps = () if tensor is None else [stride for size, stride in zip(tensor.sizes, tensor.element_strides, strict=True) if size > 1]
+        return steps[0] if steps else 0
+
+    def describe(self) -> str:
+        sizes = self._sizes
+        lines = [f"CUDA, {self._library.limits.name}"]
+        lines.append(f"{self._kernel.entry}: {sizes.tiles} tiles of {sizes.terms} terms, {sizes.blocks} blocks")
+        return "\n".join(lines)
+
+    def cost(self) -> Cost:
+        machine = Machine.of(self._library.limits)
+        size = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._tensors.values())
+        floor = max(machine.memory_us(size), machine.gemm_us(2 * self._sizes.multiplications, size, "float"))
+        return Cost(floor_us=floor, estimate_us=floor + CAPTURED_LAUNCH_US)
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        argument = self._argument.copy()
+        for name in "ab":
+            argument[name]["data"] = tensors[f"{name}_tensor"]
+            argument[name]["zero_points"] = tensors.get(f"{name}_zero_point_tensor", 0)
+        finish = argument["finish"]
+        fields = finish.dtype.names or ()
+        finish["output"]["data"] = tensors["output_tensor"]
+        if "bias" in fields:
+            finish["bias"]["data"] = tensors.get("bias_tensor", 0)
+        for name in ("a_scale", "b_scale", "output_scale"):
+            if name in fields:
+                finish[name]["data"] = tensors[f"{name}_tensor"]
+        if "zero_points" in fields:
+            finish["zero_points"] = tensors.get("output_zero_point_tensor", 0)
+        return self._sizes.launch(self._library, self._kernel, argument)

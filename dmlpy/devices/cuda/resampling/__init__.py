@@ -1,0 +1,1 @@
+"""The resampling operators on CUDA."""

@@ -1,0 +1,1 @@
+"""What the pooling operators compute, on whole arrays."""

@@ -1,0 +1,246 @@
+// The engine of all element-wise work:
+//
+//   y = f(x, ...)    over tensors of the same sizes in any layout, of as many inputs as the functor takes, or none
+//
+// A functor takes the inputs' elements as `number_of` gives them and returns what `stored` makes the output's element of. Its members, the
+// operator's attributes, are a part of the kernel's parameters.
+//
+// One thread owns packs of `width` elements that lie side by side in the output, and in each input do so too or are one and the same
+// element; the grid is one-dimensional, of any size. No block shares anything with another. A thread reads a pack whole before it writes it,
+// so the output may be an input.
+//
+// Elements of 4 bits share bytes, two to each. An output of them is packed, and a thread owns whole bytes of it: packs of an even width, or
+// two neighbours that it finds one by one.
+#pragma once
+
+/// In the place of an element type: integers of 4 bits, two to a byte, the first in the low half. Places count elements.
+struct Int4 {};
+struct UInt4 {};
+
+template <class T>
+inline constexpr bool is_nibble = is_same<T, Int4> || is_same<T, UInt4>;
+
+/// The number that the low 4 bits of a byte hold.
+template <class T>
+__device__ int from_nibble(unsigned bits) {
+    bits &= 15u;
+    return is_same<T, Int4> ? static_cast<int>(bits ^ 8u) - 8 : static_cast<int>(bits);
+}
+
+/// A result as 4 bits: floating point is rounded toward zero and held within their range, integers wrap around.
+template <class T, class Result>
+__device__ unsigned as_nibble(Result result) {
+    if constexpr (is_floating<Result>) {
+        constexpr int least = is_same<T, Int4> ? -8 : 0;
+        int const value = held<int>(result);
+        return static_cast<unsigned>(value < least ? least : value > least + 15 ? least + 15 : value) & 15u;
+    } else {
+        return static_cast<unsigned>(result) & 15u;
+    }
+}
+
+/// In the place of an input's element type: each element is its own place, counted from what stands for the address. Strides make of it the
+/// number of an element in any order, or the index along a dimension.
+struct Place {};
+
+/// In the place of an input's element type: all elements are 0, and there is no memory.
+struct Absent {};
+
+/// The elements of one pack of one input.
+template <class T, int width>
+struct Loaded {
+    Pack<T, width> pack;
+
+    template <class Offset>
+    __device__ void load(void const* tensor, Offset place, bool repeats) {
+        T const* const first = static_cast<T const*>(tensor) + place;
+        if constexpr (width > 1) {
+            if (repeats) {
+                T const value = *first;
+#pragma unroll
+                for (int i = 0; i < width; ++i) {
+                    pack.values[i] = value;
+                }
+                return;
+            }
+        }
+        pack = *reinterpret_cast<Pack<T, width> const*>(first);
+    }
+
+    __device__ auto number(int i) const { return number_of(pack.values[i]); }
+};
+
+/// The elements of 4 bits of one pack: a pack of more than one begins with a byte.
+template <class T, int width>
+struct LoadedNibbles {
+    Pack<unsigned char, (width + 1) / 2> pack;
+
+    template <class Offset>
+    __device__ void load(void const* tensor, Offset place, bool repeats) {
+        unsigned char const* const first = static_cast<unsigned char const*>(tensor) + (place >> 1);
+        if (width == 1 || repeats) {
+            unsigned const bits = place & 1 ? *first >> 4 : *first & 15u;
+#pragma unroll
+            for (int i = 0; i < (width + 1) / 2; ++i) {
+                pack.values[i] = static_cast<unsigned char>(bits | bits << 4);
+            }
+            return;
+        }
+        pack = *reinterpret_cast<Pack<unsigned char, (width + 1) / 2> const*>(first);
+    }
+
+    __device__ int number(int i) const { return from_nibble<T>(static_cast<unsigned>(pack.values[i / 2]) >> (i % 2 * 4)); }
+};
+
+template <int width>
+struct Loaded<Int4, width> : LoadedNibbles<Int4, width> {};
+
+template <int width>
+struct Loaded<UInt4, width> : LoadedNibbles<UInt4, width> {};
+
+template <int width>
+struct Loaded<Place, width> {
+    long long first;
+    bool repeats;
+
+    template <class Offset>
+    __device__ void load(void const* start, Offset place, bool repeating) {
+        first = reinterpret_cast<long long>(start) + place;
+        repeats = repeating;
+    }
+
+    __device__ long long number(int i) const { return first + (repeats ? 0 : i); }
+};
+
+template <int width>
+struct Loaded<Absent, width> {
+    template <class Offset>
+    __device__ void load(void const*, Offset, bool) {}
+
+    __device__ int number(int) const { return 0; }
+};
+
+/// One pack of every input.
+template <int width, class... In>
+struct Operands {
+    template <class Parameters, class Walk>
+    __device__ void load(Parameters const&, Walk const&, int = 0) {}
+
+    template <class Out, class Functor, class... Numbers>
+    __device__ auto result(Functor const& functor, int, Numbers... numbers) const {
+        if constexpr (is_nibble<Out>) {
+            return as_nibble<Out>(functor(numbers...));
+        } else {
+            return stored<Out>(functor(numbers...));
+        }
+    }
+};
+
+template <int width, class First, class... Rest>
+struct Operands<width, First, Rest...> {
+    Loaded<First, width> first;
+    Operands<width, Rest...> rest;
+
+    template <class Parameters, class Walk>
+    __device__ void load(Parameters const& parameters, Walk const& places, int input = 0) {
+        first.load(parameters.inputs[input], places.of[1 + input], parameters.repeats[input] != 0);
+        rest.load(parameters, places, input + 1);
+    }
+
+    /// An element of the output; of 4 bits as an unsigned.
+    template <class Out, class Functor, class... Numbers>
+    __device__ auto result(Functor const& functor, int i, Numbers... numbers) const {
+        return rest.template result<Out>(functor, i, numbers..., first.number(i));
+    }
+};
+
+template <class Functor, class Offset, int most, class Out, class... In>
+struct ElementsParameters {
+    Out* output;                                               // any strides
+    void const* inputs[sizeof...(In) ? sizeof...(In) : 1];     // any strides
+    Axes<1 + sizeof...(In), Offset, most> axes;  // the output's and the inputs': a pack is one entry of the last axis, strides count elements
+    unsigned packs;
+    unsigned rest;  // elements after the packs; without axes but one only, and its neighbours are side by side
+    int repeats[sizeof...(In) ? sizeof...(In) : 1];            // not 0: all elements of a pack are one element of this input
+    Functor functor;
+};
+
+/// The places of an entry of axes that are one row of packs, by its number; an input repeats or lies side by side.
+template <class Functor, class Offset, int most, class Out, class... In>
+__device__ Places<1 + sizeof...(In), Offset> in_row(ElementsParameters<Functor, Offset, most, Out, In...> const& parameters, Offset number) {
+    Places<1 + sizeof...(In), Offset> places;
+    places.of[0] = number;
+#pragma unroll
+    for (int input = 0; input < static_cast<int>(sizeof...(In)); ++input) {
+        places.of[1 + input] = parameters.repeats[input] ? 0 : number;
+    }
+    return places;
+}
+
+/// Elements of 4 bits, two neighbours by each thread, which so owns their byte. Behind an odd last one it writes zeros.
+template <bool row, class Functor, class Offset, int most, class Out, class... In>
+__device__ void elements_by_bytes(ElementsParameters<Functor, Offset, most, Out, In...> const& parameters, unsigned first, unsigned count) {
+    unsigned char* const output = reinterpret_cast<unsigned char*>(parameters.output) + first / 2;
+#pragma unroll 1
+    for (long long number = first_element(); 2 * number < count; number += element_stride()) {
+        unsigned byte = 0;
+#pragma unroll 1
+        for (unsigned half = 0; half < 2 && 2 * number + half < count; ++half) {
+            unsigned const element = first + static_cast<unsigned>(2 * number) + half;
+            Places<1 + sizeof...(In), Offset> places;
+            if constexpr (row) {
+                places = in_row(parameters, static_cast<Offset>(element));
+            } else {
+                places = locate(parameters.axes, element);
+            }
+            Operands<1, In...> operands;
+            operands.load(parameters, places);
+            byte |= operands.template result<Out>(parameters.functor, 0) << (4 * half);
+        }
+        output[number] = static_cast<unsigned char>(byte);
+    }
+}
+
+/// One element of the output for each of its axes' entries.
+template <class Functor, int width, class Offset, int most, class Out, class... In>
+__global__ void elements(const __grid_constant__ ElementsParameters<Functor, Offset, most, Out, In...> parameters) {
+    if constexpr (is_nibble<Out> && width == 1) {
+        elements_by_bytes<false>(parameters, 0, parameters.packs);
+    } else {
+#pragma unroll 1
+        for (long long number = first_element(); number < parameters.packs; number += element_stride()) {
+            Places<1 + sizeof...(In), Offset> const places = locate(parameters.axes, static_cast<unsigned>(number));
+            Operands<width, In...> operands;
+            operands.load(parameters, places);
+            if constexpr (is_nibble<Out>) {
+                Pack<unsigned char, width / 2> pack;
+#pragma unroll
+                for (int i = 0; i < width / 2; ++i) {
+                    unsigned const low = operands.template result<Out>(parameters.functor, 2 * i);
+                    pack.values[i] = static_cast<unsigned char>(low | operands.template result<Out>(parameters.functor, 2 * i + 1) << 4);
+                }
+                unsigned char* const output = reinterpret_cast<unsigned char*>(parameters.output) + (places.of[0] >> 1);
+                *reinterpret_cast<Pack<unsigned char, width / 2>*>(output) = pack;
+            } else {
+                Pack<Out, width> pack;
+#pragma unroll
+                for (int i = 0; i < width; ++i) {
+                    pack.values[i] = operands.template result<Out>(parameters.functor, i);
+                }
+                *reinterpret_cast<Pack<Out, width>*>(parameters.output + places.of[0]) = pack;
+            }
+        }
+        if constexpr (width > 1 && is_nibble<Out>) {
+            elements_by_bytes<true>(parameters, parameters.packs * width, parameters.rest);
+        } else if constexpr (width > 1) {
+            Offset const first = static_cast<Offset>(parameters.packs) * width;
+#pragma unroll 1
+            for (long long number = first_element(); number < parameters.rest; number += element_stride()) {
+                Places<1 + sizeof...(In), Offset> const places = in_row(parameters, static_cast<Offset>(first + number));
+                Operands<1, In...> operands;
+                operands.load(parameters, places);
+                parameters.output[places.of[0]] = operands.template result<Out>(parameters.functor, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// What an operator does with a sum of products before it stores it.
+#pragma once
+
+/// max(least, x), then min(most, that); NaN stays. `Scaled` makes of it the CLIP that operators fuse.
+struct Clip {
+    float least;
+    float most;
+    __device__ float operator()(float x) const {
+        float const above = x < least ? least : x;
+        return above > most ? most : above;
+    }
+};
+
+/// f(product_factor * product + addend_factor * addend), f one of the activations or Scaled<Clip>. Without an addend, its factor is 0 and
+/// the addend too.
+template <class Function>
+struct Epilogue : Function {
+    float product_factor;
+    float addend_factor;
+    __device__ float operator()(float product, float addend) const {
+        return Function::operator()(product_factor * product + addend_factor * addend);
+    }
+};

@@ -1,0 +1,157 @@
+// Element-wise arithmetic of two numbers, each functor named after its operator. Integers wrap around, and give 0 where they are divided
+// by 0.
+#include "common/machine.cuh"
+#include "common/types.cuh"
+#include "common/axes.cuh"
+#include "common/elements.cuh"
+#include "common/conversions.cuh"
+#include "common/element_engine.cuh"
+#include "common/scaled.cuh"
+
+namespace element_wise {
+
+struct Add {
+    template <class Number>
+    __device__ Number operator()(Number a, Number b) const {
+        return plus(a, b);
+    }
+};
+
+/// the angle of the point (b, a)
+struct AtanYX {
+    __device__ float operator()(float a, float b) const { return atan2f(a, b); }
+};
+
+/// x ^ exponent; NaN where x is negative, minus infinity too, and the exponent is no whole number
+struct ConstantPow {
+    float exponent;
+    __device__ float operator()(float x) const {
+        bool const is_undefined = x < 0.0f && exponent != truncf(exponent);
+        return is_undefined ? machine::float_of_bits(0x7FFFFFFF) : powf(x, exponent);
+    }
+};
+
+struct DifferenceSquare {
+    template <class Number>
+    __device__ Number operator()(Number a, Number b) const {
+        Number const difference = minus(a, b);
+        return times(difference, difference);
+    }
+};
+
+/// a / b, that of integers rounded toward zero
+struct Divide {
+    __device__ float operator()(float a, float b) const { return a / b; }
+    template <class Integer>
+    __device__ Integer operator()(Integer a, Integer b) const {
+        if (b == Integer(0)) {
+            return 0;
+        }
+        // the quotient of the smallest integer and -1 does not fit
+        return is_signed<Integer> && b == Integer(-1) ? minus(Integer(0), a) : static_cast<Integer>(a / b);
+    }
+};
+
+/// the greater; NaN if either is
+struct Max {
+    template <class Number>
+    __device__ Number operator()(Number a, Number b) const {
+        return a > b || a != a ? a : b;
+    }
+};
+
+/// (a + b) / 2, that of integers without overflow and rounded toward zero
+struct Mean {
+    __device__ float operator()(float a, float b) const { return (a + b) / 2.0f; }
+    template <class Integer>
+    __device__ Integer operator()(Integer a, Integer b) const {
+        return static_cast<Integer>((static_cast<long long>(a) + static_cast<long long>(b)) / 2);
+    }
+};
+
+/// the lesser; NaN if either is
+struct Min {
+    template <class Number>
+    __device__ Number operator()(Number a, Number b) const {
+        return a < b || a != a ? a : b;
+    }
+};
+
+/// the remainder with the sign of the dividend a
+struct ModulusTruncate {
+    __device__ float operator()(float a, float b) const { return fmodf(a, b); }
+    template <class Integer>
+    __device__ Integer operator()(Integer a, Integer b) const {
+        bool const is_zero = b == Integer(0) || (is_signed<Integer> && b == Integer(-1));
+        return is_zero ? Integer(0) : static_cast<Integer>(a % b);
+    }
+};
+
+/// the remainder with the sign of the divisor b
+struct ModulusFloor {
+    __device__ float operator()(float a, float b) const {
+        float const remainder = fmodf(a, b);
+        return remainder == 0.0f ? copysignf(0.0f, b) : (remainder < 0.0f) != (b < 0.0f) ? remainder + b : remainder;
+    }
+    template <class Integer>
+    __device__ Integer operator()(Integer a, Integer b) const {
+        Integer const remainder = ModulusTruncate{}(a, b);
+        if constexpr (is_signed<Integer>) {
+            return remainder != Integer(0) && (remainder < Integer(0)) != (b < Integer(0)) ? plus(remainder, b) : remainder;
+        } else {
+            return remainder;
+        }
+    }
+};
+
+struct Multiply {
+    template <class Number>
+    __device__ Number operator()(Number a, Number b) const {
+        return times(a, b);
+    }
+};
+
+/// x ^ exponent. Integers to the power of integers wrap around, and a negative power is rounded toward zero: 0 unless x is 1 or -1. Other
+/// powers with an integer among their operands are computed in double precision; what is whole but for a rounding error is made so where
+/// an integer is stored.
+struct Pow {
+    __device__ float operator()(float x, float exponent) const { return powf(x, exponent); }
+
+    template <class Base, class Exponent>
+    __device__ auto operator()(Base x, Exponent exponent) const {
+        if constexpr (is_same<Base, float>) {
+            return static_cast<float>(pow(static_cast<double>(x), static_cast<double>(exponent)));
+        } else if constexpr (is_floating<Base> || is_floating<Exponent>) {
+            return snapped(pow(static_cast<double>(x), static_cast<double>(exponent)));
+        } else {
+            return static_cast<Base>(whole_power(static_cast<long long>(x), static_cast<long long>(exponent)));
+        }
+    }
+
+    __device__ static double snapped(double value) {
+        double const nearest = rint(value);
+        return fabs(value - nearest) <= 4.0 * 2.220446049250313e-16 * fabs(value) ? nearest : value;
+    }
+
+    __device__ static long long whole_power(long long x, long long exponent) {
+        if (exponent < 0) {
+            return x == 1 ? 1 : x == -1 ? (exponent % 2 ? -1 : 1) : 0;
+        }
+        unsigned long long power = 1, square = static_cast<unsigned long long>(x);
+#pragma unroll 1
+        for (; exponent; exponent >>= 1) {
+            power *= exponent & 1 ? square : 1;
+            square *= square;
+        }
+        return static_cast<long long>(power);
+    }
+};
+
+struct Subtract {
+    template <class Number>
+    __device__ Number operator()(Number a, Number b) const {
+        return minus(a, b);
+    }
+};
+
+}  // namespace element_wise

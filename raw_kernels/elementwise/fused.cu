@@ -1,0 +1,18 @@
+// Element-wise operators with an activation of their result.
+#include "common/machine.cuh"
+#include "common/types.cuh"
+#include "common/axes.cuh"
+#include "common/elements.cuh"
+#include "common/conversions.cuh"
+#include "common/element_engine.cuh"
+#include "common/activations.cuh"
+
+namespace element_wise {
+
+/// f(a + b)
+template <class Activation>
+struct Add1 : Activation {
+    __device__ float operator()(float a, float b) const { return Activation::operator()(a + b); }
+};
+
+}  // namespace element_wise

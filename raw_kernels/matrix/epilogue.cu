@@ -1,0 +1,10 @@
+// What GEMM does with a library's product: f(alpha * product + beta * c), for the element engine.
+#include "common/machine.cuh"
+#include "common/types.cuh"
+#include "common/axes.cuh"
+#include "common/elements.cuh"
+#include "common/conversions.cuh"
+#include "common/element_engine.cuh"
+#include "common/scaled.cuh"
+#include "common/activations.cuh"
+#include "common/epilogue.cuh"

@@ -1,0 +1,167 @@
+// CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT: the running result of each line of entries along one axis.
+//
+//   y[i] = x[0] + .. + x[i]     exclusive: up to x[i - 1]; the first one is 0, of a product 1
+//
+// Entries are numbered in the order in which they are taken: backwards their strides are negative.
+//
+// A team is `lanes` x `slots` threads of a block: its lanes have neighbouring lines, its slots parts of a tile of a line, `items` entries
+// each, one after the other. A thread scans its entries, threads of a line tell each other what theirs make together, and a tile hands on
+// what all before it make. A block is several teams; blockIdx.x counts blocks of teams, blockIdx.y splits: equal parts of each line, of
+// which a block takes one. Of several splits `total` first leaves what each makes, and `scan` begins with all before its own.
+//
+// T is the type of entries, R the reduction of common/reduction.cuh: Sum or Multiply. A thread reads its entries of a tile before it writes
+// them, and no other thread reads them later: y may be x.
+#include "common/machine.cuh"
+#include "common/neighbours.cuh"
+#include "common/reduction.cuh"
+
+/// Entries of a thread in a tile.
+inline constexpr int items = 8;
+
+template <class T, class R>
+struct ScanParameters {
+    T const* x;                  // the first entry that is taken
+    T* y;
+    Axes<2> lines;               // of x and y
+    long long strides[2];        // of x and y from an entry to the one that is taken next
+    unsigned line_count;
+    unsigned length;             // entries of a line
+    unsigned split_length;       // entries of a split, the last one what is left: a multiple of a tile
+    TeamSize size;
+    typename R::Part* totals;    // [splits][line_count]; absent if there is one split
+    int exclusive;
+    int backwards;               // whether entries of a vector are taken from its end
+};
+
+/// A thread's place: a line, and a slot of its team.
+struct Taker {
+    unsigned line;
+    unsigned slot;
+    bool present;
+
+    template <class T, class R>
+    __device__ explicit Taker(ScanParameters<T, R> const& parameters) {
+        TeamSize const size = parameters.size;
+        unsigned const team = blockIdx.x * (blockDim.x >> (size.lanes_log2 + size.slots_log2)) + (threadIdx.x >> (size.lanes_log2 + size.slots_log2));
+        line = (team << size.lanes_log2) + (threadIdx.x & ((1u << size.lanes_log2) - 1));
+        slot = (threadIdx.x >> size.lanes_log2) & ((1u << size.slots_log2) - 1);
+        present = line < parameters.line_count;
+        line = present ? line : 0;
+    }
+};
+
+/// Turns a vector round.
+template <class T, int width>
+__device__ __forceinline__ void reverse(Pack<T, width>& pack) {
+#pragma unroll
+    for (int place = 0; place < width / 2; ++place) {
+        T const other = pack.values[place];
+        pack.values[place] = pack.values[width - 1 - place];
+        pack.values[width - 1 - place] = other;
+    }
+}
+
+/// The entries from a number on, those from `end` on without effect.
+template <int width, class T, class R>
+__device__ __forceinline__ void load(ScanParameters<T, R> const& parameters, T const* line, unsigned first, unsigned end,
+                                     typename R::Part (&parts)[items]) {
+    Pack<T, width> packs[items / width];
+#pragma unroll
+    for (int pack = 0; pack < items / width; ++pack) {
+        unsigned const entry = first + pack * width;
+        if (entry < end) {
+            // backwards the last entry of a vector is the first in memory
+            T const* const address = line + (entry + (parameters.backwards ? width - 1 : 0)) * parameters.strides[0];
+            packs[pack] = load_vector<width>(address, parameters.strides[0] == 0);
+            if (parameters.backwards) {
+                reverse(packs[pack]);
+            }
+        }
+    }
+#pragma unroll
+    for (int item = 0; item < items; ++item) {
+        parts[item] = first + item < end ? typename R::Part{to_number(packs[item / width].values[item % width])} : typename R::Part{};
+    }
+}
+
+/// First launch of two: what each split makes.
+template <class T, class R, int width>
+__global__ void __launch_bounds__(most_team_threads, 1) total(const __grid_constant__ ScanParameters<T, R> parameters) {
+    using Part = typename R::Part;
+    Taker const taker(parameters);
+    unsigned const begin = blockIdx.y * parameters.split_length;
+    unsigned const end = taker.present ? min(parameters.length, begin + parameters.split_length) : 0;
+    T const* const line = parameters.x + locate(parameters.lines, taker.line).of[0];
+    Part parts[1] = {};
+    for (unsigned first = begin + taker.slot * items; first < end; first += items << parameters.size.slots_log2) {
+        Part own[items];
+        load<width>(parameters, line, first, end, own);
+        parts[0].merge(tree([](Part a, Part const& b) {
+            a.merge(b);
+            return a;
+        }, own));
+    }
+    merge_team(parameters.size, parts, machine::dynamic_shared<Part>());
+    if (taker.present && taker.slot == 0) {
+        parameters.totals[static_cast<long long>(blockIdx.y) * parameters.line_count + taker.line] = parts[0];
+    }
+}
+
+/// The running results.
+template <class T, class R, int width>
+__global__ void __launch_bounds__(most_team_threads, 1) scan(const __grid_constant__ ScanParameters<T, R> parameters) {
+    using Part = typename R::Part;
+    Part* const shared = machine::dynamic_shared<Part>();   // two arrays of a part for each thread, and one for splits
+    Taker const taker(parameters);
+    unsigned const begin = blockIdx.y * parameters.split_length;
+    unsigned const end = min(parameters.length, begin + parameters.split_length);
+    Places<2> const line = locate(parameters.lines, taker.line);
+    Part before[1] = {};
+    if (parameters.totals != nullptr) {
+#pragma unroll 4
+        for (unsigned split = taker.slot; split < blockIdx.y; split += 1u << parameters.size.slots_log2) {
+            before[0].merge(parameters.totals[static_cast<long long>(split) * parameters.line_count + taker.line]);
+        }
+        merge_team(parameters.size, before, shared + 2 * blockDim.x);
+    }
+    unsigned turn = 0;
+    unsigned const tile = items << parameters.size.slots_log2;
+    for (unsigned start = begin; start < end; start += tile) {
+        unsigned const first = start + taker.slot * items;
+        unsigned const own_end = taker.present ? end : 0;
+        Part parts[items];
+        load<width>(parameters, parameters.x + line.of[0], first, own_end, parts);
+        Part own = parts[0];
+#pragma unroll
+        for (int item = 1; item < items; ++item) {
+            own.merge(parts[item]);
+        }
+        Neighbours<Part> const neighbours = look_around(parameters.size, taker.slot, own, shared, turn);
+        Part running = before[0];
+        running.merge(neighbours.before);
+        before[0].merge(neighbours.all);
+        T results[items];
+#pragma unroll
+        for (int item = 0; item < items; ++item) {
+            Part const earlier = running;
+            running.merge(parts[item]);
+            results[item] = R::result(parameters.exclusive ? earlier : running, {});
+        }
+#pragma unroll
+        for (int pack = 0; pack < items / width; ++pack) {
+            unsigned const entry = first + pack * width;
+            if (entry < own_end) {
+                Pack<T, width> vector;
+#pragma unroll
+                for (int place = 0; place < width; ++place) {
+                    vector.values[place] = results[pack * width + place];
+                }
+                if (parameters.backwards) {
+                    reverse(vector);
+                }
+                T* const address = parameters.y + line.of[1] + (entry + (parameters.backwards ? width - 1 : 0)) * parameters.strides[1];
+                *reinterpret_cast<Pack<T, width>*>(address) = vector;
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+"""Matrix products on CUDA: by the library and by the own kernel, tiles with remainders, far offsets, what plans tell, sanitizers."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.arrays import array_at
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.matrix import product as matrix_product
+from dmlpy.devices.cuda.matrix import tiles
+from dmlpy.devices.cuda.plans import Target, plan_of
+from tests.conftest import cuda_on_cpu
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, repeated, run, run_in_layouts, same, tensor
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
+
+CLIP = dml.ElementWiseClipDesc(min=-8.0, max=9.0)
+FUNCTIONS = {"none": None, "clip": CLIP, "tanh": dml.ActivationTanhDesc(), "softmax": dml.ActivationSoftmaxDesc()}
+
+
+@pytest.fixture
+def by_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of any size go to the library if it takes them."""
+    monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 0)
+
+
+def gemm_desc(dtype: str, batch: tuple[int, ...], sizes: tuple[int, int, int], **members: Any) -> dml.GEMMDesc:
+    m, k, n = sizes
+    a = (k, m) if members.get("trans_a") == "TRANSPOSE" else (m, k)
+    b = (n, k) if members.get("trans_b") == "TRANSPOSE" else (k, n)
+    added = {"c_tensor": packed(dtype, *batch, m, n)} if members.pop("added", False) else {}
+    return dml.GEMMDesc(a_tensor=packed(dtype, *batch, *a), b_tensor=packed(dtype, *batch, *b), **added, **members).with_outputs()
+
+
+def random_inputs(desc: dml.OperatorDesc, seed: int = 0) -> dict[str, Array]:
+    """Normal numbers for every input."""
+    rng = np.random.default_rng(seed)
+    slots = [slot for slot in desc.input_slots() if slot.tensor is not None]
+    return {slot.place: rng.normal(size=slot.tensor.sizes).astype(slot.tensor.data_type.numpy) for slot in slots if slot.tensor}
+
+
+def check(desc: dml.GEMMDesc, device: dml.Device, *, spread: bool = False) -> None:
+    """Fails unless the result is that of the definition."""
+    given = random_inputs(desc)
+    found = (run_in_layouts if spread else run)(desc, given, device)["output_tensor"]
+    assert_close(found, by_definition(desc, given)["output_tensor"], found.dtype, terms=max(64, desc.a_tensor.sizes[-1]))
+
+
+def described(desc: dml.OperatorDesc, device: dml.Device) -> str:
+    assert isinstance(device, CudaDevice)
+    plan = plan_of(desc, Target(device.library))
+    assert plan is not None
+    return plan.describe()
+
+
+def cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    for dtype, added, (name, function) in product(("float32", "float16"), (False, True), FUNCTIONS.items()):
+        yield f"{dtype} {name}{' added' if added else ''}", {"dtype": dtype, "added": added, "fused_activation": function}
+
+
+@pytest.mark.parametrize("members", [pytest.param(members, id=name) for name, members in cases()])
+def test_products_by_the_library(by_library: None, cuda_device: dml.Device, members: dict[str, Any]) -> None:
+    """In spread memory, which the library does not take, by the own kernel, with equal results."""
+    transposes = iter(product(("NONE", "TRANSPOSE"), repeat=2))
+    for batch, sizes in (((), (3, 5, 4)), ((2,), (1, 6, 3)), ((2, 2), (4, 1, 2)), ((), (5, 3, 1))):
+        trans_a, trans_b = next(transposes)
+        desc = gemm_desc(batch=batch, sizes=sizes, trans_a=trans_a, trans_b=trans_b, alpha=1.0, beta=0.5, **members)
+        assert "cuBLAS" in described(desc, cuda_device)
+        check(desc, cuda_device, spread=True)
+        scaled = desc.replace(alpha=-0.75)
+        check(scaled, cuda_device)
+
+
+# strides of a [4, 6] A: rows, columns
+TAKEN = {"packed": (6, 1), "rows with gaps": (9, 1), "columns": (1, 4), "columns with gaps": (1, 7)}
+REFUSED = {"gaps between elements": (12, 2), "repeated rows": (0, 1), "overlapping rows": (3, 1), "repeated elements": (1, 0)}
+
+
+@pytest.mark.parametrize("layout", [*TAKEN, *REFUSED])
+def test_the_library_takes_matrices_whose_rows_or_columns_are_packed(by_library: None, cuda_device: dml.Device, layout: str) -> None:
+    strides = (TAKEN | REFUSED)[layout]
+    a = dml.TensorDesc(data_type="FLOAT32", sizes=(4, 6), strides=strides)
+    desc = dml.GEMMDesc(a_tensor=a, b_tensor=packed("float32", 6, 5), alpha=2.0).with_outputs()
+    assert ("cuBLAS" in described(desc, cuda_device)) == (layout in TAKEN)
+    given = random_inputs(desc)
+    where = np.zeros(64, np.float32)
+    where[:] = np.random.default_rng(1).normal(size=64)
+    given["a_tensor"] = np.lib.stride_tricks.as_strided(where, (4, 6), tuple(4 * stride for stride in strides))
+    found = run(desc, given, cuda_device)["output_tensor"]
+    assert_close(found, by_definition(desc, given)["output_tensor"], np.float32, terms=64)
+
+
+def test_small_products_and_large_batches_are_the_own_kernel_s(cuda_device: dml.Device) -> None:
+    for batch, side, library in (((), 64, False), ((), 512, True), ((16,), 512, True), ((17,), 512, False)):
+        assert ("cuBLAS" in described(gemm_desc("float16", batch, (side, side, side)), cuda_device)) == library
+
+
+# strides of [2, 3, 4, 6] A, of the batch of B, of a [2, 3, 4, 5] output; the products that remain, and their rows
+FOLDED = {
+    "all": ((72, 24, 6, 1), (0, 0), (60, 20, 5, 1), 1, 24),
+    "with gaps between rows": ((96, 32, 8, 1), (0, 0), (60, 20, 5, 1), 1, 24),
+    "the inner ones, as B repeats there": ((72, 24, 6, 1), (30, 0), (60, 20, 5, 1), 2, 12),
+    "the inner ones, as A has a gap": ((80, 24, 6, 1), (0, 0), (60, 20, 5, 1), 2, 12),
+    "the inner ones, as the output has a gap": ((72, 24, 6, 1), (0, 0), (70, 20, 5, 1), 2, 12),
+    "none, as B differs": ((72, 24, 6, 1), (90, 30), (60, 20, 5, 1), 6, 4),
+    "none, as A has columns": ((72, 24, 1, 4), (0, 0), (60, 20, 5, 1), 6, 4),
+}
+
+
+@pytest.mark.parametrize("row", FOLDED)
+@pytest.mark.parametrize("library", [True, False])
+def test_matrices_that_meet_the_same_b_are_one(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch, row: str, library: bool) -> None:
+    monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 0 if library else 2**62)
+    a, of_b, y, count, rows = FOLDED[row]
+    strides = {"a_tensor": a, "b_tensor": (*of_b, 5, 1), "output_tensor": y}
+    sizes = {"a_tensor": (2, 3, 4, 6), "b_tensor": (2, 3, 6, 5), "output_tensor": (2, 3, 4, 5)}
+    tensors = {name: dml.TensorDesc(data_type="FLOAT32", sizes=sizes[name], strides=strides[name]) for name in sizes}
+    desc = dml.GEMMDesc(**tensors)
+    told = described(desc, cuda_device)
+    wanted = f"{count} products of [{rows}, 6]" if count > 1 else f"a product of [{rows}, 6]"
+    assert wanted in told if library else f"{count} tiles" in told
+    given = {place: repeated(array, tensors[place]) for place, array in random_inputs(desc).items()}
+    found = run(desc, given, cuda_device)["output_tensor"]
+    assert_close(found, by_definition(desc, given)["output_tensor"], np.float32)
+
+
+@pytest.mark.parametrize("sizes", [(64, 16, 64), (65, 17, 63), (1, 130, 129), (130, 1, 1), (63, 40, 66)], ids=str)
+def test_tiles_with_remainders(cuda_device: dml.Device, sizes: tuple[int, int, int]) -> None:
+    for dtype, trans_a, trans_b in (("float32", "NONE", "TRANSPOSE"), ("float16", "TRANSPOSE", "NONE")):
+        check(gemm_desc(dtype, (2,), sizes, trans_a=trans_a, trans_b=trans_b, added=True, beta=-1.0), cuda_device)
+
+
+def test_blocks_stride_over_more_tiles_than_the_grid_has(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "_MOST_BLOCKS", 2)
+    check(gemm_desc("float32", (2, 2), (65, 3, 66)), cuda_device)
+    desc = dml.MatrixMultiplyIntegerDesc(a_tensor=packed("int8", 2, 65, 3), b_tensor=packed("uint8", 2, 3, 66)).with_outputs()
+    check_layouts(desc, np.random.default_rng(0), sums=False, device=cuda_device)
+
+
+def test_results_repeat_bit_for_bit_whatever_the_batch(cuda_device: dml.Device) -> None:
+    desc = gemm_desc("float32", (3,), (5, 300, 7))
+    given = random_inputs(desc)
+    whole = run(desc, given, cuda_device)["output_tensor"]
+    for entry in range(3):
+        single = {place: array[entry : entry + 1] for place, array in given.items()}
+        same(run(gemm_desc("float32", (1,), (5, 300, 7)), single, cuda_device)["output_tensor"][0], whole[entry], f"entry {entry}")
+
+
+def test_long_sums_stay_accurate(cuda_device: dml.Device) -> None:
+    """One float that adds up 100,000 products of the same rounding is off by more than is allowed."""
+    terms = 100_000
+    a, b = np.full((1, terms), 1.1, np.float32), np.full((terms, 1), 0.7, np.float32)
+    desc = dml.GEMMDesc(a_tensor=tensor(a), b_tensor=tensor(b)).with_outputs()
+    found = compute(desc, device=cuda_device, a_tensor=a, b_tensor=b)
+    assert_close(found, a.astype(np.float64) @ b.astype(np.float64), np.float32, terms=terms)
+
+
+def test_what_is_not_finite_reaches_its_row_and_column_alone(cuda_device: dml.Device) -> None:
+    """Also beside the remainders of tiles, which are filled with zeros."""
+    desc = gemm_desc("float32", (), (66, 18, 67), added=True, beta=0.0)
+    given = {place: np.ones_like(array) for place, array in random_inputs(desc).items()}
+    given["a_tensor"][65, 17], given["b_tensor"][3, 66], given["c_tensor"][1, 2] = np.inf, np.nan, np.inf
+    found = run(desc, given, cuda_device)["output_tensor"]
+    wanted = np.full((66, 67), 18, np.float32)
+    wanted[65], wanted[:, 66], wanted[1, 2] = np.inf, np.nan, np.nan
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("operator", ["GEMM", "MATRIX_MULTIPLY_INTEGER"])
+def test_elements_beyond_32_bits(operator: str) -> None:
+    """Rows and entries of the batch further apart than an int counts, in address space of which only their pages have memory."""
+    device, step = cuda_on_cpu(), 2**31 + 64
+    assert isinstance(device, CudaDevice)
+    dtype = np.dtype(np.float16 if operator == "GEMM" else np.int8)
+    with mmap.mmap(-1, (3 * step + 2) * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:  # MAP_NORESERVE
+        whole = np.frombuffer(memory, np.uint8)
+        a = array_at(whole.ctypes.data, (2, 2, 2), dtype, (2 * step, step, 1))
+        a[...] = np.arange(8).reshape(2, 2, 2)
+        b = np.array([[[1, 2], [3, 4]]] * 2, dtype)
+        far = dml.TensorDesc(data_type=dtype.name.upper(), sizes=(2, 2, 2), strides=(2 * step, step, 1))
+        kind: Any = dml.GEMMDesc if operator == "GEMM" else dml.MatrixMultiplyIntegerDesc
+        desc = kind(a_tensor=far, b_tensor=tensor(b)).with_outputs()
+        y = np.zeros((2, 2, 2), desc.output_tensor.data_type.numpy)
+        plan = plan_of(desc, Target(device.library))
+        assert plan is not None
+        plan.bind({"a_tensor": whole.ctypes.data, "b_tensor": b.ctypes.data, "output_tensor": y.ctypes.data}, 0, None)(0)
+        np.testing.assert_array_equal(y, np.matmul(a, b))
+        del a, whole
+
+
+def test_a_softmax_of_halves_takes_sums_in_float(cuda_device: dml.Device) -> None:
+    """In FLOAT16 neighbours of 100 are 0.0625 apart: both sums would be equal."""
+    a, b = np.array([[10, 1]], np.float16), np.array([[10, 10], [0, 0.03]], np.float16)
+    desc = dml.GEMMDesc(a_tensor=tensor(a), b_tensor=tensor(b), fused_activation=dml.ActivationSoftmaxDesc()).with_outputs()
+    given = {"a_tensor": a, "b_tensor": b}
+    found = run_in_layouts(desc, given, cuda_device)["output_tensor"]
+    assert_close(found, by_definition(desc, given)["output_tensor"], np.float16)
+
+
+def test_tf32_only_where_it_is_allowed(by_library: None, cuda_device: dml.Device) -> None:
+    desc = gemm_desc("float32", (), (4, 8, 4))
+    flags = dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION
+    exact, rounded = dml.compile(desc, cuda_device), dml.compile(desc, cuda_device, flags=flags)
+    assert "TF32" not in str(exact.plan)
+    assert "TF32" in str(rounded.plan)
+    given = random_inputs(desc)
+    inputs = {place: cuda_device.from_host(array) for place, array in given.items()}
+    wanted = by_definition(desc, given)["output_tensor"]
+    assert_close(cuda_device.to_host(exact(**inputs).output_tensor), wanted, np.float32)
+    assert_close(cuda_device.to_host(rounded(**inputs).output_tensor), wanted, np.float32, tf32=True)
+
+
+SANITIZED = {
+    "float32": gemm_desc("float32", (2,), (66, 17, 3), added=True, fused_activation=dml.ActivationReluDesc()),
+    "softmax of halves": gemm_desc("float16", (), (3, 18, 65), fused_activation=dml.ActivationSoftmaxDesc()),
+    "integers": dml.MatrixMultiplyIntegerDesc(
+        a_tensor=packed("int8", 3, 18),
+        a_zero_point_tensor=packed("int8", 3, 1),
+        b_tensor=packed("uint8", 18, 66),
+        output_tensor=packed("int32", 3, 66),
+    ),
+}
+
+
+@pytest.mark.parametrize("desc", [pytest.param(desc, id=name) for name, desc in SANITIZED.items()])
+def test_the_sanitizers_are_silent(desc: dml.OperatorDesc) -> None:
+    require("g++")
+    seam = CpuSeam(sanitize="address,undefined")
+    check_layouts(desc, np.random.default_rng(5), sums=True, device=CudaDevice(seam))
+    seam.check_guards()

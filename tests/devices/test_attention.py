@@ -1,0 +1,369 @@
+"""Attention on every device against plain loops in float64, and against ONNX's Attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda.device import CudaDevice
+from tests.support import relation_descs as descs
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.layout_runs import Array, by_definition, layouts, run
+from tests.support.onnx_reference import onnx_outputs
+from tests.support.tensors import tensor
+from tests.support.tolerance import assert_close
+from tests.support.tools import require
+
+OPERATORS = ("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1")
+
+
+def plain(desc: Any, given: dict[str, Array]) -> dict[str, Array]:
+    """One head, one query and one key after the other."""
+    x = {name: array.astype(np.float64) for name, array in given.items()}
+    query_heads, heads = (getattr(desc, name) for name in desc.head_counts)
+
+    def lines(name: str, count: int) -> Array | None:
+        """[batch, length, heads, size]"""
+        return None if name not in x else x[name].reshape(*x[name].shape[-3:-1], count, x[name].shape[-1] // count)
+
+    parts = [lines("query_tensor", query_heads), lines("key_tensor", heads), lines("value_tensor", heads)]
+    for name, at in (("query_key", (0, 1)), ("key_value", (1, 2)), ("query_key_value", (0, 1, 2))):
+        if f"stacked_{name}_tensor" in x:
+            for layer, part in enumerate(at):
+                parts[part] = x[f"stacked_{name}_tensor"][:, :, :, layer]
+    if "bias_tensor" in x:
+        line = list(x["bias_tensor"].reshape(-1))
+        for index, given_part in enumerate(parts):
+            if given_part is not None:
+                own = [line.pop(0) for _ in range(given_part.shape[2] * given_part.shape[3])]
+                parts[index] = given_part + np.array(own).reshape(given_part.shape[2:])
+    query = parts[0]
+    assert query is not None
+    batches, length = query.shape[:2]
+    past = [x[name].reshape(x[name].shape[-4:]) if name in x else None for name in ("past_key_tensor", "past_value_tensor")]
+    valid = valid_past(desc, given, batches)
+    keys, values = (joined(kept, new, valid, desc.key_lengths[2]) for kept, new in zip(past, parts[1:], strict=True))
+    total = keys.shape[2]
+    output = np.zeros((batches, length, query_heads, values.shape[-1]))
+    whole = (batches, query_heads, length, total)
+    bias = (
+        np.broadcast_to(x["relative_position_bias_tensor"].reshape(-1, *x["relative_position_bias_tensor"].shape[-3:]), whole)
+        if ("relative_position_bias_tensor" in x)
+        else np.zeros(whole)
+    )
+    for batch, head, at in np.ndindex(batches, query_heads, length):
+        own = head // (query_heads // heads)
+        scores = []
+        for key in range(last_key(desc, valid[batch], at)):
+            score = desc.scale * math.fsum(query[batch, at, head] * keys[batch, own, key]) + bias[batch, head, at, key]
+            scores.append(score + (0 if counts(desc, given, (batch, head, at, key), whole) else desc.mask_filter_value))
+        powers = [math.exp(score - max(scores)) for score in scores]
+        if powers:
+            total_power = math.fsum(powers)
+            output[batch, at, head] = sum(power * value for power, value in zip(powers, values[batch, own], strict=False)) / total_power
+    results = {"output_tensor": output, "output_present_key_tensor": keys, "output_present_value_tensor": values}
+    return {name: array.reshape(getattr(desc, name).sizes) for name, array in results.items() if getattr(desc, name) is not None}
+
+
+def valid_past(desc: Any, given: dict[str, Array], batches: int) -> list[int]:
+    """How many earlier keys count in each batch entry."""
+    past, new, total = desc.key_lengths
+    if "past_sequence_lengths_tensor" not in given:
+        return [past] * batches
+    numbers = given["past_sequence_lengths_tensor"].reshape(-1).tolist()
+    return [0 if math.isnan(number) else int(max(0, min(number, past, total - new))) for number in numbers]
+
+
+def joined(kept: Array | None, new: Array | None, valid: list[int], total: int) -> Array:
+    """Keys or values of each head: the earlier ones that count, the new ones, and zeros."""
+    either = kept if kept is not None else new.transpose(0, 2, 1, 3)  # type: ignore[union-attr]
+    found = np.zeros((either.shape[0], either.shape[1], total, either.shape[3]))
+    for batch, count in enumerate(valid):
+        if kept is not None:
+            found[batch, :, :count] = kept[batch, :, :count]
+        if new is not None:
+            found[batch, :, count : count + new.shape[1]] = new[batch].transpose(1, 0, 2)
+    return found
+
+
+def last_key(desc: Any, valid: int, query: int) -> int:
+    """How many keys a query may see: beside lengths of the past no new one after its own."""
+    causal = getattr(desc, "past_sequence_lengths_tensor", None) is not None
+    new = desc.key_lengths[1]
+    return valid + (min(new, query + 1) if causal else new)
+
+
+def counts(desc: Any, given: dict[str, Array], place: tuple[int, int, int, int], whole: tuple[int, ...]) -> bool:
+    """Whether the mask lets a score be."""
+    batch, key = place[0], place[3]
+    match desc.mask_type.name:
+        case "NONE":
+            return True
+        case "BOOLEAN":
+            mask = given["mask_tensor"]
+            return bool(np.broadcast_to(mask.reshape(mask.shape[-4:]), whole)[place])
+        case "KEY_SEQUENCE_LENGTH" | "KEY_QUERY_SEQUENCE_LENGTH_START_END":
+            return bool(key < given["mask_tensor"].reshape(-1)[batch])
+    end, start = given["mask_tensor"].reshape(2, -1)[:, batch]
+    return bool(start <= key < end)
+
+
+def arrays(desc: Any, rng: np.random.Generator) -> dict[str, Array]:
+    found = {}
+    for slot in desc.input_slots():
+        if slot.tensor is not None:
+            sizes, dtype = slot.tensor.sizes, slot.tensor.data_type.numpy
+            if slot.place == "past_sequence_lengths_tensor":
+                found[slot.place] = rng.integers(0, 9, sizes).astype(dtype)
+            elif dtype.kind == "f":
+                found[slot.place] = rng.normal(size=sizes).astype(dtype)
+            elif desc.mask_type.name == "BOOLEAN":
+                found[slot.place] = rng.integers(0, 2, sizes, dtype)
+            elif desc.mask_type.name == "KEY_SEQUENCE_END_START":  # of which some leave no key
+                limits = np.stack([rng.integers(2, 9, sizes[-1]), rng.integers(0, 4, sizes[-1])])
+                found[slot.place] = limits.astype(dtype).reshape(sizes)
+            else:  # starts and ends after the lengths, of whatever value, are not read
+                found[slot.place] = rng.integers(2, 9, sizes).astype(dtype)
+    return found
+
+
+def compare(desc: Any, given: dict[str, Array], what: str, device: dml.Device) -> None:
+    for own in layouts(desc):
+        found = run(own, given, device)
+        for name, wanted in plain(desc, given).items():
+            assert_close(found[name], wanted, found[name].dtype, terms=40, what=f"{what}: {name}")
+
+
+def test_every_form_of_attention(any_device: dml.Device) -> None:
+    rng, computed = np.random.default_rng(31), 0
+    for operator in OPERATORS:
+        for own in descs.valid_descs(f"DML_OPERATOR_{operator}"):
+            desc: Any = dml.OperatorDesc.from_dict(descs.data(f"DML_OPERATOR_{operator}", own.members))
+            computed += 1
+            compare(desc, arrays(desc, rng), f"{operator}, {own.about}", any_device)
+    assert computed > 30
+
+
+LENGTHS: list[tuple[dict[str, Any], tuple[int, int]]] = [
+    # sizes of queries, new keys, past and present; the lengths of two batch entries, and which of them count
+    ({"queries": 1, "new": 1, "past": 5, "present": 6}, (5, 2)),
+    ({"queries": 1, "new": 1, "past": 5, "present": 5}, (4, 1)),  # a buffer that past and present share
+    ({"queries": 3, "new": 3, "past": 0, "present": 3}, (0, 0)),
+    ({"queries": 3, "new": 3, "past": 0, "present": 7}, (0, 0)),  # room for later steps
+    ({"queries": 3, "new": 3, "past": 6, "present": 6}, (3, 0)),
+    ({"queries": 4, "new": 2, "past": 3, "present": 5}, (1, 3)),  # queries after the last new key see all of them
+    ({"queries": 2, "new": 4, "past": 3, "present": None}, (2, 3)),  # new keys that no query sees
+    ({"queries": 2, "new": 0, "past": 4, "present": None}, (3, 0)),  # of which the second leaves no key at all
+    ({"queries": 2, "new": 2, "past": 4, "present": 4}, (2**31 - 1, -(2**31))),
+    ({"queries": 2, "new": 2, "past": 4, "present": 6}, (99, -1)),
+    ({"queries": 70, "new": 70, "past": 90, "present": 90}, (13, 20)),
+]
+
+
+def with_lengths(sizes: dict[str, Any], data_type: str, **more: Any) -> dml.MultiheadAttention1Desc:
+    """4 heads of 3 elements that share 2 of the keys and values."""
+    members: dict[str, Any] = {"query_tensor": tensor(2, sizes["queries"], 12)}
+    if sizes["new"]:
+        members |= {name: tensor(2, sizes["new"], 6) for name in ("key_tensor", "value_tensor")}
+    if sizes["past"]:
+        members |= {f"past_{name}_tensor": tensor(2, 2, sizes["past"], 3) for name in ("key", "value")}
+    if sizes["present"]:
+        members |= {f"output_present_{name}_tensor": tensor(2, 2, sizes["present"], 3) for name in ("key", "value")}
+    members |= {"output_tensor": tensor(2, sizes["queries"], 12), "scale": 0.7, "mask_filter_value": -2.0}
+    lengths = dml.TensorDesc(data_type=data_type, sizes=(2,))
+    return dml.MultiheadAttention1Desc(**members, past_sequence_lengths_tensor=lengths, query_head_count=4, key_value_head_count=2, **more)
+
+
+@pytest.mark.parametrize(("sizes", "lengths"), LENGTHS)
+def test_lengths_of_the_past(any_device: dml.Device, sizes: dict[str, Any], lengths: tuple[int, int]) -> None:
+    rng = np.random.default_rng(36)
+    total = sizes["present"] or sizes["past"] + sizes["new"]
+    masked = {"mask_tensor": tensor(2, 1, sizes["queries"], total, data_type="INT32"), "mask_type": "BOOLEAN"}
+    for more in ({}, {"bias_tensor": tensor(24), "relative_position_bias_tensor": tensor(1, 4, 1, total), **masked}):
+        if "bias_tensor" in more and not sizes["new"]:
+            continue
+        desc = with_lengths(sizes, "INT32", **more)
+        given = arrays(desc, rng) | {"past_sequence_lengths_tensor": np.array(lengths, np.int32)}
+        compare(desc, given, f"{sizes} {lengths}", any_device)
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("lengths", [(2.9, 1.0), (np.nan, -0.5), (np.inf, -np.inf)])
+def test_lengths_of_the_past_in_floating_point(any_device: dml.Device, lengths: tuple[float, float], data_type: str) -> None:
+    desc = with_lengths({"queries": 2, "new": 2, "past": 4, "present": 6}, data_type)
+    values = np.array(lengths, desc.past_sequence_lengths_tensor.data_type.numpy)  # type: ignore[union-attr]
+    compare(desc, arrays(desc, np.random.default_rng(37)) | {"past_sequence_lengths_tensor": values}, f"{lengths}", any_device)
+
+
+def test_masks_and_biases_that_repeat_and_keys_that_none_sees(any_device: dml.Device) -> None:
+    rng = np.random.default_rng(32)
+    members: dict[str, Any] = {"query_tensor": tensor(2, 3, 12), "key_tensor": tensor(2, 5, 6), "value_tensor": tensor(2, 5, 10)}
+    members |= {"query_head_count": 4, "key_value_head_count": 2, "scale": 0.6}
+    for sizes in ((2, 4, 3, 5), (1, 1, 1, 1), (2, 1, 1, 5), (1, 4, 3, 1), (1, 1, 3, 5)):
+        for filter_value in (-1e4, -1.5, 0.0, 2.0):
+            desc = dml.MultiheadAttention1Desc(
+                mask_tensor=tensor(*sizes, data_type="INT32"),
+                relative_position_bias_tensor=tensor(*sizes),
+                mask_type="BOOLEAN",
+                mask_filter_value=filter_value,
+                **members,
+            ).with_outputs("output_tensor")
+            compare(desc, arrays(desc, rng), f"{sizes} {filter_value}", any_device)
+    for mask_type, ends in (("KEY_SEQUENCE_LENGTH", [[0, 99]]), ("KEY_SEQUENCE_END_START", [[4, 2], [1, 3]])):
+        desc = dml.MultiheadAttention1Desc(
+            mask_tensor=tensor(len(ends), 2, data_type="INT32"), mask_type=mask_type, mask_filter_value=-1e4, **members
+        ).with_outputs("output_tensor")
+        compare(desc, arrays(desc, rng) | {"mask_tensor": np.array(ends, np.int32)}, mask_type, any_device)
+
+
+def test_inputs_that_are_broadcast_and_one_of_each(any_device: dml.Device) -> None:
+    rng = np.random.default_rng(33)
+    for data_type in ("FLOAT32", "FLOAT16"):
+        one = tensor(1, 1, 1, data_type=data_type)
+        desc = dml.MultiheadAttentionDesc(
+            query_tensor=one, key_tensor=one, value_tensor=one, scale=2.0, mask_filter_value=-1.0, head_count=1
+        ).with_outputs("output_tensor")
+        compare(desc, arrays(desc, rng), "one element", any_device)
+        three = tensor(2, 3, 6, data_type=data_type)
+        desc = dml.MultiheadAttentionDesc(
+            query_tensor=three, key_tensor=three, value_tensor=three, scale=0.5, mask_filter_value=-1.0, head_count=2
+        ).with_outputs("output_tensor")
+        given = {name: np.broadcast_to(array[..., :1], array.shape) for name, array in arrays(desc, rng).items()}
+        wanted = plain(desc, given)["output_tensor"]
+        for own in layouts(desc, broadcast=True):
+            found = run(own, given, any_device)["output_tensor"]
+            assert_close(found, wanted, found.dtype, terms=40, what="broadcast")
+
+
+def test_past_keys_that_are_all(any_device: dml.Device) -> None:
+    rng, past = np.random.default_rng(34), tensor(2, 3, 5, 4)
+    desc = dml.MultiheadAttentionDesc(
+        query_tensor=tensor(2, 6, 12), past_key_tensor=past, past_value_tensor=past, scale=0.5, mask_filter_value=-1e4, head_count=3
+    ).with_outputs()
+    compare(desc, arrays(desc, rng), "the past alone", any_device)
+
+
+def test_kept_values_of_another_size_than_the_keys(any_device: dml.Device) -> None:
+    sizes = {"query_tensor": (2, 3, 8), "key_tensor": (2, 3, 8), "value_tensor": (2, 3, 10)}
+    sizes |= {"past_key_tensor": (2, 2, 4, 4), "past_value_tensor": (2, 2, 4, 5)}
+    desc = dml.MultiheadAttentionDesc(
+        **{name: tensor(*own) for name, own in sizes.items()}, scale=1, mask_filter_value=0, head_count=2
+    ).with_outputs()
+    assert desc.output_present_value_tensor is not None
+    assert desc.output_present_value_tensor.sizes == (2, 2, 7, 5)
+    compare(desc, arrays(desc, np.random.default_rng(38)), "values of 5 elements", any_device)
+
+
+def test_large_scores_do_not_overflow(any_device: dml.Device) -> None:
+    three = tensor(1, 3, 2)
+    desc = dml.MultiheadAttentionDesc(
+        query_tensor=three, key_tensor=three, value_tensor=three, scale=1e4, mask_filter_value=-1e4, head_count=1
+    ).with_outputs()
+    x = np.array([[[3, 0], [0, 5], [-2, -1]]], np.float32)
+    found = run(desc, {"query_tensor": x, "key_tensor": x, "value_tensor": x}, any_device)["output_tensor"]
+    np.testing.assert_array_equal(found, x)  # each query's best key is itself
+
+
+@pytest.mark.onnx_reference
+def test_onnx_attends_alike(any_device: dml.Device) -> None:
+    rng = np.random.default_rng(35)
+    for query_heads, heads, past in ((4, 4, 0), (4, 2, 0), (6, 2, 3), (3, 1, 2)):
+        sizes = {"Q": (2, 3, query_heads * 4), "K": (2, 5, heads * 4), "V": (2, 5, heads * 4), "M": (2, query_heads, 3, 5 + past)}
+        if past:
+            sizes |= {"PK": (2, heads, past, 4), "PV": (2, heads, past, 4)}
+        x = {name: rng.normal(size=own).astype(np.float32) for name, own in sizes.items()}
+        attributes = {"q_num_heads": query_heads, "kv_num_heads": heads, "scale": 0.3}
+        wanted = onnx_outputs("Attention", list(x.values()), 3, opset=23, **attributes)
+        names = ["query_tensor", "key_tensor", "value_tensor", "relative_position_bias_tensor", "past_key_tensor", "past_value_tensor"]
+        members: dict[str, Any] = {name: tensor(*own) for name, own in zip(names, sizes.values(), strict=False)}
+        members |= {"query_head_count": query_heads, "key_value_head_count": heads, "scale": 0.3, "mask_filter_value": -1e4}
+        made = ("output_tensor", "output_present_key_tensor", "output_present_value_tensor")
+        found = run(dml.MultiheadAttention1Desc(**members).with_outputs(*made), dict(zip(names, x.values(), strict=False)), any_device)
+        for name, own in zip(made, wanted, strict=True):
+            assert_close(found[name], own, np.float32, terms=20, what=name)
+
+
+def attention_of(queries: int, keys: int, size: int, value_size: int, data_type: str, **more: Any) -> dml.MultiheadAttention1Desc:
+    """2 heads that share one of the keys and values, of one batch entry."""
+    sizes = {"query_tensor": (1, queries, 2 * size), "key_tensor": (1, keys, size), "value_tensor": (1, keys, value_size)}
+    members: dict[str, Any] = {name: tensor(*own, data_type=data_type) for name, own in sizes.items()}
+    members |= {"query_head_count": 2, "key_value_head_count": 1, "scale": size**-0.5, "mask_filter_value": -1e4}
+    return dml.MultiheadAttention1Desc(**members | more).with_outputs("output_tensor")
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (16, 64, 32, 64), (17, 65, 33, 65), (70, 131, 40, 130), (2, 200, 5, 140)])
+def test_sizes_about_those_of_tiles(any_device: dml.Device, sizes: tuple[int, int, int, int], data_type: str) -> None:
+    desc = attention_of(*sizes, data_type)
+    given = arrays(desc, np.random.default_rng(39))
+    for own in layouts(desc):
+        found = run(own, given, any_device)["output_tensor"]
+        assert_close(found, by_definition(own, given)["output_tensor"], found.dtype, terms=200, what=f"{sizes}")
+
+
+@pytest.mark.parametrize("filter_value", [-1e4, -3e38, -math.inf, -0.5, 3.0, math.inf])
+def test_masks_whose_effect_changes_from_key_to_key(any_device: dml.Device, filter_value: float) -> None:
+    """Keys that count after 64 or more that do not, and the other way round; queries that see none, or see all alike."""
+    mask = np.ones((1, 1, 5, 150), np.int32)
+    mask[..., 0, :140] = mask[..., 1, 3:] = mask[..., 2, :] = mask[..., 3, 64:128] = 0
+    desc = attention_of(
+        5, 150, 8, 6, "FLOAT32", mask_tensor=tensor(*mask.shape, data_type="INT32"), mask_type="BOOLEAN", mask_filter_value=filter_value
+    )
+    given = arrays(desc, np.random.default_rng(40)) | {"mask_tensor": mask}
+    found, exact = run(desc, given, any_device)["output_tensor"], by_definition(desc, given)["output_tensor"]
+    assert np.isfinite(exact).all()
+    assert_close(found, exact, np.float32, terms=150)
+    unmasked = {place: array for place, array in given.items() if place != "mask_tensor"}
+    alone = by_definition(desc.replace(mask_type="NONE", mask_tensor=None), unmasked)["output_tensor"]
+    assert_close(found[:, 2], alone[:, 2], np.float32, terms=150, what="the query that sees no key")
+
+
+def test_scores_that_are_not_finite(any_device: dml.Device) -> None:
+    bias = np.zeros((1, 2, 4, 100), np.float32)
+    bias[..., 0, :90] = bias[..., 1, 70:] = bias[..., 2, :] = -np.inf  # a query whose first keys have no weight, or the last, or all
+    bias[..., 3, 80] = np.inf
+    desc = attention_of(4, 100, 3, 2, "FLOAT32", relative_position_bias_tensor=tensor(*bias.shape))
+    given = arrays(desc, np.random.default_rng(41)) | {"relative_position_bias_tensor": bias}
+    found, exact = run(desc, given, any_device)["output_tensor"], by_definition(desc, given)["output_tensor"]
+    assert np.isfinite(exact[:, :2]).all()
+    assert np.isnan(exact[:, 2:]).all()
+    assert_close(found, exact, np.float32, terms=100)
+
+
+@pytest.mark.parametrize(
+    ("sanitizers", "data_type", "sizes"),
+    [
+        ("address,undefined", "FLOAT16", {"queries": 18, "new": 18, "past": 60, "present": 78}),
+        ("thread", "FLOAT32", {"queries": 2, "new": 2, "past": 3, "present": 5}),
+    ],
+)
+def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dict[str, Any]) -> None:
+    require("g++")
+    desc = with_lengths(sizes, data_type)
+    given = arrays(desc, np.random.default_rng(42)) | {"past_sequence_lengths_tensor": np.array([sizes["past"], 1], data_type.lower())}
+    seam = CpuSeam(sanitize=sanitizers)
+    found = run(desc, given, CudaDevice(seam))
+    for name, wanted in by_definition(desc, given).items():
+        assert_close(found[name], wanted, found[name].dtype, terms=80, what=name)
+    seam.check_guards()
+
+
+def test_what_cuda_tells_of_its_work(cuda_device: dml.Device) -> None:
+    operator = dml.compile(attention_of(100, 3000, 64, 128, "FLOAT16"), cuda_device)
+    assert "2 heads, 1 of keys and values, 100 queries and 3000 keys\n" in operator.plan
+    assert operator.plan.endswith("kernels: attend<machine::half, 4, 8>")
+    assert operator.binding_properties.temporary_resource_size == 0  # the scores are nowhere in memory
+    sizes = {"queries": 1, "new": 1, "past": 5, "present": 6}
+    assert dml.compile(with_lengths(sizes, "INT32"), cuda_device).binding_properties.temporary_resource_size == 0
+    floating = dml.compile(with_lengths(sizes, "FLOAT32"), cuda_device)
+    assert floating.binding_properties.temporary_resource_size == 256
+    assert floating.plan.endswith("attend<float, 1, 4>, keep<float>")
+
+
+def test_more_keys_than_kernels_count_are_refused(cuda_device: dml.Device) -> None:
+    with pytest.raises(dml.DmlError, match="attention of 1073741824 queries, keys or elements of a head: at most 1073741823"):
+        dml.compile(attention_of(1, 2**30, 1, 1, "FLOAT16"), cuda_device)

@@ -1,0 +1,48 @@
+"""Instances of the element engine's kernel: of every operator that runs by it, with each data type that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import dmlpy as dml
+from dmlpy.description.registry import OPERATORS
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.element_engine import ElementsPlan
+from dmlpy.devices.cuda.kernels import Kernel
+from dmlpy.devices.cuda.plans import Target, plan_of
+from dmlpy.inspection.samples import sample
+from dmlpy.operators.quantized.linear import QuantizationDesc
+from tests.support.cuda.plan_kernels import H100, RecordingLibrary
+from tests.support.operator_types import of_all_types
+
+
+@cache
+def engine_operators() -> tuple[type[dml.OperatorDesc], ...]:
+    """Those whose samples run by the element engine alone."""
+    target = Target(RecordingLibrary(H100))
+    return tuple(
+        kind
+        for kind in OPERATORS.values()
+        if CudaDevice.runs(kind) and not kind.beyond_directml and isinstance(plan_of(sample(kind), target), ElementsPlan)
+    )
+
+
+def _in_odd_rows(desc: dml.OperatorDesc) -> dml.OperatorDesc:
+    """A quantization of 5 rows of 7 elements each, with a scale for each row."""
+    assert isinstance(desc, QuantizationDesc)
+    assert desc.output_tensor is not None
+    rows = [tensor.replace(sizes=[5, 1], strides=None) for tensor in desc.quantization_tensors]
+    whole = {"input_tensor": desc.input_tensor, "output_tensor": desc.output_tensor}
+    return desc.replace(quantization_tensors=rows, **{name: tensor.replace(sizes=[5, 7], strides=None) for name, tensor in whole.items()})
+
+
+def element_instances() -> Iterator[Kernel]:
+    """Each operator with each type, and copies, casts and sums in every width."""
+    library = RecordingLibrary(H100)
+    for kind in engine_operators():
+        for desc in of_all_types(kind):
+            plan_of(desc, Target(library))
+            if any(tensor.data_type.bits == 4 for tensor in desc.tensors().values()):
+                plan_of(_in_odd_rows(desc), Target(library))  # of which neighbours share a byte
+    yield from library.kernels

@@ -1,0 +1,31 @@
+"""Arguments of small kernels, and arrays for them, over the stand-in for the seam to CuPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.support.cuda.cpu_memory import DeviceArray
+from tests.support.cuda.cpu_seam import CpuSeam
+
+Array = np.ndarray[Any, Any]
+
+
+PARAMETERS = np.dtype([("input", "u8"), ("output", "u8"), ("words", "u8"), ("count", "i8")])
+
+
+def parameters(count: int = 0, **arrays: DeviceArray) -> Array:
+    argument = np.zeros(1, PARAMETERS)
+    argument["count"] = count
+    for name, array in arrays.items():
+        argument[name] = array.pointer
+    return argument
+
+
+def device(seam: CpuSeam, values: Array) -> DeviceArray:
+    return seam.to_device(0, values, 0)
+
+
+def unset(seam: CpuSeam, size: int, data_type: Any = np.float32) -> DeviceArray:
+    return seam.empty(0, [size], [1], np.dtype(data_type), 0)

@@ -1,0 +1,55 @@
+"""A call that is interrupted at each of its steps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt in this thread at chosen instructions of a module: more places than those where Python looks for signals.
+
+    Args:
+        module: the file whose functions are interrupted.
+        *instructions: at how many instructions of these, counted from the first one that runs.
+    """
+
+    def __init__(self, module: Any, *instructions: int) -> None:
+        self._file, self._at = module.__file__, set(instructions)
+        self.seen = 0
+
+    def __enter__(self) -> Interrupts:
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != self._file:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            self.seen += 1
+            if self.seen in self._at:
+                raise KeyboardInterrupt
+        return self._trace
+
+
+def interrupted_everywhere(module: Any, call: Callable[[], None], check: Callable[[], None]) -> int:
+    """Interrupts `call` at each instruction of a module in turn, and checks what it leaves; at how many."""
+    count = 0
+    while True:
+        count += 1
+        finished = False
+        with Interrupts(module, count):
+            try:
+                call()
+                finished = True
+            except KeyboardInterrupt:
+                pass
+        check()
+        if finished:
+            return count - 1

@@ -1,0 +1,166 @@
+"""Training forms on NumPy: runs with dropout, masks and reserves, and what they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.numpy.activation.derivatives import keeps_value
+from dmlpy.devices.numpy.recurrent.cells import packed_gates
+from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from dmlpy.reference.activation import activate
+from dmlpy.reference.recurrent.layer import Trace
+from tests.support.recurrent_runs import (
+    GUARD,
+    OPTIONAL,
+    USUAL,
+    Layout,
+    Placed,
+    Run,
+    place,
+    sizes_of,
+)
+from tests.support.tolerance import assert_close
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+TRAINING: dict[str, Any] = {"RNN": RNNTrainingDesc, "LSTM": LSTMTrainingDesc, "GRU": GRUTrainingDesc}
+
+
+GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
+
+
+RESERVE, MASK, X_DROPOUT, H_DROPOUT = "reserve_tensor", "step_mask_tensor", "input_dropout_tensor", "state_dropout_tensor"
+
+
+OUTPUTS = ("output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor")
+
+
+DIRECTIONS = ("FORWARD", "BACKWARD", "BIDIRECTIONAL")
+
+
+def training_sizes(cell: str, t: int, b: int, i: int, h: int, s: int, d: int) -> dict[str, tuple[int, ...]]:
+    """The sizes of every tensor of a training form but the reserve; h has `s` entries."""
+    g = GATES[cell]
+    return sizes_of(cell, t, b, i, h, d) | {
+        "recurrence_tensor": (1, d, g * h, s),
+        "hidden_init_tensor": (1, d, b, s),
+        "output_sequence_tensor": (t, d, b, s),
+        "output_single_tensor": (1, d, b, s),
+        "projection_tensor": (1, d, s, h),
+        MASK: (1, 1, t, b),
+        X_DROPOUT: (d, g, b, i),
+        H_DROPOUT: (d, g, b, s),
+    }
+
+
+def build(
+    cell: str,
+    rng: np.random.Generator,
+    *,
+    t: int = 4,
+    b: int = 3,
+    i: int = 3,
+    h: int = 4,
+    p: int | None = None,
+    dtype: Any = np.float32,
+    direction: str = "FORWARD",
+    lengths: list[int] | None = None,
+    mask: Any = None,
+    dropout: tuple[str, ...] = (),
+    optional: tuple[str, ...] = OPTIONAL,
+    outputs: tuple[str, ...] = (*OUTPUTS, RESERVE),
+    functions: tuple[ActivationDesc, ...] | None = None,
+    layouts: tuple[Layout, ...] = ("packed",),
+    **flags: Any,
+) -> Run:
+    """Random tensors for a training form.
+
+    Args:
+        p: the projection's size, or None.
+        mask: [T, B], or None.
+        dropout: which of the two dropout tensors there are.
+        optional: which of `OPTIONAL` there are.
+        outputs: which outputs there are; NaN-filled.
+    """
+    d, s = 2 if direction == "BIDIRECTIONAL" else 1, p or h
+    sizes = training_sizes(cell, t, b, i, h, s, d)
+    present = {"input_tensor", "weight_tensor", "recurrence_tensor", *optional, *dropout}
+    values: dict[str, Array] = {}
+    if lengths is not None:
+        values["sequence_lengths_tensor"] = np.array(lengths, np.uint32).reshape(1, 1, 1, b)
+    if mask is not None:
+        values[MASK] = np.array(mask, np.uint8).reshape(1, 1, t, b)
+    if p is not None:
+        present.add("projection_tensor")
+    scale = {"input_tensor": 1.0, "weight_tensor": 1.0 / i**0.5, "recurrence_tensor": 0.8 / s**0.5, "projection_tensor": 1.0 / h**0.5}
+    for name in sorted(present & set(sizes)):
+        if name in (X_DROPOUT, H_DROPOUT):
+            values[name] = (rng.integers(0, 4, sizes[name]) > 0).astype(dtype) * np.asarray(4.0 / 3.0, dtype)
+        else:
+            values[name] = (rng.uniform(-1.0, 1.0, sizes[name]) * scale.get(name, 0.5)).astype(dtype)
+    inputs: dict[str, Placed] = {}
+    for name, array in values.items():
+        layout: Layout = rng.choice(np.array(layouts))
+        inputs[name] = place(array, "packed" if name == "sequence_lengths_tensor" and layout == "broadcast" else layout, rng)
+    results: dict[str, Placed] = {}
+    for name in outputs:
+        if name in sizes:
+            layout = rng.choice(np.array(layouts))
+            results[name] = place(np.full(sizes[name], np.nan, dtype), "padded" if layout == "broadcast" else layout, rng)
+    fields: dict[str, Any] = {name: placed.desc for name, placed in (inputs | results).items()}
+    desc = TRAINING[cell](**fields, activation_descs=functions or USUAL[cell] * d, direction=direction, **flags)
+    if RESERVE in outputs:
+        desc = desc.with_outputs(RESERVE)
+        results[RESERVE] = place(np.full(desc.reserve_tensor.sizes, np.nan, np.float32), "packed", rng)
+    return Run(desc, inputs, results)
+
+
+def check(run: Run, walked: Trace, kind: Any = None) -> None:
+    """All outputs against the plain loop, the reserve part by part, each to the tolerance of its type or of `kind`."""
+    for name, placed in run.outputs.items():
+        assert (placed.gaps() == GUARD).all(), f"{name}: written between or beside its elements"
+        if name == RESERVE:
+            check_reserve(run.desc, placed.elements, walked, run.terms, kind)
+        else:
+            assert_close(placed.elements, walked.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
+
+
+def check_reserve(desc: Any, array: Array, walked: Trace, terms: int, kind: Any = None) -> None:
+    """Every slot of the states, and of each step that a sample takes what its gates keep."""
+    reserve, kind = ReserveViews.of(desc, array), kind or array.dtype
+    assert_close(reserve.hidden.swapaxes(2, 3), walked.hidden, kind, terms=terms, what="h in the reserve")
+    assert (reserve.memory is not None) == isinstance(desc, LSTMTrainingDesc)
+    if reserve.memory is not None:
+        assert_close(reserve.memory.swapaxes(2, 3), walked.memory, kind, terms=terms, what="c in the reserve")
+    for d, arguments in enumerate(walked.arguments):
+        for index, gate, activation in kept_gates(desc, d):
+            taken = ~np.isnan(arguments[:, gate])
+            expected = arguments[:, gate][taken]
+            if activation is not None:
+                expected = activate(activation, expected)
+            kept = reserve.kept[d, :, index].swapaxes(1, 2)[taken]
+            assert_close(kept, expected, kind, terms=terms, what=f"gate {gate} in the reserve")
+
+
+def kept_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
+    """What a reserve keeps of a direction's gates.
+
+    Yields:
+        tuple: the index in `ReserveViews.kept`, the gate's index in `Trace.arguments`, and the activation whose value is kept, or None
+            where its argument is.
+    """
+    gates = packed_gates(desc.cell)
+    f, *others = desc.activations_of(d)
+    for index, gate in enumerate([*gates, 3] if desc.cell.resets_last else gates):
+        activation = others[0] if others and gate == len(desc.gate_names) - 1 else f
+        is_value = gate < len(desc.gate_names) and desc.cell.clip is None and keeps_value(activation)
+        yield index, gate, activation if is_value else None
+
+
+HOLES = {1: [[1], [0], [7], [0]], 3: [[0, 1, 1], [1, 0, 1], [1, 255, 0], [0, 1, 1]]}
