@@ -9,8 +9,8 @@ import numpy as np
 from dmlpy import arrays
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
+from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
-from dmlpy.devices.cuda.recurrent.common import TF32_CAPABILITY
 from dmlpy.devices.cuda.recurrent.strategies import check_strategy
 from dmlpy.devices.device import Device, Memory, shared, show_bytes
 from dmlpy.validation.problems import DeviceError

@@ -14,9 +14,9 @@ from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Operand, OwnProduct, folded
 from dmlpy.devices.cuda.matrix.tiles import Matrices
+from dmlpy.devices.cuda.matrix_products import FLOAT, headline, heeded_flags, workspace
 from dmlpy.devices.cuda.movement.copies import COPY
 from dmlpy.devices.cuda.plans import Target, plan
-from dmlpy.devices.cuda.recurrent.common import FLOAT, headline, heeded_flags, workspace
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 from dmlpy.operators.matrix import GEMMDesc

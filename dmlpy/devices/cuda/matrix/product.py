@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.matrix.tiles import TILES, Matrices, ProductSizes
-from dmlpy.devices.cuda.recurrent.common import MOST_ROWS, gemm
+from dmlpy.devices.cuda.matrix_products import MOST_ROWS, gemm
 from dmlpy.devices.cuda.seam import Matrix
 
 if TYPE_CHECKING:

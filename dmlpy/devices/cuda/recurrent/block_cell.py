@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import (
-    FLOAT,
-    MOST_ROWS,
-    copy,
-    copy_kernel,
-    gemm,
-    headline,
-    heeded_flags,
-    rounds_to_tf32,
-    row_stride,
-    workspace,
-)
+from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm, headline, heeded_flags, workspace
+from dmlpy.devices.cuda.recurrent.common import copy, copy_kernel, rounds_to_tf32, row_stride
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.validation.problems import DeviceError

@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import ExecutionFlags, RecurrentDirection
+from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
+from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, TF32_CAPABILITY
 from dmlpy.devices.cuda.recurrent.model import Work
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cuda.machine import Arithmetic
-    from dmlpy.devices.cuda.seam import Limits, Matrix
+    from dmlpy.devices.cuda.seam import Limits
     from dmlpy.devices.plan import Launch
     from dmlpy.operators.activation import ActivationDesc
     from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
-
-FLOAT = np.dtype(np.float32)
 
 COPY = struct(("source", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)))
 SCALE = struct(("source", STRIDED), ("factor", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)))
@@ -53,12 +52,6 @@ class NotResidentError(DeviceError):
     """Raised when the blocks of a cooperative launch do not fit the multiprocessors together."""
 
 
-TF32_CAPABILITY = 80
-"""The first compute capability whose tensor cores support TF32."""
-
-MOST_ROWS = 2**31 - 1
-"""Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
-
 MOST_ENTRIES = (2**16 - 1) * ELEMENT_THREADS
 """The most entries of a sample's state: blocks of them are the second axis of a grid, samples the first, which `MOST_ROWS` limits."""
 
@@ -84,23 +77,12 @@ def pack_bias_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel("pack.cu", f"pack_bias<{scalar}>", PACK_BIAS, f"PackBiasParameters<{scalar}>")
 
 
-def headline(library: KernelLibrary, data_type: np.dtype[Any], *, tf32: bool) -> str:
-    """Names the device, the storage type and the arithmetic of a plan, for `describe`."""
-    products = ", matrix products of TF32" if tf32 else ""
-    return f"CUDA, {library.limits.name}, {data_type} storage, float32 arithmetic{products}"
-
-
 def rounds_to_tf32(limits: Limits, data_type: np.dtype[Any], allowed: bool) -> bool:
     """Returns whether float32 factors of a gradient's products are rounded to TF32.
 
     Beside where it is allowed that is for FLOAT16 storage, whose mantissa is no longer, on devices that have TF32.
     """
     return allowed or (data_type != FLOAT and limits.compute_capability >= TF32_CAPABILITY)
-
-
-def heeded_flags(tf32: bool) -> ExecutionFlags:
-    """The execution flags that affect a plan."""
-    return ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if tf32 else ExecutionFlags.NONE
 
 
 def storage_type(desc: RecurrentDesc) -> np.dtype[Any]:
@@ -231,24 +213,3 @@ def scale(
     argument["destination"] = destination
     argument["sizes"] = sizes
     return library.launch_elements(scale_kernel(data_type), prod(sizes), argument)
-
-
-_WORKSPACE_ALIGNMENT = 256
-"""The alignment of a matrix product's workspace, larger than that of a caller's scratch."""
-
-
-def workspace(library: KernelLibrary) -> tuple[str, Sequence[int], np.dtype[Any]]:
-    """The scratch array "workspace", in which all matrix products of a plan run one after another.
-
-    The plan provides it so that a caller may capture a dispatch: memory that the library allocated would become part of the graph.
-    """
-    return "workspace", (library.seam.workspace_size(library.device) + _WORKSPACE_ALIGNMENT,), np.dtype(np.uint8)
-
-
-def gemm(
-    library: KernelLibrary, scratch: Mapping[str, int], a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, *, tf32: bool
-) -> Launch:
-    """A matrix product that works in the scratch array "workspace": see `Seam.gemm`. `tf32` is for factors of float32."""
-    place = scratch["workspace"]
-    rounds = tf32 and a.data_type == FLOAT
-    return library.seam.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, in_range, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import headline, heeded_flags
+from dmlpy.devices.cuda.matrix_products import headline, heeded_flags
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order

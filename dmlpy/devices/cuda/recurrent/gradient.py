@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.recurrent.common import FLOAT, backward_walks, gemm, launch_states
+from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
+from dmlpy.devices.cuda.recurrent.common import backward_walks, launch_states
 from dmlpy.devices.cuda.recurrent.gradient_kernels import STEP, WALK, gradient_kernel, walk_kernel
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.gradient_tables import StridedRows

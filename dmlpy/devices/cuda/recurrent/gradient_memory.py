@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT, KernelLibrary, Struct, strided
+from dmlpy.devices.cuda.matrix_products import FLOAT, heeded_flags, workspace
 from dmlpy.devices.cuda.recurrent.common import (
-    FLOAT,
     activations_type,
     cell_type,
     check_rows,
     fill_layer,
-    heeded_flags,
     rounds_to_tf32,
     row_stride,
     storage_type,
-    workspace,
 )
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE, STEPS
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, NO_SCALE, Scale, StridedRows, narrowed, scale_of, scaled

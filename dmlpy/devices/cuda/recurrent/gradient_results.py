@@ -15,15 +15,8 @@ import numpy as np
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, strided
 from dmlpy.devices.cuda.machine import Arithmetic, Machine
-from dmlpy.devices.cuda.recurrent.common import (
-    FLOAT,
-    backward_walks,
-    copy,
-    copy_kernel,
-    gemm,
-    headline,
-    work_of,
-)
+from dmlpy.devices.cuda.matrix_products import FLOAT, gemm, headline
+from dmlpy.devices.cuda.recurrent.common import backward_walks, copy, copy_kernel, work_of
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     FIND_UNMASKED,
     OPERAND,

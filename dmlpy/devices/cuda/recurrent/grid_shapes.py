@@ -10,7 +10,8 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.machine import L2_SHARE, Machine
-from dmlpy.devices.cuda.recurrent.common import FLOAT, storage_type
+from dmlpy.devices.cuda.matrix_products import FLOAT
+from dmlpy.devices.cuda.recurrent.common import storage_type
 from dmlpy.devices.cuda.recurrent.products import (
     LANE_BYTES,
     PRODUCT_THREADS,

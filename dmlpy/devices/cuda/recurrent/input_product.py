@@ -14,17 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.devices.cuda.machine import Machine
-from dmlpy.devices.cuda.recurrent.common import (
-    FLOAT,
-    backward_walks,
-    copy,
-    copy_kernel,
-    gemm,
-    row_stride,
-    scale,
-    scale_kernel,
-    storage_type,
-)
+from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
+from dmlpy.devices.cuda.recurrent.common import backward_walks, copy, copy_kernel, row_stride, scale, scale_kernel, storage_type
 from dmlpy.devices.cuda.seam import Matrix
 
 if TYPE_CHECKING:

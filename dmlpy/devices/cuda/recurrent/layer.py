@@ -15,8 +15,8 @@ import numpy as np
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.matrix_products import FLOAT, headline, heeded_flags, workspace
 from dmlpy.devices.cuda.recurrent.common import (
-    FLOAT,
     LAYER,
     PACK_BIAS,
     activations_type,
@@ -25,12 +25,9 @@ from dmlpy.devices.cuda.recurrent.common import (
     copy,
     copy_kernel,
     fill_layer,
-    headline,
-    heeded_flags,
     pack_bias_kernel,
     storage_type,
     work_of,
-    workspace,
 )
 from dmlpy.devices.cuda.recurrent.input_product import Chunk, InputProduct
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from dmlpy.devices.cuda.kernels import scalar_type
-from dmlpy.devices.cuda.recurrent.common import FLOAT
+from dmlpy.devices.cuda.matrix_products import FLOAT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, strided
-from dmlpy.devices.cuda.recurrent.common import FLOAT, gemm, launch_states, scale, scale_kernel
+from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
+from dmlpy.devices.cuda.recurrent.common import launch_states, scale, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, STEP, LayerMemory, RecurrentPlan, project_kernel, step_kernel
 from dmlpy.devices.cuda.seam import Matrix
 

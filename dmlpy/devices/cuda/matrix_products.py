@@ -1,0 +1,55 @@
+"""Matrix products by the library, for plans of any family: limits of their sizes, their scratch, and what `describe` says of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import ExecutionFlags
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.cuda.seam import Matrix
+    from dmlpy.devices.plan import Launch
+
+FLOAT = np.dtype(np.float32)
+
+TF32_CAPABILITY = 80
+"""The first compute capability whose tensor cores support TF32."""
+
+MOST_ROWS = 2**31 - 1
+"""Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
+
+_WORKSPACE_ALIGNMENT = 256
+"""The alignment of a matrix product's workspace, larger than that of a caller's scratch."""
+
+
+def headline(library: KernelLibrary, data_type: np.dtype[Any], *, tf32: bool) -> str:
+    """Names the device, the storage type and the arithmetic of a plan, for `describe`."""
+    products = ", matrix products of TF32" if tf32 else ""
+    return f"CUDA, {library.limits.name}, {data_type} storage, float32 arithmetic{products}"
+
+
+def heeded_flags(tf32: bool) -> ExecutionFlags:
+    """The execution flags that affect a plan."""
+    return ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if tf32 else ExecutionFlags.NONE
+
+
+def workspace(library: KernelLibrary) -> tuple[str, Sequence[int], np.dtype[Any]]:
+    """The scratch array "workspace", in which all matrix products of a plan run one after another.
+
+    The plan provides it so that a caller may capture a dispatch: memory that the library allocated would become part of the graph.
+    """
+    return "workspace", (library.seam.workspace_size(library.device) + _WORKSPACE_ALIGNMENT,), np.dtype(np.uint8)
+
+
+def gemm(
+    library: KernelLibrary, scratch: Mapping[str, int], a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, *, tf32: bool
+) -> Launch:
+    """A matrix product that works in the scratch array "workspace": see `Seam.gemm`. `tf32` is for factors of float32."""
+    place = scratch["workspace"]
+    rounds = tf32 and a.data_type == FLOAT
+    return library.seam.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT)
