@@ -224,7 +224,22 @@ struct Splits {
     unsigned splits;
     unsigned groups;
     TeamSize size;
+
+    /// What a split has left of a group.
+    __device__ Part& part(unsigned split, unsigned group) const { return partials[static_cast<long long>(split) * groups + group]; }
 };
+
+/// Calls take(group, number) for each group that the thread speaks for, `number` counting them.
+template <int width, bool across, int tensors, class Take>
+__device__ __forceinline__ void for_led_groups(Teams<tensors> const& teams, Member const& member, Take const& take) {
+    if (member.leads()) {
+        unsigned const first = member.group<width, across>(teams);
+#pragma unroll
+        for (int number = 0; number < (across ? width : 1); ++number) {
+            take(first + number, number);
+        }
+    }
+}
 
 /// The number of this thread's group; beyond the last one there are none.
 template <class Part>
@@ -240,7 +255,7 @@ __device__ Part merge_splits(Splits<Part> const& splits, Part* shared) {
     if (group < splits.groups) {
 #pragma unroll 4
         for (unsigned split = threadIdx.x >> splits.size.lanes_log2; split < splits.splits; split += 1u << splits.size.slots_log2) {
-            merged[0].merge(splits.partials[static_cast<long long>(split) * splits.groups + group]);
+            merged[0].merge(splits.part(split, group));
         }
     }
     merge_team(splits.size, merged, shared);

@@ -174,17 +174,12 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ga
     read_firsts<width, across>(parameters.x, parameters.teams, member, firsts);
     Moments moments[owned];
     take_moments<width, across>(parameters.x, parameters.teams, member, blockIdx.y, firsts, {}, moments);
-    if (member.leads()) {
-        unsigned const group = member.group<width, across>(parameters.teams);
-        Moments* const partials = parameters.splits.partials + static_cast<long long>(blockIdx.y) * parameters.splits.groups;
-#pragma unroll
-        for (int number = 0; number < owned; ++number) {
-            partials[group + number] = moments[number];
-            if (blockIdx.y == 0) {
-                parameters.firsts[group + number] = firsts[number];
-            }
+    for_led_groups<width, across>(parameters.teams, member, [&](unsigned group, int number) {
+        parameters.splits.part(blockIdx.y, group) = moments[number];
+        if (blockIdx.y == 0) {
+            parameters.firsts[group] = firsts[number];
         }
-    }
+    });
 }
 
 /// Training, second launch: a lane of threads merges the splits of a group.

@@ -264,14 +264,8 @@ __global__ void __launch_bounds__(most_team_threads, resident<across, training>)
     Member const member(parameters.teams, blockIdx.x);
     Sums sums[owned] = {};
     take_sums<width, across, training>(parameters, member, blockIdx.y, Constants<owned>(parameters.statistics, member), {}, sums);
-    if (member.leads()) {
-        unsigned const group = member.group<width, across>(parameters.teams);
-        Sums* const partials = parameters.splits.partials + static_cast<long long>(blockIdx.y) * parameters.splits.groups;
-#pragma unroll
-        for (int number = 0; number < owned; ++number) {
-            partials[group + number] = sums[number];
-        }
-    }
+    for_led_groups<width, across>(
+        parameters.teams, member, [&](unsigned group, int number) { parameters.splits.part(blockIdx.y, group) = sums[number]; });
 }
 
 /// Second launch: a lane of threads merges the splits of a group.

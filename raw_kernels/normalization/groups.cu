@@ -201,17 +201,12 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ga
     float firsts[owned] = {};
     typename Statistic::Part parts[owned];
     take_parts<width, across>(parameters, member, blockIdx.y, {}, firsts, parts);
-    if (member.leads()) {
-        unsigned const group = member.group<width, across>(parameters.teams);
-        auto* const partials = parameters.splits.partials + static_cast<long long>(blockIdx.y) * parameters.splits.groups;
-#pragma unroll
-        for (int number = 0; number < owned; ++number) {
-            partials[group + number] = parts[number];
-            if (blockIdx.y == 0) {
-                parameters.firsts[group + number] = firsts[number];
-            }
+    for_led_groups<width, across>(parameters.teams, member, [&](unsigned group, int number) {
+        parameters.splits.part(blockIdx.y, group) = parts[number];
+        if (blockIdx.y == 0) {
+            parameters.firsts[group] = firsts[number];
         }
-    }
+    });
 }
 
 /// Second launch: a lane of threads merges the splits of a group.

@@ -65,13 +65,8 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ga
     Member const member(parameters.teams, blockIdx.x);
     typename R::Part parts[owned];
     take_parts<width, across>(parameters, member, blockIdx.y, parts);
-    if (member.leads()) {
-        long long const first = static_cast<long long>(blockIdx.y) * parameters.splits.groups + member.group<width, across>(parameters.teams);
-#pragma unroll
-        for (int number = 0; number < owned; ++number) {
-            parameters.splits.partials[first + number] = parts[number];
-        }
-    }
+    for_led_groups<width, across>(
+        parameters.teams, member, [&](unsigned group, int number) { parameters.splits.part(blockIdx.y, group) = parts[number]; });
 }
 
 /// Second launch: a lane of threads merges the splits of a group.
