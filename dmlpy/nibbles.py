@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -135,18 +136,13 @@ def _host_array(value: Any, function: str, name: str) -> Array:
 
 
 def _parse_type(data_type: Any) -> tuple[DataType, np.dtype[Any]]:
-    try:
-        found = DataType.parse(data_type)
-        if found.bits == 4:
+    with suppress(ValueError, TypeError):
+        if isinstance(data_type, np.dtype | type):
+            dtype = np.dtype(data_type)
+            if (kind := int4_type(dtype)) is not None:
+                return kind, dtype
+        elif (found := DataType.parse(data_type)).bits == 4:
             return found, found.unpacked
-    except ValueError:
-        pass  # it may be a type of ml_dtypes
-    try:
-        dtype = np.dtype(data_type)
-        if (kind := int4_type(dtype)) is not None:
-            return kind, dtype
-    except TypeError:
-        pass
     expected = "INT4, UINT4, ml_dtypes.int4 or ml_dtypes.uint4"
     raise DescError("unpack_int4", [Problem("field.form", "data_type", brief(data_type), expected)])
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.pooling.align import align_kernel, choose_samples_kernel, corner_gradient_kernel, image_gradient_kernel
-from dmlpy.devices.cuda.pooling.forward import average_kernel, largest_kernel, norm_kernel, quantized_average_kernel
+from dmlpy.devices.cuda.pooling.forward import average_kernel, largest_kernel, norm_kernel
 from dmlpy.devices.cuda.pooling.gradient import average_gradient_kernel, largest_gradient_kernel
 from dmlpy.devices.cuda.pooling.regions import pool_regions_kernel
 from dmlpy.devices.cuda.pooling.unpooling import choose_kernel, collect_kernel, forget_kernel
+from dmlpy.devices.cuda.quantized.pooling import quantized_average_kernel
 
 FLOATS: tuple[np.dtype[Any], ...] = (np.dtype(np.float32), np.dtype(np.float16))
 INTEGERS: tuple[np.dtype[Any], ...] = tuple(np.dtype(f"{sign}{size}") for sign, size in product("iu", (1, 2, 4, 8)))

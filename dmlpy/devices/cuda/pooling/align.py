@@ -10,16 +10,17 @@ from dmlpy.description.enums import InterpolationMode, ReduceFunction
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, scalar_type, struct
+from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.steps import NO_SCRATCH, Step, StepsPlan
 from dmlpy.devices.plan import Layout
-from dmlpy.operators.pooling.roi import PlacedRegionsDesc
+from dmlpy.operators.pooling.roi import ForwardRegionsDesc, PlacedRegionsDesc, ROIAlignGradDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.operators.pooling.roi import ForwardRegionsDesc, RegionsDesc, ROIAlignGradDesc
+    from dmlpy.operators.pooling.roi import RegionsDesc
 
 SAMPLING = struct(
     ("input_offset", np.float64),
@@ -116,7 +117,8 @@ def _regions_value(desc: RegionsDesc, images: TensorDesc, outputs: Sequence[int]
     return value
 
 
-def align_plan(desc: ForwardRegionsDesc, library: KernelLibrary) -> StepsPlan:
+@plan(ForwardRegionsDesc)
+def align_plan(desc: ForwardRegionsDesc, target: Target) -> StepsPlan:
     """The plan of ROI_ALIGN or ROI_ALIGN1. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()
     images, output = tensors["input_tensor"], tensors["output_tensor"]
@@ -127,10 +129,11 @@ def align_plan(desc: ForwardRegionsDesc, library: KernelLibrary) -> StepsPlan:
     argument["count"] = output.element_count
     with np.errstate(over="ignore"):
         argument["outside"] = desc.out_of_bounds_input_value
-    return StepsPlan(desc, library, [Step(kernel, argument, _ADDRESSES | {"output": "output_tensor"}, output.element_count)])
+    return StepsPlan(desc, target.library, [Step(kernel, argument, _ADDRESSES | {"output": "output_tensor"}, output.element_count)])
 
 
-def align_gradient_plan(desc: ROIAlignGradDesc, library: KernelLibrary) -> StepsPlan:
+@plan(ROIAlignGradDesc)
+def align_gradient_plan(desc: ROIAlignGradDesc, target: Target) -> StepsPlan:
     """The plan of ROI_ALIGN_GRAD. Raises DeviceError if a kernel cannot be compiled."""
     tensors = desc.tensors()
     incoming, of_images, of_regions = (
@@ -167,4 +170,4 @@ def align_gradient_plan(desc: ROIAlignGradDesc, library: KernelLibrary) -> Steps
         threads = incoming.sizes[0] * ELEMENT_THREADS  # a block for each region
         steps.append(Step(kernel, argument, addresses | {"output": "output_roi_gradient_tensor"}, threads))
     scratch = Layout([("winners", incoming.sizes, np.dtype(np.uint64))], ALIGNMENT) if chooses else NO_SCRATCH
-    return StepsPlan(desc, library, steps, scratch)
+    return StepsPlan(desc, target.library, steps, scratch)

@@ -14,18 +14,19 @@ from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.element_types import element_type
-from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, scalar_type, struct
+from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.pooling.forward import largest_step
 from dmlpy.devices.cuda.pooling.sliding import SPATIAL, pooling_windows
 from dmlpy.devices.cuda.steps import Step, StepsPlan
 from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_value
 from dmlpy.devices.plan import Layout
+from dmlpy.operators.pooling.average import AveragePoolingGradDesc
+from dmlpy.operators.pooling.maximum import MaxPoolingGradDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.operators.pooling.average import AveragePoolingGradDesc
-    from dmlpy.operators.pooling.maximum import MaxPoolingGradDesc
     from dmlpy.operators.pooling.windows import PoolingDesc
 
 _FILE = "pooling/gradient.cu"
@@ -77,7 +78,8 @@ def _covering_value(
     return value, count
 
 
-def average_gradient_plan(desc: AveragePoolingGradDesc, library: KernelLibrary) -> StepsPlan:
+@plan(AveragePoolingGradDesc)
+def average_gradient_plan(desc: AveragePoolingGradDesc, target: Target) -> StepsPlan:
     """The plan of average pooling's gradient. Raises DeviceError if the kernel cannot be compiled."""
     incoming, outgoing = desc.input_gradient_tensor, desc.output_gradient_tensor
     kernel = average_gradient_kernel(outgoing.data_type.numpy)
@@ -85,10 +87,11 @@ def average_gradient_plan(desc: AveragePoolingGradDesc, library: KernelLibrary) 
     argument["covering"], count = _covering_value(desc, outgoing.sizes, outgoing.element_strides, [incoming.element_strides])
     argument["include_padding"] = desc.include_padding
     addresses = {"incoming": "input_gradient_tensor", "outgoing": "output_gradient_tensor"}
-    return StepsPlan(desc, library, [Step(kernel, argument, addresses, count)])
+    return StepsPlan(desc, target.library, [Step(kernel, argument, addresses, count)])
 
 
-def largest_gradient_plan(desc: MaxPoolingGradDesc, library: KernelLibrary) -> StepsPlan:
+@plan(MaxPoolingGradDesc)
+def largest_gradient_plan(desc: MaxPoolingGradDesc, target: Target) -> StepsPlan:
     """The plan of max pooling's gradient. Raises DeviceError if a kernel cannot be compiled."""
     tensors = desc.tensors()
     x, incoming, outgoing = (tensors[name] for name in ("input_tensor", "input_gradient_tensor", "output_gradient_tensor"))
@@ -103,4 +106,4 @@ def largest_gradient_plan(desc: MaxPoolingGradDesc, library: KernelLibrary) -> S
         desc, x.sizes, outgoing.element_strides, [incoming.element_strides, positions], [packed_strides(x.sizes)]
     )
     addresses = {"incoming": "input_gradient_tensor", "winners": "winners", "outgoing": "output_gradient_tensor"}
-    return StepsPlan(desc, library, [find, Step(kernel, argument, addresses, count)], scratch)
+    return StepsPlan(desc, target.library, [find, Step(kernel, argument, addresses, count)], scratch)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
+from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.steps import Step, StepsPlan
-
-if TYPE_CHECKING:
-    from dmlpy.operators.pooling.roi import ROIPoolingDesc
+from dmlpy.operators.pooling.roi import ROIPoolingDesc
 
 
 def pool_regions_kernel(data_type: np.dtype[Any]) -> Kernel:
@@ -32,7 +31,8 @@ def pool_regions_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel("pooling/regions.cu", f"pool_regions<{scalar}>", parameters, f"PoolRegionsParameters<{scalar}>")
 
 
-def pool_regions_plan(desc: ROIPoolingDesc, library: KernelLibrary) -> StepsPlan:
+@plan(ROIPoolingDesc)
+def pool_regions_plan(desc: ROIPoolingDesc, target: Target) -> StepsPlan:
     """The plan of ROI_POOLING. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()
     images, regions, output = (tensors[name] for name in ("input_tensor", "roi_tensor", "output_tensor"))
@@ -47,4 +47,4 @@ def pool_regions_plan(desc: ROIPoolingDesc, library: KernelLibrary) -> StepsPlan
     argument["image_count"], argument["sizes"], argument["parts"] = images.sizes[0], images.sizes[2:], output.sizes[2:]
     argument["count"], argument["scale"] = output.element_count, desc.spatial_scale
     addresses = {"images": "input_tensor", "regions": "roi_tensor", "output": "output_tensor"}
-    return StepsPlan(desc, library, [Step(kernel, argument, addresses, output.element_count)])
+    return StepsPlan(desc, target.library, [Step(kernel, argument, addresses, output.element_count)])

@@ -10,13 +10,14 @@ from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.element_types import element_type, word_type
-from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, struct
+from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, struct
+from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.steps import Step, StepsPlan
 from dmlpy.devices.plan import Layout
+from dmlpy.operators.pooling.maximum import MaxUnpoolingDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.operators.pooling.maximum import MaxUnpoolingDesc
 
 _FILE = "pooling/unpooling.cu"
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -41,7 +42,8 @@ def collect_kernel(data_type: np.dtype[Any], number_type: np.dtype[Any]) -> Kern
     return Kernel(_FILE, f"collect<{types}>", parameters, f"CollectParameters<{types}>")
 
 
-def unpooling_plan(desc: MaxUnpoolingDesc, library: KernelLibrary) -> StepsPlan:
+@plan(MaxUnpoolingDesc)
+def unpooling_plan(desc: MaxUnpoolingDesc, target: Target) -> StepsPlan:
     """The plan of an unpooling. Raises DeviceError if a kernel cannot be compiled."""
     x, indices, y = desc.input_tensor, desc.indices_tensor, desc.output_tensor
     number_type = UINT32 if x.element_count < 1 << 32 else UINT64
@@ -66,7 +68,7 @@ def unpooling_plan(desc: MaxUnpoolingDesc, library: KernelLibrary) -> StepsPlan:
         Step(choose, chosen, winners | {"indices": "indices_tensor"}, x.element_count),
         Step(collect, collected, winners | {"input": "input_tensor", "output": "output_tensor"}, y.element_count),
     ]
-    return StepsPlan(desc, library, steps, Layout([("winners", y.sizes, number_type)], ALIGNMENT))
+    return StepsPlan(desc, target.library, steps, Layout([("winners", y.sizes, number_type)], ALIGNMENT))
 
 
 def _in_order(tensor: TensorDesc) -> list[Axis]:
