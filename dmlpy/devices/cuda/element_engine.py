@@ -15,7 +15,7 @@ import numpy as np
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
-from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES
+from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES, element_type, word_type
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, struct
 from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
@@ -79,16 +79,11 @@ class View:
         """A whole tensor; `raw` takes its elements for unsigned integers of the same size."""
         if tensor.data_type.bits == 4:
             return cls(place, INT4_TYPES[tensor.data_type.name.lower()], tensor.element_strides)
-        data_type = raw_type(tensor.data_type.numpy) if raw else tensor.data_type.numpy
-        return cls(place, ELEMENT_TYPES[data_type.name], tensor.element_strides)
+        scalar = (word_type if raw else element_type)(tensor.data_type.numpy)
+        return cls(place, scalar, tensor.element_strides)
 
 
 _BITS = {scalar: 8 * np.dtype(name).itemsize for name, scalar in ELEMENT_TYPES.items()} | dict.fromkeys(INT4_TYPES.values(), 4)
-
-
-def raw_type(data_type: np.dtype[Any]) -> np.dtype[Any]:
-    """The unsigned integer type of elements of the same size."""
-    return np.dtype(f"uint{8 * data_type.itemsize}")
 
 
 def indices(dimension: int, dimensions: int) -> View:

@@ -25,7 +25,8 @@ ELEMENT_TYPES = {
 INT4_TYPES = {"int4": "Int4", "uint4": "UInt4"}
 """What stands for the types of 4-bit elements, two to a byte."""
 
-_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
+WORD_TYPES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long", 16: "Quad<unsigned>"}
+"""The words that kernels move, by their bytes."""
 
 
 def element_type(data_type: np.dtype[Any]) -> str:
@@ -35,4 +36,4 @@ def element_type(data_type: np.dtype[Any]) -> str:
 
 def word_type(data_type: np.dtype[Any]) -> str:
     """The unsigned type of the size of elements that are moved as they are."""
-    return _WORDS[data_type.itemsize]
+    return WORD_TYPES[data_type.itemsize]

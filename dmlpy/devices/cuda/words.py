@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES
+from dmlpy.devices.cuda.element_types import WORD_TYPES
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import PlanWithoutConstants
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cuda.kernels import KernelLibrary, Struct
     from dmlpy.devices.plan import Launch, Pointers
-
-WORD_TYPES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long", 16: "Quad<unsigned>"}
-"""The words that kernels move, by their bytes."""
 
 
 @dataclass(frozen=True)

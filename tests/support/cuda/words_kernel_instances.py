@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dmlpy.devices.cuda.element_types import WORD_TYPES
 from dmlpy.devices.cuda.generation.random import random_kernel
 from dmlpy.devices.cuda.indexing.gather import GatherPlan, OneHotPlan
 from dmlpy.devices.cuda.indexing.nonzero import KERNELS, nonzero_kernel
@@ -14,7 +15,6 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.movement.padding import PaddingPlan
 from dmlpy.devices.cuda.movement.reverse import ReversePlan
 from dmlpy.devices.cuda.optimization import adam_kernel
-from dmlpy.devices.cuda.words import WORD_TYPES
 
 PLANS = (GatherPlan, OneHotPlan, PaddingPlan, ReversePlan)
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from dmlpy.devices.axes import Axis
 from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.element_types import WORD_TYPES
 from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, struct
 from dmlpy.devices.cuda.plans import Target, plan
-from dmlpy.devices.cuda.words import WORD_TYPES, movement_cost
+from dmlpy.devices.cuda.words import movement_cost
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.indexing import NonzeroCoordinatesDesc
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DepthSpaceOrder
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, Functor, View, raw_type
+from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, Functor, View, computed_type
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
 from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, DepthToSpaceDesc, SpaceToDepth1Desc, SpaceToDepthDesc
@@ -28,8 +28,8 @@ COPY = Functor(FILE, "movement::Copy")
 
 def fill(tensor: TensorDesc, value: int | float, *, raw: bool = False) -> Functor:
     """What writes one value, given in the tensor's type, into all elements."""
-    data_type = raw_type(tensor.data_type.numpy) if raw else tensor.data_type.numpy
-    stored = "float32" if data_type.name == "float16" else data_type.name
+    data_type = tensor.data_type.numpy
+    stored = f"uint{8 * data_type.itemsize}" if raw else computed_type(data_type).name
     return Functor(FILE, f"movement::Fill<{ELEMENT_TYPES[stored]}>", (("value", stored, value),))
 
 
