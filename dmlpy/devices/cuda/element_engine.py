@@ -18,12 +18,14 @@ from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_val
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES, element_type, word_type
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, struct
 from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.steps import NO_SCRATCH
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.plan import Layout
 
 _MOST_NUMBERS = 2**32
 """The packs of one launch are fewer."""
@@ -145,7 +147,7 @@ class Elementwise:
         self._views = (output, *inputs)
         self._scalars = [view.scalar for view in self._views]
         self.axes = merged(sizes, [view.strides for view in self._views])
-        self._most = MOST_AXES if len(self.axes) <= MOST_AXES else 2 * MOST_AXES
+        self._most = max(-(-len(self.axes) // MOST_AXES), 1) * MOST_AXES
         self._offset = self._offset_type()
         widest = 8 * VECTOR_BYTES // max(view.bits for view in self._views)
         # In a single row what is left over after the packs is done one by one.
@@ -226,15 +228,15 @@ class ElementsPlan(PlanWithoutConstants):
     Args:
         steps: in order; at least one.
         library: the device's kernels.
+        scratch: the arrays that steps leave for later ones.
 
     Raises:
         DeviceError: a kernel cannot be compiled.
     """
 
-    temporary_size = 0
-
-    def __init__(self, steps: Sequence[Elementwise], library: KernelLibrary) -> None:
-        self._steps, self._library = tuple(steps), library
+    def __init__(self, steps: Sequence[Elementwise], library: KernelLibrary, scratch: Layout = NO_SCRATCH) -> None:
+        self._steps, self._library, self._scratch = tuple(steps), library, scratch
+        self.temporary_size = scratch.size
         library.functions(dict.fromkeys(step.kernel() for step in steps))
 
     def describe(self) -> str:
@@ -244,7 +246,8 @@ class ElementsPlan(PlanWithoutConstants):
         return Cost(floor_us=Machine.of(self._library.limits).memory_us(sum(step.traffic for step in self._steps)))
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return in_order([launch for step in self._steps for launch in step.bind(self._library, tensors)])
+        found = {**tensors, **self._scratch.pointers(temporary)}
+        return in_order([launch for step in self._steps for launch in step.bind(self._library, found)])
 
 
 def computed_type(data_type: np.dtype[Any]) -> np.dtype[Any]:

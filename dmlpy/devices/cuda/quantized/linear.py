@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
+from math import lcm
+from operator import mul
 from typing import TYPE_CHECKING
 
-from dmlpy.description.enums import HResult
-from dmlpy.devices.axes import repeated
+from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, Functor, View, absent
+from dmlpy.devices.cuda.element_types import element_type
+from dmlpy.devices.cuda.kernels import ALIGNMENT
+from dmlpy.devices.cuda.movement.copies import COPY
 from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.cuda.steps import NO_SCRATCH
+from dmlpy.devices.plan import Layout
 from dmlpy.operators.quantized.linear import (
     DequantizeDesc,
     ElementWiseDequantizeLinearDesc,
@@ -16,7 +23,6 @@ from dmlpy.operators.quantized.linear import (
     ElementWiseQuantizeLinearDesc,
     QuantizeDesc,
 )
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,37 +65,56 @@ def add_plan(desc: ElementWiseQuantizedLinearAddDesc, target: Target) -> Element
 
 @plan(QuantizeDesc, DequantizeDesc)
 def blocks_plan(desc: QuantizeDesc | DequantizeDesc, target: Target) -> ElementsPlan:
-    """Along blocks and the elements of a block, in turns: scales and zero points hold for a block, or for all blocks along an axis.
+    """One step over parts of each axis in which scales and zero points repeat.
 
-    Raises:
-        DeviceError: along an axis there are several scales and another number of zero points, also several.
+    Where blocks of scales and of zero points cross each other, as 2 and 3 along an axis of 6 do, no such parts exist: a step before
+    repeats the zero points in scratch, for the blocks that both have in common.
     """
     assert desc.output_tensor is not None
-    _, *zero_point = desc.quantization_tensors
-    along = list(zip(*(tensor.sizes for tensor in desc.quantization_tensors), strict=True))
-    blocks = [max(counts) for counts in along]
-    if any(count not in (1, block) for counts, block in zip(along, blocks, strict=True) for count in counts):
-        found = " and ".join(str(list(tensor.sizes)) for tensor in desc.quantization_tensors)
-        raise DeviceError(
-            f"{desc.c_name} has scales and zero points of sizes {found}: where they differ along an axis, CUDA runs it only if one of the "
-            "sizes is 1; compile it for the device 'numpy'",
-            hresult=HResult.E_NOTIMPL,
-        )
-    sizes = [size for block, whole in zip(blocks, desc.input_tensor.sizes, strict=True) for size in (block, whole // block)]
+    scale, *zero_points = desc.quantization_tensors
+    of_scale, steps, scratch = View.of("quantization_tensors[0]", scale), list[Elementwise](), NO_SCRATCH
+    counts, of_zero_point = (1,) * len(scale.sizes), absent(len(scale.sizes))
+    if zero_points:
+        (zero_point,) = zero_points
+        counts, of_zero_point = zero_point.sizes, View.of("quantization_tensors[1]", zero_point)
+        common = tuple(_in_common(*pair) for pair in zip(scale.sizes, counts, strict=True))
+        if common != counts:
+            steps, scratch, of_zero_point = _repeated_in_scratch(zero_point, of_zero_point, common)
+            counts = common
+    parts = [_parts(*of_axis) for of_axis in zip(scale.sizes, counts, desc.input_tensor.sizes, strict=True)]
+    sizes = [size for axis in parts for size in axis]
     x, y = View.of("input_tensor", desc.input_tensor), View.of("output_tensor", desc.output_tensor)
-    of_blocks = [View.of(f"quantization_tensors[{index}]", tensor) for index, tensor in enumerate(desc.quantization_tensors)]
-    of_blocks = [
-        replace(view, strides=tuple(stride for own in repeated(tensor.sizes, view.strides) for stride in (own, 0)))
-        for view, tensor in zip(of_blocks, desc.quantization_tensors, strict=True)
-    ]
-    if not zero_point:
-        of_blocks.append(absent(len(sizes)))
+    whole = desc.input_tensor.sizes
+    inputs = [_along(x, whole, parts), _along(of_scale, scale.sizes, parts), _along(of_zero_point, counts, parts)]
     functor = QUANTIZE if isinstance(desc, QuantizeDesc) else DEQUANTIZE
-    inputs = [_of_elements(x, sizes), *of_blocks]
-    return ElementsPlan([Elementwise(functor, sizes, _of_elements(y, sizes), inputs)], target.library)
+    return ElementsPlan([*steps, Elementwise(functor, sizes, _along(y, whole, parts), inputs)], target.library, scratch)
 
 
-def _of_elements(view: View, sizes: Sequence[int]) -> View:
-    """A tensor's elements along blocks and the elements of a block, in turns."""
-    strides = tuple(step for stride, inner in zip(view.strides, sizes[1::2], strict=True) for step in (inner * stride, stride))
-    return replace(view, strides=strides)
+def _in_common(scales: int, zero_points: int) -> int:
+    """The zero points along an axis, or where blocks of the two kinds cross each other those of the blocks that both have in common."""
+    fewer, more = sorted((scales, zero_points))
+    return lcm(fewer, more) if more % fewer else zero_points
+
+
+def _repeated_in_scratch(tensor: TensorDesc, view: View, counts: tuple[int, ...]) -> tuple[list[Elementwise], Layout, View]:
+    """The step that repeats a tensor's elements for more blocks along some axes, the scratch that has them, and a view of it."""
+    data_type = tensor.data_type.unpacked
+    repeats = [(size, count // size) for size, count in zip(tensor.sizes, counts, strict=True)]
+    result = View("zero_points", element_type(data_type), packed_strides(counts))
+    sizes = [size for axis in repeats for size in axis]
+    step = Elementwise(COPY, sizes, _along(result, counts, repeats), [_along(view, tensor.sizes, repeats)])
+    return [step], Layout([("zero_points", counts, data_type)], ALIGNMENT), result
+
+
+def _parts(scales: int, zero_points: int, size: int) -> tuple[int, int, int]:
+    """The parts of an axis of so many elements: blocks, the blocks of each one that belong to the smaller kind, and their elements."""
+    fewer, more = sorted((scales, zero_points))
+    return fewer, more // fewer, size // more
+
+
+def _along(view: View, counts: Sequence[int], parts: Sequence[Sequence[int]]) -> View:
+    """A tensor that has so many blocks along each axis, over the parts of each axis."""
+    strides = []
+    for count, stride, axis in zip(counts, view.strides, parts, strict=True):
+        strides += [stride * (count // blocks) if count > 1 else 0 for blocks in accumulate(axis, mul)]
+    return replace(view, strides=tuple(strides))
