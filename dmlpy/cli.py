@@ -392,6 +392,9 @@ def versions() -> dict[str, str]:
 
 @app.command()
 def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[OPERATOR]...", help="With --operators: which; default: all.", show_default=False)
+    ] = None,
     device: Annotated[str | None, typer.Option("--device", help="numpy, cuda, cuda:1; default: a GPU if one answers, else numpy.")] = None,
     shapes: Annotated[
         list[str] | None, typer.Option("--shape", metavar="GLOB", help="Keys of shapes; repeatable.", show_default=False)
@@ -404,7 +407,12 @@ def bench(
         list[str] | None, typer.Option("--python", metavar="NAME=PATH", help="The Python that a library is installed for; repeatable.")
     ] = None,
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often it is each library's turn.")] = 15,
-    threads: Annotated[int, typer.Option("--threads", min=0, help="Of each library on the processor; 0, all cores.")] = 0,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", min=0, help="Of each library on the processor; 0, all cores; default: 0, or 1 for operators.", show_default=False
+        ),
+    ] = None,
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds that a library's answer is waited for.")] = 300,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="No case is begun after so many seconds.")] = None,
     slope: Annotated[bool, typer.Option("--slope", help="Also what a step more takes, from twice as many steps.")] = False,
@@ -413,9 +421,10 @@ def bench(
     picture: Annotated[
         Path | None, typer.Option("--picture", dir_okay=False, help="Where the saved record is drawn, as SVG.", show_default=False)
     ] = None,
+    operators: Annotated[bool, typer.Option("--operators", help="Single operators, all or those named.")] = False,
     list_shapes: Annotated[bool, typer.Option("--list", help="List what would be measured, and stop.")] = False,
 ) -> None:
-    """Measure recurrent layers and batch normalization of known models, beside the other libraries that are installed."""
+    """Measure layers of known models, or with --operators single operators, beside the other libraries that are installed."""
     from dmlpy.bench import command
 
     if no_peers and peers:
@@ -424,6 +433,10 @@ def bench(
         raise typer.BadParameter("--picture draws the record that --save writes: give both")
     if add and save is None:
         raise typer.BadParameter("--add is about the record that --save writes: give both")
+    if names and not operators:
+        raise typer.BadParameter(f"{names[0]!r} is an operator's name: give --operators too")
+    if operators and (shapes or passes or slope or picture is not None):
+        raise typer.BadParameter("--operators has no shapes, passes, slopes and pictures: leave the others out")
     asked = command.Asked(
         device,
         shapes or (),
@@ -437,6 +450,7 @@ def bench(
         slope=slope,
         add=add,
         seconds=seconds,
+        operators=(names or ()) if operators else None,
     )
     with _reported():
         if list_shapes:

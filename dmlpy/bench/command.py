@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import dmlpy as dml
 from dmlpy.bench import machine, tables
 from dmlpy.bench.measure import Benchmark, Options, cases_of
+from dmlpy.bench.operators import report
+from dmlpy.bench.operators.shape import OperatorShape
+from dmlpy.bench.operators.shape import select as select_operators
 from dmlpy.bench.records import Record
-from dmlpy.bench.shapes import Shape, select
-from dmlpy.bench.subjects import OWN, PEERS, Peer
+from dmlpy.bench.shapes import DataType, Shape, select
+from dmlpy.bench.subjects import OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.description.naming import nearest
 from dmlpy.inspection.render import Table
 from dmlpy.validation.problems import DmlError
@@ -29,9 +32,10 @@ class Asked:
         shapes: patterns of keys.
         peers: names; None for no peers.
         pythons: `NAME=PATH` of interpreters.
-        threads: the threads of each library on the processor; 0 means all cores.
+        threads: the threads of each library on the processor; 0 means all cores, None all cores, but 1 for single operators.
         add: whether the runs of a record that is there already are kept.
         seconds: after which no other case is begun; None for no such end.
+        operators: names of single operators to measure instead of shapes, none for all; None for shapes.
     """
 
     device: str | None = None
@@ -41,25 +45,27 @@ class Asked:
     peers: Sequence[str] | None = ()
     pythons: Sequence[str] = ()
     rounds: int = 15
-    threads: int = 0
+    threads: int | None = None
     limit_s: float = 300.0
     slope: bool = False
     add: bool = False
     seconds: float | None = None
+    operators: Sequence[str] | None = None
 
 
 def listed(asked: Asked) -> list[Table]:
     """Lists the shapes that would be measured, and the libraries that dmlpy is compared with if they are installed."""
     device = dml.device(asked.device)
-    peers = [(peer.name, peer.help) for peer in _peers(asked.peers, device)]
-    return [
-        tables.listing(_shapes(asked, device)),
-        Table("Peers", ("name", "what"), tuple(peers)),
-    ]
+    peers = Table("Peers", ("name", "what"), tuple((peer.name, peer.help) for peer in _peers(asked, device)))
+    if asked.operators is not None:
+        return [report.listing(_operators(asked)), peers]
+    return [tables.listing(_shapes(asked, device)), peers]
 
 
 def shown(record: Record) -> tuple[Table, list[str]]:
     """A record as a table with its notes."""
+    if report.of_operators(record):
+        return report.shown(record)
     return tables.table(record), tables.reasons(record)
 
 
@@ -75,15 +81,15 @@ def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Recor
         DmlError: something asked for does not exist; nothing was measured.
     """
     device = dml.device(asked.device)
-    cases = list(
-        cases_of(_shapes(asked, device), _known(asked.dtypes, ("FLOAT32", "FLOAT16")), _known(asked.passes, ("forward", "training")))
-    )
+    shapes: Sequence[Shape] = _shapes(asked, device) if asked.operators is None else _operators(asked)
+    cases = list(cases_of(shapes, _types(asked), _known(asked.passes, ("forward", "training"))))
     if not cases:
         raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
     options = Options(
-        peers=_peers(asked.peers, device),
+        peers=_peers(asked, device),
+        own=OWN if asked.operators is None else OPERATORS_OWN,
         rounds=asked.rounds,
-        threads=asked.threads or machine.available_cores(),
+        threads=threads_of(asked),
         limit_s=asked.limit_s,
         slope=asked.slope,
         pythons=_pythons(asked.pythons),
@@ -121,17 +127,36 @@ def _shapes(asked: Asked, device: dml.Device) -> list[Shape]:
         raise DmlError(str(error)) from error
 
 
+def _operators(asked: Asked) -> list[OperatorShape]:
+    try:
+        return select_operators(asked.operators or (), _types(asked))
+    except ValueError as error:
+        raise DmlError(str(error)) from error
+
+
+def _types(asked: Asked) -> list[DataType]:
+    return [name for name in get_args(DataType) if name in _known(asked.dtypes, get_args(DataType))]
+
+
+def threads_of(asked: Asked) -> int:
+    """The threads of each library on the processor."""
+    if asked.threads is None and asked.operators is not None:
+        return 1
+    return asked.threads or machine.available_cores()
+
+
 def _known(asked: Sequence[str], known: Sequence[str]) -> list[str]:
     """Names in any case, in the spelling used here."""
     spelled = {name.lower(): name for name in known}
     return [spelled[_checked(name.lower(), spelled)] for name in asked]
 
 
-def _peers(names: Sequence[str] | None, device: dml.Device) -> list[Peer]:
-    peers = {peer.name: peer for peer in PEERS if peer.stands_beside(device)}
-    if names is None:
+def _peers(asked: Asked, device: dml.Device) -> list[Peer]:
+    every = PEERS if asked.operators is None else OPERATORS_PEERS
+    peers = {peer.name: peer for peer in every if peer.stands_beside(device)}
+    if asked.peers is None:
         return []
-    return [peers[_checked(name, peers)] for name in names] or list(peers.values())
+    return [peers[_checked(name, peers)] for name in asked.peers] or list(peers.values())
 
 
 def _pythons(texts: Sequence[str]) -> Mapping[str, str]:

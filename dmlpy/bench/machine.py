@@ -32,6 +32,8 @@ MOST_COLUMNS = 1024
 MOST_STACKED, STACKED_FLOPS = 64, 1 << 23
 """Small products are batched into one call, up to so many and so many operations, on the processor."""
 LARGE = 4096
+OPERATORS_PRODUCT: Product = (512, 512, 512, "FLOAT32")
+"""The product by whose rate the floor of a single operator with matrix products is computed."""
 _QUERIED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.limit")
 
 
@@ -93,7 +95,7 @@ def products_of(case: Case, memory_kind: str) -> list[Product]:
     if memory_kind == "cuda":
         return [(LARGE, LARGE, LARGE, case.dtype)]
     if not isinstance(case.shape, Recurrent):
-        return []
+        return [OPERATORS_PRODUCT] if case.shape.flops(case.which) else []
     found: dict[Product, None] = {}
     for layer in case.shape.layers:
         found |= dict.fromkeys(_layer_products(case.shape, layer))
@@ -211,7 +213,8 @@ def floor_us(case: Case, machine: Machine) -> float | None:
         return None
     memory = case.shape.memory_us(case.which, case.dtype, machine.cached_copy_gb_s.get(str(_copied(case)), machine.copy_gb_s))
     if not isinstance(case.shape, Recurrent):
-        return memory
+        rate = machine.gemm_gflops.get(product_key(OPERATORS_PRODUCT))
+        return max(memory, case.shape.flops(case.which) / rate / 1e3) if rate else memory
     steps, total = sum(case.shape.sequence_lengths()), 0.0
     for layer in case.shape.layers:
         at_once, by_step = (machine.gemm_gflops.get(product_key(product)) for product in _layer_products(case.shape, layer))

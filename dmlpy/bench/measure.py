@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.bench import machine
+from dmlpy.bench.operators.shape import OperatorShape, tensor_text
 from dmlpy.bench.process import AbsentError, FailedError, Worker
 from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import Recurrent
@@ -305,7 +306,7 @@ class Benchmark:
         file = folder / "results.npz"
         entry.worker.ask("check", mode=entry.mode, file=str(file))
         with np.load(file) as found:
-            entry.error, name = relative_error(found, reference)
+            entry.error, name = relative_error(found, case.work().compared(entry.peer.name, reference))
         file.unlink()
         allowed = TOLERANCES[case.dtype]
         if entry.error <= allowed:
@@ -322,7 +323,7 @@ class Benchmark:
             entry.packing_us = statistics.median(entry.worker.ask("pack", mode=entry.mode))
 
     def _turn(self, entry: _Entry) -> None:
-        if self._kind == "cpu":
+        if self._kind == "cpu" and self._options.threads > 1:
             time.sleep(REST_S)
         entry.times.append(entry.worker.ask("time", mode=entry.mode, repeats=entry.repeats))
 
@@ -331,6 +332,7 @@ class Benchmark:
         more: dict[str, Any] = {}
         if entry is not None:
             more = {"plan": entry.plan, "relative_error": entry.error if np.isfinite(entry.error) else None}
+        more |= _amounts(case)
         return Measurement(
             shape=case.shape.key, dtype=case.dtype, pass_=case.which, subject=subject, mode=mode, status=status, reason=reason, **more
         )
@@ -358,7 +360,20 @@ class Benchmark:
             floor_us=floor_us,
             estimate_us=entry.estimate_us,
             estimate_step_us=entry.estimate_step_us,
+            **_amounts(case),
         )
+
+
+def _amounts(case: Case) -> dict[str, Any]:
+    """What a run of a single operator tells of its work."""
+    shape = case.shape
+    if not isinstance(shape, OperatorShape):
+        return {}
+    return {
+        "tensor": tensor_text(shape.desc(case.dtype)),
+        "flops": shape.flops(case.which) or None,
+        "bytes": shape.bytes(case.which, case.dtype),
+    }
 
 
 def line_of(run: Measurement) -> str:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from dmlpy.bench import picture, predictions, tables
+from dmlpy.bench.operators import report
 from dmlpy.bench.records import Record
 
 RECORDS = Path(__file__).parent / "records"
@@ -24,6 +25,8 @@ BLOCK = re.compile(
 START = "<!-- bench: "
 FOLDER = "dmlpy/bench/records"
 """The folder of the records from a checkout's root, for commands."""
+OPERATORS_COMMANDS = {"operators": "--operators --device numpy ", "operators-cuda": "--operators --device cuda "}
+"""What a command that makes a record of single operators asks for, by the record's name."""
 EXPLAINED = (
     "Medians, in parentheses the 10th and 90th percentile of the rounds; n× is the time over dmlpy's for the same work, above 1 where "
     "dmlpy is faster."
@@ -36,8 +39,13 @@ def block(name: str, records: Path) -> str:
     if name == predictions.NAME:
         return predictions.markdown(predictions.Predictions.load(path))
     if not path.is_file():
-        return f"Not measured yet; `dmlpy bench --save {FOLDER}/{name}.json` makes the record.\n"
+        asked = OPERATORS_COMMANDS.get(name, "")
+        return f"Not measured yet; `dmlpy bench {asked}--save {FOLDER}/{name}.json` makes the record.\n"
     record = Record.load(path)
+    if report.of_operators(record):
+        return (
+            "\n\n".join(filter(None, [f"{_where(record)} {_conditions(record)}", report.goal_text(record), report.markdown(record)])) + "\n"
+        )
     parts = [f"{_where(record)} {EXPLAINED}", tables.markdown(record)]
     if memory := tables.memory_markdown(record):
         parts.append(memory)
@@ -54,10 +62,24 @@ def goals(name: str, records: Path) -> str:
     return tables.goals_markdown(Record.load(path)) + "\n"
 
 
+def _conditions(record: Record) -> str:
+    """What a reader of least times wants to know."""
+    before, after = (
+        " ".join(f"{average:.1f}" for average in loads) or "unknown" for loads in (record.host.load_before, record.host.load_after)
+    )
+    return f"Least times of {_rounds(record)} rounds. Load averages of 1, 5 and 15 minutes before: {before}, after: {after}."
+
+
+def _rounds(record: Record) -> int:
+    return max((run.rounds for run in record.runs if run.rounds is not None), default=0)
+
+
 def _where(record: Record) -> str:
     names = {"numpy": "NumPy", "cupy": "CuPy"}
     own = " and ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
-    return f"{record.device_name}, {record.host.threads} threads, {record.date[:10]}, dmlpy with {own}."
+    return (
+        f"{record.device_name}, {record.host.threads} thread{'s' if record.host.threads > 1 else ''}, {record.date[:10]}, dmlpy with {own}."
+    )
 
 
 def rewritten(text: str, records: Path) -> str:

@@ -72,6 +72,8 @@ class Measurement(_Part):
         floor_us: the least time of a pass by the device's model.
         estimate_us: the model's prediction for the kernels that ran, where the library has one; not measured.
         estimate_step_us: the same of a step, which `slope_us` measures.
+        tensor: of a single operator the type and sizes of its largest input.
+        flops: the operations of its matrix products; `bytes` those of all its tensors.
     """
 
     shape: str
@@ -96,6 +98,9 @@ class Measurement(_Part):
     floor_us: float | None = None
     estimate_us: float | None = None
     estimate_step_us: float | None = None
+    tensor: str | None = None
+    flops: int | None = None
+    bytes: int | None = None
 
 
 class Record(_Part):

@@ -27,7 +27,7 @@ Pass = Literal["forward", "training"]
 Lengths = Literal["full", "ragged", "resets"]
 """All sequences of T steps; spread evenly from T down to T / 2; episodes of which 3% end at each step, at most T long."""
 Layout = Literal["NCHW", "NHWC"]
-Suite = Literal["cpu", "batch_norm", "models", "batch_norm_gpu"]
+Suite = Literal["cpu", "batch_norm", "models", "batch_norm_gpu", "operators"]
 
 GATES: dict[Cell, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ITEM_BYTES: dict[DataType, int] = {"FLOAT32": 4, "FLOAT16": 2}

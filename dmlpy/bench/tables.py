@@ -167,7 +167,7 @@ def reasons(record: Record) -> list[str]:
 def markdown(record: Record) -> str:
     """The table and the lines below it."""
     head, body, below = _cells(record)
-    lines = [_line(head), _line(["---"] * len(head)), *map(_line, body)]
+    lines = [markdown_line(head), markdown_line(["---"] * len(head)), *map(markdown_line, body)]
     return "\n".join([*lines, *([""] if below else []), *(f"- {_escaped(line)}" for line in below)])
 
 
@@ -181,7 +181,7 @@ def memory_markdown(record: Record) -> str:
         return ""
     names = dict(zip(columns(record), headings(record), strict=True))
     head = ["peak memory in training, beyond inputs and parameters", *(names[column] for column in peaks)]
-    return "\n".join([_line(head), _line(["---"] * len(head)), *(_line(line) for line in body if any(line[1:]))])
+    return "\n".join([markdown_line(head), markdown_line(["---"] * len(head)), *(markdown_line(line) for line in body if any(line[1:]))])
 
 
 def _peak(row: Row, column: Column) -> str:
@@ -203,7 +203,7 @@ def goals_markdown(record: Record) -> str:
     if not body:
         return ""
     head = ["forward", f"goal, of {NAMES[GOAL_PEER]}'s time", "measured", ""]
-    return "\n".join([_line(head), _line(["---"] * len(head)), *map(_line, body)])
+    return "\n".join([markdown_line(head), markdown_line(["---"] * len(head)), *map(markdown_line, body)])
 
 
 def goal_of(shape: Recurrent) -> float:
@@ -222,7 +222,8 @@ def listing(shapes: Sequence[Shape]) -> Table:
     return Table("Shapes", ("key", "model", "title", "types", "passes", "GFLOP", "MB", "suite"), tuple(rows))
 
 
-def _line(cells: list[str]) -> str:
+def markdown_line(cells: list[str]) -> str:
+    """A row of a Markdown table."""
     return f"| {' | '.join(map(_escaped, cells))} |"
 
 

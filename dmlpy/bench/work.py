@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dmlpy.bench.operators.shape import OperatorShape
 from dmlpy.bench.shapes import BatchNorm, DataType, LayerShape, Pass, Recurrent, Shape
 from dmlpy.description.gate_order import GateOrder, reorder
 from dmlpy.reference.evaluation import reference
@@ -62,6 +64,8 @@ class Case:
             return RecurrentWork(self, self.shape)
         if isinstance(self.shape, BatchNorm):
             return BatchNormWork(self, self.shape)
+        if isinstance(self.shape, OperatorShape):
+            return OperatorWork(self, self.shape)
         raise TypeError(f"there is no work for a {type(self.shape).__name__}")
 
     def needed_bytes(self, sets: int) -> int:
@@ -73,7 +77,58 @@ class Case:
 
 
 class Work(ABC):
-    """The arrays of a case.
+    """The arrays of a case."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    @abstractmethod
+    def reference(self) -> dict[str, Array]:
+        """The float64 results of what is checked."""
+
+    def select(self, results: Mapping[str, Array]) -> dict[str, Array]:
+        """Selects the parts of a library's results that the reference has."""
+        return dict(results)
+
+    def compared(self, subject: str, reference: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The results that a library must have: of the reference all but those that it is known to lack."""
+        return reference
+
+
+class OperatorWork(Work):
+    """One operator. Results are named by the places of the outputs."""
+
+    def __init__(self, case: Case, shape: OperatorShape) -> None:
+        super().__init__(case)
+        self.shape, self.row = shape, shape.row
+        self.desc, self.arrays = shape.desc(case.dtype), shape.arrays(case.dtype)
+
+    def placed(self) -> dict[str, Array]:
+        """The inputs by place: `input_tensors[0]` is the first of an array of tensors."""
+        slots = [slot for slot in self.desc.input_slots() if slot.tensor is not None]
+        found = {slot.place: (slot.index, self.arrays[slot.field.name]) for slot in slots}
+        return {place: value if index is None else value[index] for place, (index, value) in found.items()}
+
+    def reference(self) -> dict[str, Array]:
+        results = reference(self.desc, self.placed()).as_dict()
+        slots = [slot for slot in self.desc.output_slots() if slot.tensor is not None]
+        return {slot.place: results[slot.field.name] if slot.index is None else results[slot.field.name][slot.index] for slot in slots}
+
+    def described(self, place: str, array: Array) -> Array:
+        """A library's result with the output's sizes; rows that only the output has are 0."""
+        sizes = next(slot.tensor.sizes for slot in self.desc.output_slots() if slot.place == place and slot.tensor is not None)
+        if array.size == prod(sizes):
+            return array.reshape(sizes)
+        found = np.zeros(sizes, array.dtype)
+        found[: len(array)] = array
+        return found
+
+    def compared(self, subject: str, reference: Mapping[str, Array]) -> Mapping[str, Array]:
+        return {place: array for place, array in reference.items() if place not in self.row.lacking.get(subject, ())}
+
+
+class SampledWork(Work):
+    """Samples or channels that do not depend on each other, of which a few are checked.
 
     Attributes:
         chosen: which samples or channels are checked.
@@ -84,7 +139,7 @@ class Work(ABC):
     """The axis of samples or channels in results that have one, by the name without a layer's number."""
 
     def __init__(self, case: Case, count: int) -> None:
-        self.case = case
+        super().__init__(case)
         self.dtype = np.dtype(case.dtype.lower())
         self.chosen = sorted({0, count // 2, count - 1})[:CHECKED]
 
@@ -129,7 +184,7 @@ def relative_error(found: Mapping[str, Array], expected: Mapping[str, Array]) ->
     return errors[worst], worst
 
 
-class RecurrentWork(Work):
+class RecurrentWork(SampledWork):
     """Sequences through a stack of recurrent layers."""
 
     chosen_axes = {"y": 1, "h": 1, "c": 1, "dx": 1, "dh": 1, "dc": 1}
@@ -253,7 +308,7 @@ def gradients_by_name(layer: LayerShape, fields: Mapping[str, Array], number: in
     return found
 
 
-class BatchNormWork(Work):
+class BatchNormWork(SampledWork):
     """Batch normalization of [N, C, H, W], whatever the layout in memory; parameters `scale` and `offset`, results `y`, `dx` and theirs."""
 
     chosen_axes = {"y": 1, "dx": 1, "dscale": 0, "doffset": 0}

@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
+from dmlpy.bench.work import SampledWork
 
 if TYPE_CHECKING:
     from dmlpy.bench.work import Case, Work
@@ -79,14 +80,15 @@ class Session:
         """Writes the results that the reference has to a file of NumPy's."""
         assert self._work is not None, "open comes first"
         runner = self._runners[mode]
-        if self._work.case.trains:
-            runner.load_upstream(self._work.upstream(checked=True))
+        trained = self._work if isinstance(self._work, SampledWork) and self._work.case.trains else None
+        if trained is not None:
+            runner.load_upstream(trained.upstream(checked=True))
         runner.run(0)
         results = self._work.select(runner.results())
         with Path(file).open("wb") as opened:
             np.savez(opened, allow_pickle=False, **results)
-        if self._work.case.trains:
-            runner.load_upstream(self._work.upstream())
+        if trained is not None:
+            runner.load_upstream(trained.upstream())
 
     def time(self, mode: Mode, repeats: int) -> float:
         """The microseconds of one of this many passes, inputs used in turn, after one untimed pass."""

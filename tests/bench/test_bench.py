@@ -29,7 +29,7 @@ from dmlpy.bench.shapes import BatchNorm, LayerShape, Recurrent, Shape
 from dmlpy.bench.subjects import PEERS, Subject, UnsupportedError
 from dmlpy.bench.subjects.cupy import LoopRunner
 from dmlpy.bench.subjects.dmlpy import Dmlpy
-from dmlpy.bench.work import TOLERANCES, Case, RecurrentWork, relative_error
+from dmlpy.bench.work import TOLERANCES, Case, RecurrentWork, SampledWork, relative_error
 from dmlpy.bench.worker import Session, encode, serve
 from dmlpy.cli import app
 from dmlpy.devices.device import show_bytes
@@ -68,6 +68,7 @@ def error_of(subject: Subject, case: Case, mode: Any = "eager") -> float:
     for number in (subject.sets - 1, 0):
         runner.run(number)
     if case.trains:
+        assert isinstance(work, SampledWork)
         runner.load_upstream(work.upstream(checked=True))
         runner.run(0)
     found, expected = work.select(runner.results()), work.reference()
@@ -141,6 +142,7 @@ def test_peers_compute_the_reference(library: str, shape: Shape) -> None:
 
 def test_upstream_gradients_of_other_samples_are_zero_in_a_check() -> None:
     work = Case(stack(LayerShape("RNN", 5, 8), batch=8), "FLOAT32", "training").work()
+    assert isinstance(work, SampledWork)
     assert work.chosen == [0, 4, 7]
     full, checked = work.upstream(), work.upstream(checked=True)
     assert (checked[:, work.chosen] == full[:, work.chosen]).all()

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.bench.subjects import Mode, NotInstalledError, Peer, Runner, Subject, UnsupportedError
 from dmlpy.bench.subjects.cupy import LoopRunner
-from dmlpy.bench.work import Array, RecurrentWork, Work
+from dmlpy.bench.work import Array, OperatorWork, RecurrentWork, Work
 
 
 class Exact(Subject):
@@ -94,6 +94,32 @@ class Raising(Exact):
         raise ValueError("nothing\nworks")
 
 
-def peer(kind: type[Subject]) -> Peer:
+class _Negated(Runner):
+    def __init__(self, work: OperatorWork) -> None:
+        self._work = work
+
+    def run(self, number: int) -> None:
+        return None
+
+    def results(self) -> dict[str, Array]:
+        return {name: -array for name, array in self._work.reference().items()}
+
+
+class WrongOperators(Exact):
+    """Its operators have the wrong sign."""
+
+    def build(self, work: Work, mode: Mode) -> Runner:
+        assert isinstance(work, OperatorWork)
+        return _Negated(work)
+
+
+class NoOperators(Exact):
+    """Has none of them."""
+
+    def build(self, work: Work, mode: Mode) -> Runner:
+        raise UnsupportedError("no equivalent")
+
+
+def peer(kind: type[Subject], works: tuple[str, ...] = ("Recurrent", "BatchNorm")) -> Peer:
     """A library as a benchmark knows it."""
-    return Peer(kind.__name__.lower(), f"{kind.__module__}:{kind.__name__}", kind.__doc__ or "")
+    return Peer(kind.__name__.lower(), f"{kind.__module__}:{kind.__name__}", kind.__doc__ or "", works=works)

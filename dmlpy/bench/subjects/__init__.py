@@ -49,9 +49,9 @@ class Runner(ABC):
     def run(self, number: int) -> None:
         """Runs one pass over a set's input. On a GPU it only enqueues the work."""
 
-    @abstractmethod
     def load_upstream(self, upstream: Array) -> None:
         """Overwrites the gradient of y, in training."""
+        raise UnsupportedError("there is no training")
 
     @abstractmethod
     def results(self) -> dict[str, Array]:
@@ -204,3 +204,12 @@ PEERS = (
     ),
 )
 """The libraries that dmlpy is compared with if they are installed. A new one is a module of `subjects` and a row here."""
+
+OPERATORS_OWN = Peer("dmlpy", "dmlpy.bench.operators.subjects:DmlpyOperators", OWN.help, works=("OperatorShape",))
+OPERATORS_PEERS = tuple(
+    Peer(peer.name, f"dmlpy.bench.operators.subjects:{target}", peer.help.replace(", forward only", ""), works=("OperatorShape",))
+    for name, target in (("onnxruntime", "OnnxRuntimeOperators"), ("torch", "TorchOperators"))
+    for peer in PEERS
+    if peer.name == name
+)
+"""The same for `--operators`."""

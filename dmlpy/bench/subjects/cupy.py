@@ -156,9 +156,6 @@ class LoopRunner(Runner):
                 y[time] = h
         return y, h, c
 
-    def load_upstream(self, upstream: Array) -> None:
-        raise UnsupportedError("there is no training")
-
     def results(self) -> dict[str, Array]:
         return {name: array.get() if hasattr(array, "get") else array for name, array in self._kept.items()}
 

@@ -10,7 +10,16 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
-from dmlpy.bench.work import Array, BatchNormWork, RecurrentWork, Work, gradients_by_name, parameter_fields, upstream_of_y_alone
+from dmlpy.bench.work import (
+    Array,
+    BatchNormWork,
+    RecurrentWork,
+    SampledWork,
+    Work,
+    gradients_by_name,
+    parameter_fields,
+    upstream_of_y_alone,
+)
 from dmlpy.devices.report import total
 
 if TYPE_CHECKING:
@@ -88,19 +97,17 @@ class OnNumba(Dmlpy):
         return {"dmlpy-numba": dml.__version__, **{name: text for name, text in self.place.describe().items() if "Numba" in name}}
 
 
-class _Runner(Runner):
+class DmlpyRunner(Runner):
     """A list of dispatches for each set of inputs, over named memory."""
+
+    _work: Work
 
     def __init__(self, subject: Dmlpy, work: Work, mode: Mode) -> None:
         self._device, self._work = subject.place, work
         self._stream = self._device.current_stream()
         self._memory: dict[str, Memory] = {}
         self._sizes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-        for number in range(subject.sets):
-            self._put(f"x{number}", work.x(number))
-        if work.case.trains:
-            self._put("dy", work.upstream())
-        self._place()
+        self._place(subject.sets)
         subject.mark()
         # Kept, since a graph does not keep the scratch that belongs to its dispatches.
         self._dispatches, operators = self._bind(subject.sets)
@@ -110,8 +117,8 @@ class _Runner(Runner):
         self._launches = [self._launch(dispatches, mode) for dispatches in self._dispatches]
 
     @abstractmethod
-    def _place(self) -> None:
-        """Copies the parameters to the device."""
+    def _place(self, sets: int) -> None:
+        """Copies the inputs of all sets and the parameters to the device."""
 
     @abstractmethod
     def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
@@ -167,6 +174,18 @@ class _Runner(Runner):
     def run(self, number: int) -> None:
         self._launches[number]()
 
+
+class _SampledRunner(DmlpyRunner):
+    """Passes over samples, whose upstream gradient may be replaced."""
+
+    _work: SampledWork
+
+    def _place(self, sets: int) -> None:
+        for number in range(sets):
+            self._put(f"x{number}", self._work.x(number))
+        if self._work.case.trains:
+            self._put("dy", self._work.upstream())
+
     def load_upstream(self, upstream: Array) -> None:
         before = self._memory["dy"]
         self._put("dy", upstream)
@@ -175,12 +194,13 @@ class _Runner(Runner):
         self._device.synchronize(self._stream)
 
 
-class _LayersRunner(_Runner):
+class _LayersRunner(_SampledRunner):
     """A stack of layers, [T, B, D S] in memory between them."""
 
     _work: RecurrentWork
 
-    def _place(self) -> None:
+    def _place(self, sets: int) -> None:
+        super()._place(sets)
         shape = self._work.shape
         parameters = self._work.parameters()
         for number, layer in enumerate(shape.layers):
@@ -288,12 +308,13 @@ class TrainingRunner(_LayersRunner):
         return found | {"dx": self._read("input_gradient_tensor0")[0]}
 
 
-class NormalizationRunner(_Runner):
+class NormalizationRunner(_SampledRunner):
     """Batch normalization, and its gradient in training."""
 
     _work: BatchNormWork
 
-    def _place(self) -> None:
+    def _place(self, sets: int) -> None:
+        super()._place(sets)
         for name, array in self._work.parameters().items():
             self._put(name, array)
 

@@ -38,6 +38,27 @@ class OnnxRuntime(Subject):
         """None on a GPU, whose memory the runtime does not report."""
         return None if self.on_gpu else super().peak_bytes()
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Kind and number of the device, as the runtime's values take them."""
+        return ("cuda", int(self.device.partition(":")[2] or 0)) if self.on_gpu else ("cpu", 0)
+
+    def session(self, model: Any) -> Any:
+        """A session of a model.
+
+        Raises:
+            UnsupportedError: the runtime refuses it.
+        """
+        options = self.runtime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        provider: Any = (self.provider, {"device_id": self.place[1], "use_tf32": 0}) if self.on_gpu else self.provider
+        try:
+            return self.runtime.InferenceSession(model.SerializeToString(), options, providers=[provider])
+        except Exception as error:  # its errors have no common base: most often there is no kernel for the type
+            raise UnsupportedError(f"ONNX Runtime refuses the model: {str(error).splitlines()[0]}") from error
+
     def build(self, work: Work, mode: Mode) -> Runner:
         if work.case.trains:
             raise UnsupportedError("ONNX Runtime is measured forward only")
@@ -53,7 +74,7 @@ class RecurrentRunner(Runner):
 
     def __init__(self, subject: OnnxRuntime, work: RecurrentWork) -> None:
         self._subject, self._work = subject, work
-        self._place = ("cuda", int(subject.device.partition(":")[2] or 0)) if subject.on_gpu else ("cpu", 0)
+        self._place = subject.place
         given: dict[str, Array] = {}
         for number, layer in enumerate(work.shape.layers):
             for field, array in work.initial_fields(layer, work.shape.batch).items():
@@ -63,15 +84,7 @@ class RecurrentRunner(Runner):
         inputs = [{"x": work.x(number), **given} for number in range(subject.sets)]
         model = self._model(inputs[0])
         subject.mark()
-        options = subject.runtime.SessionOptions()
-        options.intra_op_num_threads = subject.threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        provider: Any = (subject.provider, {"device_id": self._place[1], "use_tf32": 0}) if subject.on_gpu else subject.provider
-        try:
-            self._session = subject.runtime.InferenceSession(model.SerializeToString(), options, providers=[provider])
-        except Exception as error:  # its errors have no common base: most often there is no kernel for the type
-            raise UnsupportedError(f"ONNX Runtime refuses the model: {str(error).splitlines()[0]}") from error
+        self._session = subject.session(model)
         self._placed = {name: self._value(array) for name, array in given.items()}
         outputs = self._output_sizes()
         self._outputs = {
@@ -140,9 +153,6 @@ class RecurrentRunner(Runner):
 
     def run(self, number: int) -> None:
         self._session.run_with_iobinding(self._bindings[number])
-
-    def load_upstream(self, upstream: Array) -> None:
-        raise UnsupportedError("there is no training")
 
     def results(self) -> dict[str, Array]:
         return {name: value.numpy() for name, value in self._outputs.items()}

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
-from dmlpy.bench.work import Array, BatchNormWork, RecurrentWork, Work
+from dmlpy.bench.work import Array, BatchNormWork, RecurrentWork, SampledWork, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,16 +92,13 @@ class TorchNative(Torch):
     cudnn = False
 
 
-class _Runner(Runner):
+class TorchRunner(Runner):
     """Calls a function of a set's number that returns PyTorch's results, or captures it in a graph for each set."""
+
+    _work: Work
 
     def __init__(self, subject: Torch, work: Work, mode: Mode) -> None:
         self._torch, self._subject, self._work = subject.torch, subject, work
-        self._xs = [self._tensor(work.x(number)) for number in range(subject.sets)]
-        if work.case.trains:
-            for x in self._xs:
-                x.requires_grad_()
-            self._dy = self._tensor(work.upstream())
         self._place()
         subject.mark()
         self._kept: dict[str, Any] = {}
@@ -111,7 +108,7 @@ class _Runner(Runner):
 
     @abstractmethod
     def _place(self) -> None:
-        """Copies the parameters to the device."""
+        """Copies the inputs of all sets and the parameters to the device."""
 
     @abstractmethod
     def _pass(self, number: int) -> dict[str, Any]:
@@ -130,7 +127,7 @@ class _Runner(Runner):
                 self._pass(0)
         torch.cuda.current_stream().wait_stream(side)
         pool = None
-        for number in range(len(self._xs)):
+        for number in range(self._subject.sets):
             graph = torch.cuda.CUDAGraph()
             # The graphs never run at the same time, so they may share their memory.
             with torch.cuda.graph(graph, pool=pool):
@@ -145,19 +142,33 @@ class _Runner(Runner):
         else:
             self._kept = self._pass(number)
 
-    def load_upstream(self, upstream: Array) -> None:
-        self._dy.copy_(self._torch.from_numpy(upstream))
-
     def results(self) -> dict[str, Array]:
         return {name: tensor.detach().cpu().numpy() for name, tensor in self._kept.items()}
 
 
-class RecurrentRunner(_Runner):
+class _SampledRunner(TorchRunner):
+    """Passes over samples, whose upstream gradient may be replaced."""
+
+    _work: SampledWork
+
+    def _place(self) -> None:
+        self._xs = [self._tensor(self._work.x(number)) for number in range(self._subject.sets)]
+        if self._work.case.trains:
+            for x in self._xs:
+                x.requires_grad_()
+            self._dy = self._tensor(self._work.upstream())
+
+    def load_upstream(self, upstream: Array) -> None:
+        self._dy.copy_(self._torch.from_numpy(upstream))
+
+
+class RecurrentRunner(_SampledRunner):
     """A module for each run of layers that fits one module; the sequence is passed from module to module."""
 
     _work: RecurrentWork
 
     def _place(self) -> None:
+        super()._place()
         torch, shape = self._torch, self._work.shape
         parameters = self._work.parameters()
         self._modules: list[_Stack] = []
@@ -297,12 +308,13 @@ class _Stack:
                 found[f"d{letter}{number}"] = array.reshape(layer.directions, 2, -1) if letter == "b" else array
 
 
-class NormalizationRunner(_Runner):
+class NormalizationRunner(_SampledRunner):
     """`torch.nn.functional.batch_norm` of the batch's statistics. NHWC is `channels_last`, which PyTorch sees from the strides."""
 
     _work: BatchNormWork
 
     def _place(self) -> None:
+        super()._place()
         self._leaves = {name: self._tensor(array).requires_grad_(self._work.case.trains) for name, array in self._work.parameters().items()}
         self.plan = ("torch.nn.functional.batch_norm" + ("" if self._subject.cudnn or not self._subject.on_gpu else " without cuDNN"),)
 

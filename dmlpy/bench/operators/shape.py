@@ -1,0 +1,126 @@
+"""`OperatorShape`: a row of the operators' table as a shape of the benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import dmlpy as dml
+from dmlpy.bench.operators.table import ROWS
+from dmlpy.bench.shapes import DataType, Pass, Shape
+from dmlpy.description.naming import nearest
+from dmlpy.description.registry import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.bench.operators.row import Array, Row
+
+_SEED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorShape(Shape):
+    """One operator. Of its types, FLOAT16 is that of all its FLOAT32 tensors."""
+
+    operator: str
+    """The short name, as in `dmlpy ops`."""
+
+    @property
+    def key(self) -> str:
+        return self.operator
+
+    @property
+    def row(self) -> Row:
+        return ROWS[self.operator]
+
+    def arrays(self, dtype: DataType) -> dict[str, Any]:
+        """The inputs by field, the same in every process; a tuple for an array of tensors."""
+        return _arrays(self.operator, dtype)
+
+    def desc(self, dtype: DataType) -> dml.OperatorDesc:
+        """The operator's desc."""
+        return _desc(self.operator, dtype)
+
+    def flops(self, which: Pass) -> int:
+        return 2 * self.row.products
+
+    def bytes(self, which: Pass, dtype: DataType) -> int:
+        """The bytes of all tensors, each once."""
+        return sum(tensor.reached_bytes for tensor in self.desc(dtype).tensors().values())
+
+    def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
+        return [self.desc(dtype)]
+
+
+@lru_cache(2)
+def _arrays(operator: str, dtype: DataType) -> dict[str, Any]:
+    rng = np.random.default_rng([_SEED, *operator.encode()])
+
+    def drawn(draw: Any) -> Array:
+        array: Array = draw(rng)
+        return _of_type(array, dtype)
+
+    inputs = ROWS[operator].inputs
+    return {name: tuple(map(drawn, draw)) if isinstance(draw, tuple) else drawn(draw) for name, draw in inputs.items()}
+
+
+def _of_type(array: Array, dtype: DataType) -> Array:
+    """An array with FLOAT32 converted to the type; what repeats by strides of 0 does so afterwards."""
+    if array.dtype != np.float32 or dtype == "FLOAT32":
+        return array
+    from dmlpy.bench.operators.row import once
+
+    return np.broadcast_to(once(array).astype(dtype.lower()), array.shape)
+
+
+@lru_cache(16)
+def _desc(operator: str, dtype: DataType) -> dml.OperatorDesc:
+    row, kind = ROWS[operator], next(kind for kind in OPERATORS.values() if kind.short_name() == operator)
+
+    def described(sizes: tuple[int, ...], of: Any) -> dml.TensorDesc:
+        name = np.dtype(of).name.upper()
+        return dml.TensorDesc(data_type=dtype if name == "FLOAT32" else name, sizes=sizes)
+
+    members: dict[str, Any] = dict(row.members)
+    for field, value in _arrays(operator, dtype).items():
+        members[field] = [*map(dml.TensorDesc.of, value)] if isinstance(value, tuple) else dml.TensorDesc.of(value)
+    for field, told in row.outputs.items():
+        members[field] = [described(*part) for part in told] if isinstance(told, list) else described(*told)
+    desc: dml.OperatorDesc = kind(**members)
+    missing = [name for name in desc.applicable_outputs() if name not in row.outputs]
+    return desc.with_outputs(*missing) if missing and not row.outputs else desc
+
+
+def tensor_text(desc: dml.OperatorDesc) -> str:
+    """The type and sizes of the largest input, or of the first output: FLOAT32 8×32×32×32."""
+    inputs, outputs = ([slot.tensor for slot in slots if slot.tensor is not None] for slots in (desc.input_slots(), desc.output_slots()))
+    shown = max(inputs or outputs[:1], key=lambda tensor: prod(tensor.sizes))
+    return f"{shown.data_type.name} {'×'.join(map(str, shown.sizes))}"
+
+
+def select(names: Sequence[str], dtypes: Sequence[DataType]) -> list[OperatorShape]:
+    """The operators of these names in any case, `ADD` for `ELEMENT_WISE_ADD` too; all without names.
+
+    Raises:
+        ValueError: a name is no operator's.
+    """
+    chosen = [_known(name) for name in names] or list(ROWS)
+    types = tuple(dtypes) or ("FLOAT32",)
+    return [
+        OperatorShape(title="operator", suite="operators", dtypes=types, passes=("forward",), operator=name)
+        for name in dict.fromkeys(chosen)
+    ]
+
+
+def _known(name: str) -> str:
+    spelled = name.upper().removeprefix("DML_OPERATOR_")
+    for known in (spelled, f"ELEMENT_WISE_{spelled}", f"ACTIVATION_{spelled}"):
+        if known in ROWS:
+            return known
+    near = nearest(spelled, ROWS)
+    raise ValueError(f"{name!r} is no operator of DirectML's; " + (f"did you mean {near!r}?" if near else "dmlpy ops lists all"))

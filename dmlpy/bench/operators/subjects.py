@@ -1,0 +1,162 @@
+"""Single operators by dmlpy, ONNX Runtime and PyTorch. One process of each serves all operators."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import dmlpy as dml
+from dmlpy.bench.operators.row import once
+from dmlpy.bench.subjects import Mode, Runner, UnsupportedError
+from dmlpy.bench.subjects import torch as pytorch
+from dmlpy.bench.subjects.dmlpy import Dispatches, Dmlpy, DmlpyRunner
+from dmlpy.bench.subjects.onnxruntime import IR_VERSION, OnnxRuntime
+from dmlpy.bench.work import OperatorWork
+
+if TYPE_CHECKING:
+    from dmlpy.bench.work import Array, Work
+
+NO_EQUIVALENT = "no equivalent"
+MICROSOFT = "com.microsoft"
+
+
+def _operator(work: Work) -> OperatorWork:
+    assert isinstance(work, OperatorWork), "the other shapes have other subjects"
+    return work
+
+
+class DmlpyOperators(Dmlpy):
+    """dmlpy."""
+
+    @property
+    def reusable(self) -> bool:
+        return True
+
+    def build(self, work: Work, mode: Mode) -> Runner:
+        return _OperatorRunner(self, _operator(work), mode)
+
+
+class _OperatorRunner(DmlpyRunner):
+    """One dispatch, which all sets share: an operator's tensors are small, and stay in the caches."""
+
+    _work: OperatorWork
+
+    def _place(self, sets: int) -> None:
+        for place, array in self._work.placed().items():
+            self._put(place, once(array))
+        for slot in self._work.desc.output_slots():
+            if slot.tensor is not None:
+                self._make(slot.place, slot.tensor)
+
+    def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
+        operator = dml.compile(self._work.desc, self._device)
+        slots = {slot.place: slot.field.marker.output for slot in operator.desc.slots() if slot.tensor is not None}
+        inputs, outputs = ({place: self._buffer(place) for place, own in slots.items() if own == output} for output in (False, True))
+        return [[operator.bind(inputs, outputs)]] * sets, [operator]
+
+    def results(self) -> dict[str, Array]:
+        return {slot.place: self._read(slot.place) for slot in self._work.desc.output_slots() if slot.tensor is not None}
+
+
+class OnnxRuntimeOperators(OnnxRuntime):
+    """ONNX Runtime: a model of the row's nodes."""
+
+    @property
+    def reusable(self) -> bool:
+        return True
+
+    def build(self, work: Work, mode: Mode) -> Runner:
+        own = _operator(work)
+        if not own.row.onnx:
+            raise UnsupportedError(NO_EQUIVALENT)
+        return _OnnxRunner(self, own)
+
+
+class _OnnxRunner(Runner):
+    """A session with inputs and outputs in place."""
+
+    def __init__(self, subject: OnnxRuntime, work: OperatorWork) -> None:
+        self._work, row, onnx = work, work.row, subject.onnx
+        nodes = [onnx.parser.parse_node(line) for line in row.onnx.splitlines()]
+        self._names = {place.replace("[", "").replace("]", ""): place for place in work.placed() | dict.fromkeys(_outputs(work))}
+        placed = {name: once(work.placed()[place]) for name, place in self._names.items() if place in work.placed()}
+        given = {name: value[1](placed[value[0]]) if isinstance(value, tuple) else value for name, value in row.given.items()}
+        used = {name for node in nodes for name in node.input}
+        constants = {name: array for name, array in given.items() if not isinstance(row.given[name], tuple) and name not in row.fed}
+        arrays = {name: array for name, array in (placed | given).items() if name in used and name not in constants}
+        self._made = [name for node in nodes for name in node.output if name in self._names]
+        helper = onnx.helper
+        infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(own.dtype), own.shape) for name, own in arrays.items()]
+        initializers = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+        outputs = [helper.make_empty_tensor_value_info(name) for name in self._made]
+        graph = helper.make_graph(nodes, "operator", infos, outputs, initializers)
+        versions = [helper.make_opsetid("", row.opset), helper.make_opsetid(MICROSOFT, 1)]
+        session = subject.session(helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION))
+        self.plan = (f"{subject.provider}, {', '.join(node.op_type for node in nodes)}",)
+        place = subject.place
+        first = session.run(self._made, arrays)
+        subject.mark()
+        self._binding = session.io_binding()
+        self._inputs = [subject.runtime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), *place) for array in arrays.values()]
+        for name, value in zip(arrays, self._inputs, strict=True):
+            self._binding.bind_ortvalue_input(name, value)
+        make = subject.runtime.OrtValue.ortvalue_from_shape_and_type
+        self._results = [make(list(array.shape), array.dtype, *place) for array in first]
+        for name, value in zip(self._made, self._results, strict=True):
+            self._binding.bind_ortvalue_output(name, value)
+        self._session = session
+
+    def run(self, number: int) -> None:
+        self._session.run_with_iobinding(self._binding)
+
+    def results(self) -> dict[str, Array]:
+        made = zip(self._made, self._results, strict=True)
+        return {self._names[name]: self._work.described(self._names[name], value.numpy()) for name, value in made}
+
+
+def _outputs(work: OperatorWork) -> list[str]:
+    """The places of the described outputs."""
+    return [slot.place for slot in work.desc.output_slots() if slot.tensor is not None]
+
+
+class TorchOperators(pytorch.Torch):
+    """PyTorch: a function of tensors."""
+
+    @property
+    def reusable(self) -> bool:
+        return True
+
+    def build(self, work: Work, mode: Mode) -> Runner:
+        own = _operator(work)
+        if own.row.torch is None:
+            raise UnsupportedError(NO_EQUIVALENT)
+        return _TorchRunner(self, own, mode)
+
+
+class _TorchRunner(pytorch.TorchRunner):
+    """Calls the row's function. PyTorch allocates its results, from memory that it keeps."""
+
+    _work: OperatorWork
+
+    def _place(self) -> None:
+        values: dict[str, Any] = {}
+        for field, value in self._work.arrays.items():
+            values[field] = [self._tensor(part) for part in value] if isinstance(value, tuple) else self._expanded(value)
+        self._given = SimpleNamespace(**values, device=self._subject.device if self._subject.on_gpu else "cpu")
+
+    def _expanded(self, array: Array) -> Any:
+        return self._tensor(np.array(once(array))).expand(array.shape)
+
+    def _pass(self, number: int) -> dict[str, Any]:
+        assert self._work.row.torch is not None
+        with self._torch.no_grad():
+            found = self._work.row.torch(self._torch, self._given)
+        if isinstance(found, dict):
+            return found
+        return dict(zip(_outputs(self._work), found if isinstance(found, list | tuple) else (found,), strict=True))
+
+    def results(self) -> dict[str, Array]:
+        plain = {place: part.int_repr() if part.is_quantized else part for place, part in self._kept.items()}
+        return {place: self._work.described(place, part.contiguous().cpu().numpy()) for place, part in plain.items()}

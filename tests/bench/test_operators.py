@@ -1,0 +1,304 @@
+"""`dmlpy bench --operators`: the rows of all operators, their equivalents in other libraries, and what is made of a record."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer.testing
+
+import dmlpy as dml
+from dmlpy.bench import command, machine, readme
+from dmlpy.bench.measure import Benchmark, Options
+from dmlpy.bench.operators import report
+from dmlpy.bench.operators.shape import OperatorShape, select, tensor_text
+from dmlpy.bench.operators.subjects import DmlpyOperators, OnnxRuntimeOperators, TorchOperators
+from dmlpy.bench.operators.table import ROWS
+from dmlpy.bench.records import Host, Machine, Measurement, Record
+from dmlpy.bench.subjects import OPERATORS_OWN, OPERATORS_PEERS, UnsupportedError
+from dmlpy.bench.work import TOLERANCES, Case, OperatorWork, relative_error
+from dmlpy.cli import app
+from dmlpy.description.registry import OPERATORS
+from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc
+from tests.conftest import cuda_on_cpu
+from tests.support import bench_peers
+from tests.support.bench_peers import peer
+from tests.support.folders import ROOT
+from tests.support.tools import require
+
+SUBJECTS: dict[str, Any] = {"dmlpy": DmlpyOperators, "onnxruntime": OnnxRuntimeOperators, "torch": TorchOperators}
+CHOSEN = (
+    *("CAST", "ELEMENT_WISE_LOGICAL_NOT", "FILL_VALUE_CONSTANT", "JOIN", "MAX_POOLING1", "MEAN_VARIANCE_NORMALIZATION1"),
+    *("NONZERO_COORDINATES", "QUANTIZE", "RNN", "SPLIT"),
+)
+"""A row of each kind: types, constants, several tensors, missing outputs, repeated inputs, fewer rows than described."""
+
+
+def shape_of(operator: str) -> OperatorShape:
+    (shape,) = select([operator], [])
+    return shape
+
+
+def work_of(operator: str) -> OperatorWork:
+    work = Case(shape_of(operator), "FLOAT32", "forward").work()
+    assert isinstance(work, OperatorWork)
+    return work
+
+
+def error_of(library: str, operator: str) -> float:
+    """How far off a library's results are, once it has run."""
+    work = work_of(operator)
+    runner = SUBJECTS[library]("numpy", 1).build(work, "eager")
+    runner.run(0)
+    return relative_error(runner.results(), work.compared(library, work.reference()))[0]
+
+
+# rows
+
+
+def test_every_operator_of_directml_has_a_row() -> None:
+    assert [*ROWS] == sorted(kind.short_name() for kind in OPERATORS.values() if not kind.beyond_directml)
+
+
+@pytest.mark.parametrize("operator", ROWS)
+def test_a_row_is_a_valid_desc_of_a_representative_size(operator: str) -> None:
+    desc = work_of(operator).desc
+    assert dml.check(desc) == []
+    largest = max(tensor.element_count for tensor in desc.tensors().values())
+    assert 1e5 <= largest <= 1.5e6
+
+
+def test_descs_name_their_largest_input() -> None:
+    assert tensor_text(work_of("GATHER").desc) == "FLOAT32 4096×128"
+    assert tensor_text(work_of("FILL_VALUE_CONSTANT").desc) == "FLOAT32 8×32×32×32"
+
+
+def test_float16_is_the_type_of_the_float32_tensors() -> None:
+    (shape,) = select(["add"], ["FLOAT16"])
+    desc = shape.desc("FLOAT16")
+    assert isinstance(desc, ElementWiseAddDesc)
+    assert {tensor.data_type for tensor in desc.tensors().values()} == {dml.DataType.FLOAT16}
+    assert shape.bytes("forward", "FLOAT16") == 3 * 2 * 262_144
+    wide = _strided("FLOAT16")
+    assert wide.shape == (256, 1024)
+    assert wide.strides == (0, 2)
+
+
+def _strided(dtype: Any) -> Any:
+    return shape_of("MEAN_VARIANCE_NORMALIZATION1").arrays(dtype)["scale_tensor"]
+
+
+def test_operators_are_selected_by_names_in_any_case() -> None:
+    assert [shape.key for shape in select(["gemm", "add", "DML_OPERATOR_ACTIVATION_RELU", "Sigmoid", "ADD"], [])] == [
+        *("GEMM", "ELEMENT_WISE_ADD", "ACTIVATION_RELU", "ACTIVATION_SIGMOID")
+    ]
+    assert len(select([], [])) == len(ROWS)
+    with pytest.raises(ValueError, match=r"'GEM' is no operator of DirectML's; did you mean 'GEMM'\?"):
+        select(["GEM"], [])
+
+
+# libraries
+
+
+@pytest.mark.parametrize("library", SUBJECTS)
+@pytest.mark.parametrize("operator", [pytest.param(name, marks=() if name in CHOSEN else pytest.mark.slow) for name in ROWS])
+def test_every_library_computes_the_reference(operator: str, library: str) -> None:
+    if library != "dmlpy":
+        require(library)
+    row = ROWS[operator]
+    if (library == "onnxruntime" and not row.onnx) or (library == "torch" and row.torch is None):
+        with pytest.raises(UnsupportedError, match="no equivalent"):
+            error_of(library, operator)
+    else:
+        assert error_of(library, operator) < TOLERANCES["FLOAT32"]
+
+
+def test_an_equivalent_is_compared_in_all_but_what_it_lacks() -> None:
+    work = work_of("MAX_POOLING1")
+    results = {"output_tensor": np.zeros(1), "output_indices_tensor": np.ones(1)}
+    assert set(work.compared("torch", results)) == {"output_tensor"}
+    assert set(work.compared("onnxruntime", results)) == set(results)
+
+
+def test_cuda_runs_an_operator_with_its_model() -> None:
+    device = cuda_on_cpu()
+    work = work_of("ADD")
+    runner = DmlpyOperators(device, 1).build(work, "eager")
+    runner.run(2)
+    assert relative_error(runner.results(), work.reference())[0] < 1e-6
+    assert runner.floor_us == dml.compile(work.desc, device).explain_plan().floor_us
+
+
+# measuring
+
+
+def test_a_benchmark_tells_of_equivalents_and_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    peers = [peer(kind, works=("OperatorShape",)) for kind in (bench_peers.WrongOperators, bench_peers.NoOperators)]
+    options = Options(own=OPERATORS_OWN, peers=peers, rounds=2, threads=1)
+    lines: list[str] = []
+    cases = [Case(shape_of(name), "FLOAT32", "forward") for name in ("GEMM", "ELEMENT_WISE_FLOOR")]
+    runs = Benchmark(dml.device("numpy"), options, lines.append).run(cases).runs
+    found = {(run.shape, run.subject): run for run in runs}
+    gemm, floor = found["GEMM", "dmlpy"], found["ELEMENT_WISE_FLOOR", "dmlpy"]
+    assert (gemm.flops, gemm.bytes, gemm.tensor) == (2 * 512**3, 3 * 4 * 512**2, "FLOAT32 1×1×512×512")
+    assert (floor.flops, floor.bytes, floor.tensor) == (None, 2 * 4 * 262_144, "FLOAT32 8×32×32×32")
+    assert all(run.status == "ok" and run.least_us and run.floor_us for run in (gemm, floor))
+    for operator in ("GEMM", "ELEMENT_WISE_FLOOR"):
+        wrong, none = found[operator, "wrongoperators"], found[operator, "nooperators"]
+        assert (wrong.status, wrong.median_us) == ("wrong", None)
+        assert str(wrong.reason).startswith("output_tensor is off by")
+        assert (none.status, none.reason, none.tensor) == ("absent", "no equivalent", found[operator, "dmlpy"].tensor)
+
+
+def test_the_floor_of_products_is_theirs() -> None:
+    rates = Machine(copy_gb_s=1.0, gemm_gflops={machine.product_key(machine.OPERATORS_PRODUCT): 2.0})
+    gemm, add = (Case(shape_of(name), "FLOAT32", "forward") for name in ("GEMM", "ADD"))
+    assert machine.products_of(gemm, "cpu") == [machine.OPERATORS_PRODUCT]
+    assert machine.products_of(add, "cpu") == []
+    assert machine.floor_us(gemm, rates) == pytest.approx(2 * 512**3 / 2e3)
+    assert machine.floor_us(add, rates) == pytest.approx(3 * 4 * 262_144 / 1e3)
+
+
+def bench(*arguments: Any) -> tuple[int, str, str]:
+    result = typer.testing.CliRunner().invoke(app, ["bench", *map(str, arguments)], env={"COLUMNS": "250", "TERM": "dumb"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command_measures_named_operators_on_one_thread(tmp_path: Path) -> None:
+    file = tmp_path / "operators.json"
+    status, out, err = bench("--operators", "abs", "NEGATE", "--device", "numpy", "--no-peers", "--rounds", 2, "--save", file)
+    assert status == 0, err
+    assert "2 cases on" in err
+    found = json.loads(file.read_text())
+    assert [run["shape"] for run in found["runs"]] == ["ELEMENT_WISE_ABS", "ELEMENT_WISE_NEGATE"]
+    assert found["host"]["threads"] == 1
+    assert all(run["relative_error"] == 0 and run["rounds"] == 2 for run in found["runs"])
+    assert "dmlpy / floor" in out
+    assert "FLOAT32 8×32×32×32" in out
+
+
+def test_the_command_lists_operators_with_their_equivalents() -> None:
+    status, out, _ = bench("--operators", "difference_square", "gemm", "--list", "--device", "numpy")
+    assert status == 0
+    assert "Sub, Mul" in out
+    assert "0.268" in out  # GFLOP
+    assert [line.split()[0] for line in out.splitlines() if line.split()[:1] in (["onnxruntime"], ["torch"])] == ["onnxruntime", "torch"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["ADD"], 2, "'ADD' is an operator's name: give --operators too"),
+        (["--operators", "ADDD"], 1, "'ADDD' is no operator of DirectML's"),
+        (["--operators", "--shape", "lstm*"], 2, "leave the others out"),
+        (["--operators", "--pass", "training"], 2, "leave the others out"),
+        (["--operators", "--peer", "cupy"], 1, "'cupy' is none of onnxruntime, torch"),
+    ],
+)
+def test_what_cannot_be_measured_is_told(arguments: list[str], status: int, message: str) -> None:
+    found, _, err = bench("--device", "numpy", *arguments)
+    assert found == status
+    assert message in " ".join(err.replace("│", " ").split())
+
+
+def test_threads_are_one_unless_told() -> None:
+    asked = command.Asked(operators=())
+    assert command.threads_of(asked) == 1
+    assert command.threads_of(command.Asked()) == machine.available_cores()
+    assert command.threads_of(command.Asked(threads=3, operators=())) == 3
+    assert command.threads_of(command.Asked(threads=0, operators=())) == machine.available_cores()
+
+
+def test_the_peers_are_those_of_shapes_without_their_limits() -> None:
+    assert [own.name for own in OPERATORS_PEERS] == ["onnxruntime", "torch"]
+    assert not any("forward only" in own.help for own in OPERATORS_PEERS)
+
+
+# reports
+
+
+def run_of(operator: str, subject: str, least: float | None, reason: str | None = None, **more: Any) -> Measurement:
+    """A run with this least time, of which the median is twice as long."""
+    status: Any = more.pop("status", "ok" if least is not None else "absent")
+    figures = {"median_us": 2 * least, "least_us": least, "rounds": 9} if least is not None else {}
+    place: dict[str, Any] = {"shape": operator, "dtype": "FLOAT32", "pass_": "forward", "subject": subject, "mode": "eager"}
+    return Measurement(**place, status=status, reason=reason, tensor="FLOAT32 8", **figures, **more)
+
+
+@pytest.fixture
+def record() -> Record:
+    """Times written by hand."""
+    runs = [
+        run_of("ELEMENT_WISE_ADD", "dmlpy", 60.0, floor_us=40.0),
+        run_of("ELEMENT_WISE_ADD", "onnxruntime", 40.0),
+        run_of("ELEMENT_WISE_ADD", "torch", 120.0),
+        run_of("GEMM", "dmlpy", 900.0),
+        run_of("GEMM", "onnxruntime", 100.0),
+        run_of("GEMM", "torch", None, "no equivalent"),
+        run_of("FOLD", "dmlpy", None, "y is off", status="wrong"),
+        run_of("FOLD", "onnxruntime", None, "no equivalent"),
+        run_of("FOLD", "torch", None, "no kernel", status="failed"),
+    ]
+    host = Host(processor="CPU", system="S", cores=2, threads=1, load_before=[1.0, 0.5, 0.25], load_after=[2.0, 1.0, 0.5])
+    versions = {"dmlpy": "1", "numpy": "2", "onnxruntime": "3"}
+    return Record(date="2026-11-23T07:00", device={"kind": "cpu", "name": "NumPy"}, host=host, versions=versions, runs=runs)
+
+
+def test_the_table_has_least_times_and_ratios(record: Record) -> None:
+    assert report.markdown(record).splitlines() == [
+        "| operator | tensor | dmlpy 1 | ONNX Runtime 3 | PyTorch | dmlpy / ONNX Runtime | dmlpy / PyTorch | dmlpy / floor |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| ELEMENT_WISE_ADD | FLOAT32 8 | 60.0 µs | 40.0 µs | 120 µs | 1.5× | 0.5× | 1.5× |",
+        "| GEMM | FLOAT32 8 | 900 µs | 100 µs | – | 9.0× |  |  |",
+        "| FOLD | FLOAT32 8 | wrong [1] | – | failed [2] |  |  |  |",
+        "",
+        "- [1] dmlpy: y is off",
+        "- [2] PyTorch: no kernel",
+    ]
+    table, notes = report.shown(record)
+    assert table.marked == {2}
+    assert notes[-1] == report.goal_text(record)
+    assert command.shown(record) == (table, notes)
+
+
+def test_modes_have_columns_of_their_own(record: Record) -> None:
+    both = [own.model_copy(update={"mode": mode}) for own in record.runs[:2] for mode in ("eager", "graph")]
+    head, _, first = report.markdown(record.model_copy(update={"runs": both})).splitlines()
+    assert "dmlpy 1, graph | ONNX Runtime 3, eager" in head
+    assert "dmlpy / ONNX Runtime, graph" in head
+    assert first.count("1.5×") == 3
+
+
+def test_the_goal_counts_what_onnxruntime_has(record: Record) -> None:
+    text = report.goal_text(record)
+    assert text == "1 of the 2 operators that ONNX Runtime has take at most 8 times its time; more take GEMM (9.0×)."
+    record.runs[3] = run_of("GEMM", "dmlpy", 800.0)
+    assert report.goal_text(record) == "2 of the 2 operators that ONNX Runtime has take at most 8 times its time."
+    assert report.goal_text(record.model_copy(update={"runs": record.runs[:1]})) == ""
+
+
+def test_a_page_shows_the_record_of_operators(record: Record, tmp_path: Path) -> None:
+    record.save(tmp_path / "operators.json")
+    block = readme.block("operators", tmp_path)
+    assert block.startswith(
+        "CPU, 1 thread, 2026-11-23, dmlpy with NumPy 2. Least times of 9 rounds. Load averages of 1, 5 and 15 minutes before: 1.0 0.5 0.2, "
+        "after: 2.0 1.0 0.5.\n\n1 of the 2 operators"
+    )
+    assert report.markdown(record) in block
+    assert "dmlpy bench --operators --device cuda --save dmlpy/bench/records/operators-cuda.json" in readme.block(
+        "operators-cuda", tmp_path
+    )
+
+
+def test_rows_are_read_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The measuring process imports neither PyTorch nor ONNX."""
+    for name in ("torch", "onnx", "onnxruntime"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert report.listing([shape_of("LSTM")]).rows[0][-2:] == ("LSTM", "–")
