@@ -342,15 +342,17 @@ class OperatorDesc(Struct):
         """A remedy for a tensor with fewer dimensions than the `least` of a level, if leading ones are not the remedy."""
         return None
 
-    def with_outputs(self, *names: str) -> Self:
+    def with_outputs(self, *names: str, data_types: Mapping[str, DataType | str | int | None] | None = None) -> Self:
         """Returns a copy that describes these outputs, packed, with the sizes and type that the inputs determine.
 
         Args:
             names: output fields in either spelling; none means all that the desc may have.
+            data_types: the types of outputs for which the operator has a choice, by field; None stands for the one that is inferred.
 
         Raises:
             DescError: no such output, or the inputs do not determine its sizes.
         """
+        told = {self.member_named(spelling) or spelling: given for spelling, given in (data_types or {}).items()}
         outputs = {field.name: field for field in self.outputs()}
         problems, wanted = [], {}
         for spelling in names or self.applicable_outputs():
@@ -375,7 +377,11 @@ class OperatorDesc(Struct):
                 wrong = self._wrong_inputs() or list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
                 problems += [problem for problem in wrong if problem not in problems]
                 continue
-            wanted[name] = TensorDesc(data_type=self._variable_type(outputs[name]), sizes=sizes)
+            given = told.pop(name, None)
+            wanted[name] = TensorDesc(data_type=self._variable_type(outputs[name]) if given is None else given, sizes=sizes)
+        for name in () if problems else told:
+            expected = f"one of {', '.join(wanted)}"
+            problems.append(Problem("field.unknown", name, "not an inferred output", expected, remedy=did_you_mean(name, wanted)))
         if problems:
             raise DescError(self.c_name, problems)
         return self.replace(**wanted)

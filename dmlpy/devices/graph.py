@@ -41,9 +41,9 @@ class Wiring:
         order: the operator nodes, each after those that it reads.
         operators: their descs.
         sources: the source of each input slot of a node, by node and slot.
-        inputs: how each input of the graph is read, by name; of several ways the one that reaches farthest, the first of equals. Unread
-            inputs are left out.
-        outputs: the source and the desc of each output of the graph, by name.
+        inputs: how each input of the graph is bound, by name: as the graph declares it, else as it is read; of several ways the one that
+            reaches farthest, the first of equals. Unread inputs are left out.
+        outputs: the source and the desc of each output of the graph, by name: as the graph declares it, else as it is written.
         tensors: the desc by which each output of a node is written.
         uncovered: the outputs of nodes of which some node reads more than is written, gaps between strided elements or bytes behind the
             last one; of these nodes the one that reaches farthest, and how it reads.
@@ -84,7 +84,8 @@ class Wiring:
             source = (None, index)
             if source in readers:
                 name = graph.input_names[index] if graph.input_names else f"input_{index}"
-                inputs[name] = (source, max(readers[source], key=lambda tensor: tensor.reached_bytes))
+                read = max(readers[source], key=lambda tensor: tensor.reached_bytes)
+                inputs[name] = (source, graph.input_tensors[index] if graph.input_tensors else read)
         outputs: dict[str, tuple[Source, TensorDesc]] = {}
         for end in sorted(graph.output_edges, key=lambda edge: edge.graph_output_index):
             source = (end.from_node_index, end.from_node_output_index)
@@ -92,7 +93,8 @@ class Wiring:
             # A constant's layout comes from the nodes that read it; without readers it is plain bytes.
             node = graph.nodes[end.from_node_index]
             plain = [TensorDesc(data_type="UINT8", sizes=[node.data_size])] if isinstance(node, ConstantNode) else []
-            outputs[name] = (source, tensors.get(source) or (readers.get(source) or plain)[0])
+            declared = graph.output_tensors[end.graph_output_index] if graph.output_tensors else None
+            outputs[name] = (source, declared or tensors.get(source) or (readers.get(source) or plain)[0])
         operators = {index: node.operator for index, node in enumerate(graph.nodes) if isinstance(node, OperatorNode)}
         return cls(_order(operators, sources), operators, sources, inputs, outputs, tensors, uncovered)
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
-from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.registry import operator_class
+from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
+from dmlpy.graphs.pruning import pruned
+from dmlpy.graphs.views import Viewed
+from dmlpy.nibbles import int4_type, pack_int4
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.description.enums import DataType
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(Viewed):
     """The tensor of an edge in a graph under construction: an input of the graph, or an output of a node.
+
+    `reshape`, `transpose`, `broadcast`, `with_leading_ones` and `slice` view its memory with other sizes and strides.
 
     Attributes:
         tensor: the tensor's desc.
@@ -31,8 +42,17 @@ class Value:
     builder: GraphBuilder = field(repr=False)
 
     def viewed(self, tensor: TensorDesc) -> Value:
-        """Views the same bytes under another desc: a reshape or a transposition, for which DirectML has no operator."""
+        """Views the same bytes under another desc, which may also have another data type."""
         return replace(self, tensor=_tensor("tensor", tensor))
+
+    def packed(self) -> Value:
+        """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
+        return self if self.tensor.is_packed else self.builder._copy(self)
+
+    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Value:
+        members: dict[str, Any] = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": strides}
+        value: Value = self.builder.add(operator_class("SLICE1"), input_tensor=self, **members)
+        return value
 
 
 class GraphBuilder:
@@ -43,33 +63,55 @@ class GraphBuilder:
     y = g.add(dml.ActivationEluDesc, "elu", input_tensor=x, alpha=0.5)
     g.output("y", g.add(dml.ActivationReluDesc, "relu", input_tensor=y))
     graph = g.build()
+
+    Attributes:
+        origin: where the nodes that are added next come from, for messages: `"at net.py:12"`, or `"from ONNX node 'conv1'"`.
     """
 
     def __init__(self, name: str | None = None) -> None:
+        self.origin = ""
         self._name = name
         self._nodes: list[Node] = []
-        self._inputs: list[str] = []
-        self._outputs: list[str] = []
+        self._origins: list[str] = []
+        self._inputs: list[tuple[str, TensorDesc]] = []
+        self._outputs: list[tuple[str, TensorDesc]] = []
         self._input_edges: list[InputEdge] = []
         self._output_edges: list[OutputEdge] = []
         self._links: list[IntermediateEdge] = []
 
     def input(self, name: str, tensor: TensorDesc) -> Value:
-        """Adds the next input of the graph. With the flag OWNED_BY_DML it is bound at initialisation."""
+        """Adds the next input of the graph. With the flag OWNED_BY_DML it is bound at initialisation.
+
+        The array that is bound has the sizes and strides given here, however the nodes view it.
+        """
         described = _tensor(name, tensor)
-        self._inputs.append(name)
+        self._inputs.append((name, described))
         return Value(described, None, len(self._inputs) - 1, self)
 
     def constant(self, name: str, array: Any, tensor: TensorDesc | None = None) -> Value:
-        """Adds a constant node of an array's bytes; `tensor` describes them if the array's type and sizes do not."""
+        """Adds a constant node of an array's bytes.
+
+        Args:
+            name: the node's name.
+            array: its bytes are copied. Without `tensor`, bool becomes UINT8, and `int4` and `uint4` of `ml_dtypes` are packed.
+            tensor: describes the bytes if the array's type and sizes do not.
+        """
         if not callable(getattr(array, "tobytes", None)):
             raise _refused("field.form", name, brief(array), "an array", "numpy.asarray makes one")
-        described = TensorDesc.of(array) if tensor is None else _tensor(name, tensor)
-        self._nodes.append(ConstantNode(data=_padded(array), name=name))
-        return Value(described, len(self._nodes) - 1, 0, self)
+        if tensor is None:
+            array, described = constant_of(array)
+        else:
+            described = _tensor(name, tensor)
+        return Value(described, self._append(ConstantNode(data=_padded(array), name=name)), 0, self)
 
     def add(
-        self, operator: type[OperatorDesc] | OperatorDesc, name: str | None = None, /, *, outputs: Iterable[str] = (), **members: Any
+        self,
+        operator: type[OperatorDesc] | OperatorDesc,
+        name: str | None = None,
+        /,
+        *,
+        outputs: Iterable[str] | Mapping[str, DataType | str | int | None] = (),
+        **members: Any,
     ) -> Any:
         """Adds an operator.
 
@@ -77,12 +119,13 @@ class GraphBuilder:
             operator: the desc's class, or a desc that is whole but for the members that follow.
             name: the node's name.
             outputs: the outputs to infer, as `with_outputs` does: in a graph each one must be read. If none is named and no output's
-                tensor is among the members, it is all of them.
+                tensor is among the members, it is all of them. A mapping gives their data types too, where the operator has a choice;
+                None stands for the type that is inferred.
             members: the desc's members. A `Value` stands for a tensor and is joined to it by an edge; so do those in a sequence, for an
                 array of tensors.
 
         Returns:
-            The output's `Value`, or a tuple of them, in the struct's order, where the operator has several.
+            The output's `Value`; a tuple of them, in the struct's order, where the operator has several or its struct an array of them.
 
         Raises:
             DescError: as the desc's constructor and `with_outputs`, or a value of another builder, or one where no input is.
@@ -104,29 +147,37 @@ class GraphBuilder:
             tensors[spelling] = given.tensor if isinstance(given, Value) else given
         desc = operator(**tensors) if isinstance(operator, type) else operator.replace(**tensors)
         if outputs or not any(slot.tensor is not None for slot in desc.output_slots()):
-            desc = desc.with_outputs(*outputs)
-        node = len(self._nodes)
-        self._nodes.append(OperatorNode(operator=desc, name=name))
+            desc = desc.with_outputs(*outputs, data_types=outputs if isinstance(outputs, Mapping) else {})
+        node = self._append(OperatorNode(operator=desc, name=name))
         for index, slot in enumerate(desc.input_slots()):
             if slot.place in sources:
                 self._join(sources[slot.place], node, index)
         slots = enumerate(desc.output_slots())
         values = tuple(Value(slot.tensor, node, index, self) for index, slot in slots if slot.tensor is not None)
-        return values[0] if len(values) == 1 else values
+        return values[0] if len(values) == 1 and not any(item.listed for item in kind.outputs()) else values
 
     def output(self, name: str, value: Value) -> None:
-        """Makes a value the next output of the graph."""
-        node = self._own(value).node
-        if node is None:
-            remedy = "ELEMENT_WISE_IDENTITY copies an input to an output"
-            raise DescError("GraphBuilder.output", [Problem("graph.output", name, "a graph input", "an output of a node", remedy=remedy)])
-        edge = OutputEdge(from_node_index=node, from_node_output_index=value.index, graph_output_index=len(self._outputs))
-        self._output_edges.append(edge)
-        self._outputs.append(name)
+        """Makes a value the next output of the graph.
 
-    def build(self) -> Graph:
-        """Builds the graph from what was added so far, unchecked: its `check` finds broken rules."""
-        return Graph(
+        An ELEMENT_WISE_IDENTITY node copies what DirectML gives no edge to: a graph input, a constant, a value that is an output already,
+        and a view in which the elements are not packed.
+        """
+        own = self._own(value)
+        if not self._is_output_of_its_own(own):
+            own = self._copy(own)
+        assert own.node is not None
+        self._output_edges.append(
+            OutputEdge(from_node_index=own.node, from_node_output_index=own.index, graph_output_index=len(self._outputs))
+        )
+        self._outputs.append((name, own.tensor))
+
+    def build(self, *, prune: bool = False) -> Graph:
+        """Builds the graph from what was added so far, unchecked: its `check` finds broken rules.
+
+        Args:
+            prune: leaves out the nodes that no output needs and the optional outputs that nobody reads. The inputs stay.
+        """
+        graph = Graph(
             name=self._name,
             input_count=len(self._inputs),
             output_count=len(self._outputs),
@@ -134,9 +185,46 @@ class GraphBuilder:
             input_edges=self._input_edges,
             output_edges=self._output_edges,
             intermediate_edges=self._links,
-            input_names=self._inputs,
-            output_names=self._outputs,
+            input_names=[name for name, _ in self._inputs],
+            output_names=[name for name, _ in self._outputs],
         )
+        graph = graph.replace(**self._declared(graph))
+        graph = graph.with_origins(self._origins) if any(self._origins) else graph
+        return pruned(graph) if prune else graph
+
+    def _declared(self, graph: Graph) -> dict[str, list[TensorDesc]]:
+        """The layouts of the graph's inputs and outputs, where the nodes do not say the same."""
+        inputs, outputs = [tensor for _, tensor in self._inputs], [tensor for _, tensor in self._outputs]
+        read: dict[int, list[TensorDesc | None]] = {}
+        for edge in self._input_edges:
+            slot = graph.nodes[edge.to_node_index].input_slots()[edge.to_node_input_index]
+            read.setdefault(edge.graph_input_index, []).append(slot.tensor)
+        same = all(tensor == inputs[index] for index, tensors in read.items() for tensor in tensors)
+        ends = [(edge.from_node_index, edge.from_node_output_index) for edge in self._output_edges]
+        written = [graph.nodes[node].output_slots()[index].tensor for node, index in ends]
+        return ({} if same else {"input_tensors": inputs}) | ({} if outputs == written else {"output_tensors": outputs})
+
+    def _append(self, node: Node) -> int:
+        self._nodes.append(node)
+        self._origins.append(self.origin)
+        return len(self._nodes) - 1
+
+    def _copy(self, value: Value) -> Value:
+        """The value's elements in packed order, written by a node of their own."""
+        copied: Value = self.add(operator_class("ELEMENT_WISE_IDENTITY"), input_tensor=value)
+        return copied
+
+    def _is_output_of_its_own(self, value: Value) -> bool:
+        """Whether an output edge may lead from the value's node, without another one there, and the caller can bind the view's layout."""
+        if value.node is None or isinstance(self._nodes[value.node], ConstantNode):
+            return False
+        if any((edge.from_node_index, edge.from_node_output_index) == (value.node, value.index) for edge in self._output_edges):
+            return False
+        written = self._nodes[value.node].output_slots()[value.index].tensor
+        if written is None or value.tensor == written:
+            return True
+        same = value.tensor.reached_bytes == written.reached_bytes and value.tensor.data_type is written.data_type
+        return same and value.tensor.is_packed and covers(written, value.tensor)
 
     def _own(self, value: Any) -> Value:
         if isinstance(value, Value) and value.builder is self:
@@ -185,6 +273,17 @@ def _tensor(path: str, given: Any) -> TensorDesc:
         return given
     remedy = "describe the array with TensorDesc.of(array)" if hasattr(given, "shape") else None
     raise _refused("field.form", path, brief(given), "a TensorDesc", remedy)
+
+
+def constant_of(array: Any) -> tuple[Any, TensorDesc]:
+    """An array with the bytes that a tensor has, and its desc: bool is UINT8, and elements of 4 bits are packed."""
+    if isinstance(array, np.ndarray | np.generic):
+        array = np.ascontiguousarray(array)  # of a scalar an array of one element
+        if array.dtype == np.bool_:
+            array = array.view(np.uint8)
+        elif (data_type := int4_type(array.dtype)) is not None:
+            return pack_int4(array), TensorDesc(data_type=data_type, sizes=array.shape)
+    return array, TensorDesc.of(array).replace(strides=None)
 
 
 def _padded(array: Any) -> bytes:

@@ -15,6 +15,7 @@ from dmlpy.description.markers import Slot
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_path, plural
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
+from dmlpy.graphs.declared import declared_problems
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.validation.checking import LATEST, check, is_valid, parse_level
@@ -45,6 +46,7 @@ def check_graph(
         _name_problems(graph),
         _desc_problems(graph, level, strict=strict),
         wiring.problems(),
+        declared_problems(graph),
         _size_problems(wiring, lenient=lenient),
         _owned_problems(wiring),
         _cycle_problems(wiring),

@@ -14,10 +14,12 @@ from dmlpy.description.json_objects import read_json
 from dmlpy.description.member_forms import Uint, brief, default, entries
 from dmlpy.description.naming import c_path, did_you_mean, plural
 from dmlpy.description.structs import Struct
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node
 from dmlpy.validation.problems import DescError, Problem
 
 _EDGES: Mapping[str, type[Edge]] = {"input_edges": InputEdge, "output_edges": OutputEdge, "intermediate_edges": IntermediateEdge}
+_TENSORS = ("input_tensors", "output_tensors")
 _MOST_UNREADABLE = 100
 """The most nodes, or edges of a kind, that are reported one by one: nobody reads more, and the rest of a file may be as long."""
 _MOST_COMPARED = 500
@@ -64,6 +66,14 @@ class GraphDesc(Struct):
     output_names: Annotated[tuple[str, ...], FailFast()] = default(())
     """A name for each output of the graph, or none at all. DirectML's struct has no such member."""
 
+    input_tensors: Annotated[tuple[TensorDesc, ...], FailFast()] = default(())
+    """How the memory of each input is bound, or none at all: then as the node reads it that reaches farthest. DirectML's struct has no
+    such member.
+    """
+
+    output_tensors: Annotated[tuple[TensorDesc, ...], FailFast()] = default(())
+    """How the memory of each output is bound, or none at all: then as its node writes it. DirectML's struct has no such member."""
+
     name: str | None = default(None)
     """The name of the graph in messages."""
 
@@ -86,13 +96,16 @@ class GraphDesc(Struct):
     @classmethod
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         values, problems = super()._by_python_name(members)
-        for member in ("nodes", *_EDGES, "input_names", "output_names"):
+        for member in ("nodes", *_EDGES, "input_names", "output_names", *_TENSORS):
             if member in values and not _is_list(given := values[member]):
                 try:
                     values[member] = entries(given) if isinstance(given, Iterator) else given
                 except Exception as error:  # an iterator of the caller's, which may raise anything or never end
                     values[member] = ()
                     problems.append(Problem("field.form", member, brief(given), "a list", (f"reading it raises {type(error).__name__}",)))
+        for member in _TENSORS:
+            if _is_list(values.get(member)):
+                values[member] = _read_all(member, values[member], _read_tensor, problems)
         if _is_list(values.get("nodes")):
             values["nodes"] = _read_all("nodes", values["nodes"], read_node, problems)
         places = _EdgeNames(values)
@@ -106,6 +119,7 @@ class GraphDesc(Struct):
         data: dict[str, Any] = {"Name": self.name} if self.name is not None else {}
         data |= {"InputCount": self.input_count, "OutputCount": self.output_count}
         data |= {c_path(member): list(names) for member in ("input_names", "output_names") if (names := getattr(self, member))}
+        data |= {c_path(member): [item.to_dict() for item in tensors] for member in _TENSORS if (tensors := getattr(self, member))}
         for member, counter in self.counts_before().items():
             data |= {counter: len(getattr(self, member)), c_path(member): [item.to_dict() for item in getattr(self, member)]}
         return data
@@ -145,8 +159,24 @@ class GraphDesc(Struct):
         return cls.from_dict(read_json(text, cls.c_name))
 
     def label(self, index: int) -> str:
-        """The name of a node in messages: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`."""
-        return node_label(index, self.nodes[index])
+        """The name of a node in messages: `node 7 'norm' (MEAN_VARIANCE_NORMALIZATION1)`, and its origin, if that is known."""
+        origin = self.origins[index] if index < len(self.origins) else ""
+        return node_label(index, self.nodes[index]) + (f" {origin}" if origin else "")
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Where each node comes from, in words like `at net.py:12`, for messages; empty if nobody told.
+
+        It is no member: graphs that differ in it are equal, and JSON and pickles leave it out.
+        """
+        known: tuple[str, ...] = self.__dict__.get("_origins", ())
+        return known
+
+    def with_origins(self, origins: Iterable[str]) -> Self:
+        """Returns an equal graph that tells in messages where each node comes from."""
+        graph = self.replace()
+        graph.__dict__["_origins"] = tuple(origins)
+        return graph
 
     def input_label(self, index: int) -> str:
         """The name of a graph's input in messages: `graph input 2 'mask'`."""
@@ -155,6 +185,10 @@ class GraphDesc(Struct):
     def output_label(self, index: int) -> str:
         """The name of a graph's output in messages: `graph output 0 'logits'`."""
         return f"graph output {index}{' ' + brief(self.output_names[index]) if index < len(self.output_names) else ''}"
+
+
+def _read_tensor(given: Any) -> TensorDesc:
+    return given if isinstance(given, TensorDesc) else TensorDesc.from_dict(given)
 
 
 def _is_list(value: Any) -> bool:

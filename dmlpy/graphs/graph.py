@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import graphviz
     import numpy as np
 
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.inspection.render import Table
 
 LATEST = max(FeatureLevel)
@@ -41,6 +42,8 @@ class Graph(GraphDesc):
             intermediate_edges: Sequence[IntermediateEdge | Mapping[str, Any]] = (),
             input_names: Sequence[str] = (),
             output_names: Sequence[str] = (),
+            input_tensors: Iterable[TensorDesc] = (),
+            output_tensors: Iterable[TensorDesc] = (),
             name: str | None = None,
         ) -> None: ...
 

@@ -155,13 +155,14 @@ def test_a_graph_with_problems_is_refused_with_all_of_them() -> None:
 
 
 def test_what_is_not_run_is_told_by_its_place() -> None:
-    g = dml.GraphBuilder()
-    x = g.add(dml.ActivationReluDesc, "relu", input_tensor=g.input("x", tensor(4)))
-    g.output("first", x)
-    g.output("second", x)
-    g.output("third", g.constant("constant", np.zeros(4, np.float32)))
+    relu = dml.OperatorNode(operator=dml.ActivationReluDesc(input_tensor=tensor(4), output_tensor=tensor(4)), name="relu")
+    constant = dml.ConstantNode(data=bytes(16), name="constant")
+    edges = [dml.OutputEdge(from_node_index=at // 2, from_node_output_index=0, graph_output_index=at) for at in range(3)]
+    way_in = dml.InputEdge(graph_input_index=0, to_node_index=0, to_node_input_index=0)
+    names = ["first", "second", "third"]
+    graph = dml.Graph(input_names=["x"], output_names=names, nodes=[relu, constant], input_edges=[way_in], output_edges=edges)
     with pytest.raises(dml.CompileError) as caught:
-        dml.compile(g.build(), "numpy")
+        dml.compile(graph, "numpy")
     assert [problem.path for problem in caught.value.problems] == ["output 'second'", "output 'third'"]
     assert {problem.code for problem in caught.value.problems} == {"graph.copy"}
     assert caught.value.hresult.name == "E_NOTIMPL"

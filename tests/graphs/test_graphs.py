@@ -28,6 +28,10 @@ def problems_of(data: Any) -> list[tuple[str, str]]:
     return [(problem.code, problem.path) for problem in caught.value.problems]
 
 
+OWN_MEMBERS = ("InputNames", "OutputNames", "InputTensors", "OutputTensors")
+"""Members of a graph that DirectML's struct lacks, beside its name."""
+
+
 def test_structs_mirror_the_header() -> None:
     structs = facts_reader.enums()["structs"]
     written = {
@@ -38,7 +42,7 @@ def test_structs_mirror_the_header() -> None:
         "DML_OUTPUT_GRAPH_EDGE_DESC": network().output_edges[0].replace(name="n").to_dict()["Desc"],
         "DML_INTERMEDIATE_GRAPH_EDGE_DESC": network().intermediate_edges[0].replace(name="n").to_dict()["Desc"],
     }
-    names = {struct: [name for name in members if name not in ("InputNames", "OutputNames")] for struct, members in written.items()}
+    names = {struct: [name for name in members if name not in OWN_MEMBERS] for struct, members in written.items()}
     names["DML_GRAPH_DESC"].remove("Name")
     assert names == {struct: [name for name, _ in structs[struct]] for struct in written}
 
@@ -151,8 +155,6 @@ def test_the_builder_views_bytes_as_another_tensor() -> None:
 def test_the_builder_refuses_what_no_edge_can_say() -> None:
     g, other = GraphBuilder(), GraphBuilder()
     x = g.input("x", IMAGE)
-    with pytest.raises(dml.DescError, match="ELEMENT_WISE_IDENTITY"):
-        g.output("y", x)
     with pytest.raises(dml.DescError, match="another builder"):
         other.add(dml.ActivationReluDesc, input_tensor=x)
     with pytest.raises(dml.DescError, match="expected a value"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
-from tests.support.graph_cases import CHANNELS, IMAGE, NORM, RELU, SCALE
+from tests.support.graph_cases import CHANNELS, IMAGE, NORM, OWNED, RELU, SCALE
 
 Change = Callable[[Graph], Graph]
 
@@ -71,6 +71,36 @@ LARGER = IMAGE.replace(sizes=[1, 3, 4, 8])
 
 # The change, the code and the place of the problem that tells it, and texts in it.
 RULES: dict[str, tuple[Change, str, str, list[str]]] = {
+    "fewer declared inputs than inputs": (
+        fields(input_tensors=[IMAGE]),
+        "graph.tensor_count",
+        "input_tensors",
+        ["is 1 tensor, expected 3, one for each graph input, or none"],
+    ),
+    "a declared input of fewer bytes than a node reads": (
+        fields(input_tensors=[CHANNELS, OWNED, OWNED]),
+        "graph.input_tensor",
+        "input_tensors[0]",
+        ["graph input 0 'x' of 12 bytes, expected at least the 192 bytes", f"{NORM_LABEL}: InputTensor is FLOAT32"],
+    ),
+    "a declared input that is not owned": (
+        fields(input_tensors=[IMAGE, CHANNELS, OWNED]),
+        "graph.input_flags",
+        "input_tensors[1].flags",
+        ["is NONE, expected OWNED_BY_DML", f"{NORM_LABEL}: MeanTensor"],
+    ),
+    "a declared output that the node does not write": (
+        fields(output_tensors=[IMAGE.replace(strides=[0, 1, 12, 3], sizes=[1, 3, 4, 3])]),
+        "graph.output_tensor",
+        "output_tensors[0]",
+        ["expected the bytes that the node writes", "node 4 'sum' (ELEMENT_WISE_ADD): OutputTensor is FLOAT32 [1, 3, 4, 4]"],
+    ),
+    "a declared output that overlaps itself": (
+        fields(output_tensors=[IMAGE.replace(strides=[48, 0, 4, 1])]),
+        "stride.broadcast",
+        "output_tensors[0].strides[1]",
+        ["expected a stride that keeps the 3 entries of axis 1 apart"],
+    ),
     "a node that is not there": (
         edges("intermediate_edges", TO_RELU, to_node_index=5),
         "graph.index",

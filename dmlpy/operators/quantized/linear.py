@@ -220,8 +220,10 @@ class QuantizationDesc(OperatorDesc):
         # There is one remedy for the whole array: where two tensors need different ones, it would be wrong.
         return advice.pop() if len(advice) == 1 else None
 
-    def with_outputs(self, *names: str) -> Self:
-        desc = super().with_outputs(*names)
+    def with_outputs(self, *names: str, data_types: Mapping[str, DataType | str | int | None] | None = None) -> Self:
+        desc = super().with_outputs(*names, data_types=data_types)
+        if data_types and any(given is not None for given in data_types.values()):
+            return desc
         told = dict(zip(self.typed_like, self.quantization_tensors, strict=False)).get("output_tensor")
         if told is None or desc.output_tensor is None or told.data_type not in self.support[-1].types["Y"]:
             return desc

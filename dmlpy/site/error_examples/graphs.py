@@ -37,11 +37,8 @@ def graph_constant_size() -> Any:
 
 @shows("graph.copy")
 def graph_copy() -> Any:
-    g = dml.GraphBuilder()
-    y = g.add(dml.ActivationReluDesc, input_tensor=g.input("x", image))
-    g.output("y", y)
-    g.output("z", y)
-    dml.compile(g.build(), "numpy")
+    again = dml.OutputEdge(from_node_index=1, from_node_output_index=0, graph_output_index=1)
+    dml.compile(graph.replace(output_edges=[to_y, again], output_count=2, output_names=["y", "z"]), "numpy")
 
 
 @shows("graph.cycle")
@@ -71,6 +68,16 @@ def graph_index() -> Any:
     return graph.replace(input_edges=[to_relu.replace(to_node_index=3)]).check()
 
 
+@shows("graph.input_flags")
+def graph_input_flags() -> Any:
+    return graph.replace(input_tensors=[image.replace(flags="OWNED_BY_DML")]).check()
+
+
+@shows("graph.input_tensor")
+def graph_input_tensor() -> Any:
+    return graph.replace(input_tensors=[image.replace(sizes=[1, 1, 1, 3])]).check()
+
+
 @shows("graph.name")
 def graph_name() -> Any:
     return graph.replace(output_names=["x"]).check()
@@ -81,10 +88,9 @@ def graph_name_count() -> Any:
     return graph.replace(input_names=["x", "z"]).check()
 
 
-@shows("graph.output")
-def graph_output() -> Any:
-    g = dml.GraphBuilder()
-    g.output("y", g.input("x", image))
+@shows("graph.output_tensor")
+def graph_output_tensor() -> Any:
+    return graph.replace(output_tensors=[larger]).check()
 
 
 @shows("graph.owned")
@@ -189,3 +195,13 @@ def level_graph() -> Any:
 @shows("flatbuffer.bounds")
 def flatbuffer_bounds() -> Any:
     read_serialized(b"DML")
+
+
+@shows("graph.tensor_count")
+def graph_tensor_count() -> Any:
+    return graph.replace(input_tensors=[image, image]).check()
+
+
+@shows("graph.view")
+def graph_view() -> Any:
+    return dml.GraphBuilder().input("x", image).reshape(4, 2)

@@ -1,0 +1,182 @@
+"""Views of a tensor: other sizes and strides for the same memory, and `Viewed`, which offers them to the values of a graph."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+from dmlpy.description.member_forms import as_uint, brief
+from dmlpy.description.naming import listed, plural
+from dmlpy.description.tensors import TensorDesc, packed_strides
+from dmlpy.validation.problems import DescError, Problem
+
+
+def refused(view: str, path: str, found: object, expected: str, *why: str, remedy: str | None = None) -> DescError:
+    """The error for a view that the tensor does not have."""
+    return DescError(view, [Problem("graph.view", path, str(found), expected, why, remedy)])
+
+
+def viewed(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
+    """The same memory with other sizes and strides, of the same total size: DirectML wants it equal at both ends of an edge."""
+    packed = all(size == 1 or own == given for size, own, given in zip(sizes, packed_strides(sizes), strides, strict=True))
+    view = tensor.replace(sizes=sizes, strides=None if packed else strides, total_tensor_size_in_bytes=None)
+    same = view.size_in_bytes == tensor.size_in_bytes
+    return view if same else view.replace(total_tensor_size_in_bytes=tensor.size_in_bytes)
+
+
+def reshaped_strides(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...] | None:
+    """The strides with which the tensor's elements have other sizes in the same order; None if no strides say so."""
+    # Runs of dimensions that continue each other in memory, last first: a new dimension must fit into one of them.
+    runs: list[list[int]] = []
+    for size, stride in reversed(list(zip(tensor.sizes, tensor.element_strides, strict=True))):
+        if size == 1:
+            continue
+        if runs and runs[-1][0] * runs[-1][1] == stride:
+            runs[-1][0] *= size
+        else:
+            runs.append([size, stride])
+    strides = []
+    for size in reversed(sizes):
+        if size == 1:
+            strides.append(1)
+            continue
+        if runs and runs[0][0] == 1:
+            runs.pop(0)
+        if not runs or runs[0][0] % size:
+            return None
+        strides.append(runs[0][1])
+        runs[0] = [runs[0][0] // size, runs[0][1] * size]
+    return tuple(reversed(strides))
+
+
+def broadcast_sizes(*given: Sequence[int]) -> tuple[int, ...] | None:
+    """The sizes that several ones broadcast to, aligned at the last dimension as in NumPy; None if there are none."""
+    count = max(map(len, given))
+    found = []
+    for column in zip(*((1,) * (count - len(sizes)) + tuple(sizes) for sizes in given), strict=True):
+        known = {size for size in column if size != 1}
+        if len(known) > 1:
+            return None
+        found.append(known.pop() if known else 1)
+    return tuple(found)
+
+
+class Viewed:
+    """A value of a graph that can be viewed with other sizes and strides.
+
+    A view is no node: the readers' descs say how they read the memory. Where no strides express a view, an ELEMENT_WISE_IDENTITY node
+    copies the elements into packed order first.
+    """
+
+    tensor: TensorDesc
+
+    @abstractmethod
+    def viewed(self, tensor: TensorDesc) -> Self:
+        """Views the same bytes under another desc, which may also have another data type."""
+
+    @abstractmethod
+    def packed(self) -> Self:
+        """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
+
+    @abstractmethod
+    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Self:
+        """A copy of a window of the elements by a SLICE1 node, whose members these are."""
+
+    def reshape(self, *sizes: int) -> Self:
+        """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
+
+        Raises:
+            DescError: the sizes hold another number of elements.
+        """
+        wanted = _resolved(self.tensor, sizes)
+        strides = reshaped_strides(self.tensor, wanted)
+        if strides is None:
+            return self.packed().reshape(*wanted)
+        return self.viewed(viewed(self.tensor, wanted, strides))
+
+    def transpose(self, *axes: int) -> Self:
+        """Views the tensor with its dimensions in another order: `axes[i]` is the dimension that becomes dimension i. Default: reversed.
+
+        Raises:
+            DescError: the axes are not each dimension once.
+        """
+        count = len(self.tensor.sizes)
+        order = axes or tuple(reversed(range(count)))
+        if sorted(axis + count if axis < 0 else axis for axis in order) != list(range(count)):
+            raise refused("transpose", "axes", listed(order), f"each of the dimensions 0 to {count - 1} once")
+        sizes, strides = self.tensor.sizes, self.tensor.element_strides
+        return self.viewed(viewed(self.tensor, [sizes[axis] for axis in order], [strides[axis] for axis in order]))
+
+    def broadcast(self, *sizes: int) -> Self:
+        """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
+
+        Raises:
+            DescError: the tensor does not broadcast to the sizes.
+        """
+        own = self.tensor
+        if len(sizes) < len(own.sizes) or broadcast_sizes(own.sizes, sizes) != tuple(sizes):
+            why = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
+            raise refused("broadcast", "sizes", listed(sizes), f"sizes that {listed(own.sizes)} broadcasts to", why)
+        added = len(sizes) - len(own.sizes)
+        kept = zip(own.sizes, own.element_strides, sizes[added:], strict=True)
+        strides = [0] * added + [stride if size == wanted else 0 for size, stride, wanted in kept]
+        return self.viewed(viewed(own, sizes, strides))
+
+    def with_leading_ones(self, dimension_count: int) -> Self:
+        """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
+
+        Raises:
+            DescError: the tensor has more dimensions.
+        """
+        missing = dimension_count - len(self.tensor.sizes)
+        if missing < 0:
+            found = plural(len(self.tensor.sizes), "dimension")
+            raise refused(
+                "with_leading_ones", "dimension_count", dimension_count, f"at least {found}, those of {listed(self.tensor.sizes)}"
+            )
+        strides = (self.tensor.span,) * missing + self.tensor.element_strides
+        return self.viewed(viewed(self.tensor, (1,) * missing + self.tensor.sizes, strides))
+
+    def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Self:
+        """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
+
+        A desc has no offset, so that no view can begin elsewhere.
+
+        Args:
+            offsets: the first element of the window along each dimension.
+            sizes: the elements of the window along each dimension.
+            strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
+
+        Raises:
+            DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
+        """
+        own = self.tensor
+        steps = (1,) * len(own.sizes) if strides is None else tuple(strides)
+        for name, given in (("offsets", offsets), ("sizes", sizes), ("strides", steps)):
+            if len(given) != len(own.sizes):
+                raise refused("slice", name, listed(given), f"{len(own.sizes)} of them, one for each dimension of {listed(own.sizes)}")
+        for axis, (offset, size, step) in enumerate(zip(offsets, sizes, steps, strict=True)):
+            if step == 0 or offset < 0 or size < 1 or offset + size > own.sizes[axis]:
+                expected = f"a window within 0 to {own.sizes[axis]}, of at least one element, and a stride other than 0"
+                raise refused("slice", f"dimension {axis}", f"offset {offset}, size {size}, stride {step}", expected)
+        if any(offsets) or min(steps) < 0:
+            return self._window(offsets, sizes, steps)
+        taken = [(size - 1) // step + 1 for size, step in zip(sizes, steps, strict=True)]
+        return self.viewed(viewed(own, taken, [stride * step for stride, step in zip(own.element_strides, steps, strict=True)]))
+
+
+def _resolved(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of a reshape, with -1 replaced."""
+    try:
+        rest = math.prod(as_uint(size) for size in sizes if size != -1)
+    except ValueError:
+        raise refused("reshape", "sizes", brief(sizes), "integers") from None
+    count = tensor.element_count
+    if tuple(sizes).count(-1) == 1 and rest > 0 and count % rest == 0:
+        return tuple(count // rest if size == -1 else size for size in sizes)
+    if -1 in sizes or rest != count or min(sizes, default=1) < 1:
+        why = f"the value has sizes {listed(tensor.sizes)}"
+        raise refused("reshape", "sizes", listed(sizes), f"sizes of {plural(count, 'element')}; one may be -1", why)
+    return tuple(sizes)
