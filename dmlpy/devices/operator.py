@@ -136,7 +136,7 @@ class CompiledOperator:
     def explain_plan(self) -> PlanReport:
         """Reports the work and the predicted cost of one dispatch: flops, bytes by kind, where recurrent weights lie, and a model's floor.
 
-        Floors and estimates are a model's, they are not measured. Only GPUs have one, for recurrent operators and batch normalization.
+        Floors and estimates are a model's, they are not measured. Only GPUs have one.
         """
         from dmlpy.devices.report import explain
 

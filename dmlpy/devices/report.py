@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.device import Device, show_bytes
+from dmlpy.devices.flops import flops_of
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.stack import stack_of
 
@@ -32,7 +32,8 @@ class PlanReport:
         operator: the desc's struct.
         device: the device's name.
         strategy: the strategy of the kernels, where there are several; of a network those of all layers.
-        flops: the operations of all matrix products, two for each multiplication; None for an operator whose products are not counted.
+        flops: the operations of the operator's formula, as `dmlpy.devices.flops` counts them: of products two for each multiplication; None
+            where their number depends on data.
         bytes_moved: bytes by kind. `weights` and `tensors` are those that the desc describes, each counted once; the others are what the
             plan's kernels read and write beside them.
         residency: bytes of the recurrent weights by the place where they lie while steps are walked; `nowhere` is read anew in each step.
@@ -60,7 +61,7 @@ class PlanReport:
     def __str__(self) -> str:
         strategy = f", strategy {self.strategy}" if self.strategy else ""
         rows = [
-            ("matrix products", "not counted" if self.flops is None else _show_flops(self.flops)),
+            ("arithmetic", "depends on data" if self.flops is None else _show_flops(self.flops)),
             *(("bytes moved" if not at else "", row) for at, row in enumerate(_show_kinds(self.bytes_moved))),
             *(("R lies in" if not at else "", row) for at, row in enumerate(_show_kinds(self.residency))),
             ("floor", self.unmodelled or _show_times(self.floor_us, self.floor_step_us)),
@@ -86,14 +87,13 @@ def explain(desc: OperatorDesc, device: Device, cost: Cost) -> PlanReport:
     if isinstance(desc, RecurrentDesc):
         weights = _bytes(tensors[field] for field in _WEIGHTS if field in tensors)
         moved = {"weights": weights, "tensors": _bytes(tensors.values()) - weights}
-        flops: int | None = _gradient_flops(desc) if isinstance(desc, RecurrentGradDesc) else _forward_flops(desc)
     else:
-        moved, flops = {"tensors": _bytes(tensors.values())}, None
+        moved = {"tensors": _bytes(tensors.values())}
     return PlanReport(
         operator=name,
         device=device.name,
         strategy=cost.strategy,
-        flops=flops,
+        flops=flops_of(desc),
         bytes_moved=moved | dict(cost.traffic),
         residency=cost.residency,
         floor_us=cost.floor_us,
@@ -141,25 +141,6 @@ def _merged(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def _bytes(tensors: Iterable[TensorDesc]) -> int:
     """The bytes of all elements, without the gaps between them."""
     return sum(-(-tensor.element_count * tensor.data_type.bits // 8) for tensor in tensors)
-
-
-def _forward_flops(desc: RecurrentDesc) -> int:
-    """The floating-point operations of the products with the input and the states, and of a projection."""
-    sizes = desc.geometry
-    rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
-    projection = sizes.state_size * sizes.hidden_size if desc.cell.projection else 0
-    return 2 * rows * (sizes.gates * sizes.hidden_size * (sizes.input_size + sizes.state_size) + projection)
-
-
-def _gradient_flops(desc: RecurrentGradDesc) -> int:
-    """The floating-point operations of the backward walk, and of one product for each described gradient."""
-    sizes, tensors = desc.geometry, desc.tensors()
-    rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
-    gate_rows = sizes.gates * sizes.hidden_size
-    widths = {"input": sizes.input_size, "weight": sizes.input_size, "recurrence": sizes.state_size}
-    columns = sizes.state_size + sum(width for name, width in widths.items() if f"{name}_gradient_tensor" in tensors)
-    projections = desc.cell.projection * (1 + ("projection_gradient_tensor" in tensors))
-    return 2 * rows * (gate_rows * columns + projections * sizes.state_size * sizes.hidden_size)
 
 
 # for people

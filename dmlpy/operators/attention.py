@@ -180,6 +180,15 @@ class AttentionDesc(OperatorDesc):
         presents = (self.output_present_key_tensor, self.output_present_value_tensor)
         return past, new, next((tensor.sizes[-2] for tensor in presents if tensor is not None), past + new)
 
+    @property
+    def head_sizes(self) -> tuple[int, int]:
+        """Elements of a head of a checked desc: of its queries and keys, and of its values."""
+        assert self.output_tensor is not None
+        heads = getattr(self, self.head_counts[0])
+        beside = (self.stacked_query_key_tensor, self.stacked_query_key_value_tensor)
+        size = self.query_tensor.sizes[-1] // heads if self.query_tensor else next(tensor.sizes[-1] for tensor in beside if tensor)
+        return size, self.output_tensor.sizes[-1] // heads
+
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         return self._patterns[field.name]
 

@@ -16,9 +16,10 @@ from dmlpy.devices.axes import repeated
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.element_engine import Elementwise, View
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.movement.copies import COPY
 from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.attention import AttentionDesc
 from dmlpy.validation.problems import DeviceError
@@ -92,7 +93,7 @@ class AttentionPlan(PlanWithoutConstants):
         self._batch, self._queries = desc.output_tensor.sizes[-3:-1]
         self._heads, self._groups = (getattr(desc, name) for name in desc.head_counts)
         self._past, self._fresh, self._total = desc.key_lengths
-        self._sizes = self._head_sizes()
+        self._sizes = dict(zip(("query", "key", "value"), (desc.head_sizes[0], *desc.head_sizes), strict=True))
         largest = max(self._queries, self._past + self._fresh, self._total, *self._sizes.values())
         if largest >= _MOST:
             raise DeviceError(f"attention of {largest} queries, keys or elements of a head: at most {_MOST - 1}")
@@ -105,16 +106,6 @@ class AttentionPlan(PlanWithoutConstants):
         self._conversion = self._converted_lengths()
         self.temporary_size = 0 if self._conversion is None else -(-self._batch * 4 // ALIGNMENT) * ALIGNMENT
         library.functions(self._kernels())
-
-    def _head_sizes(self) -> dict[str, int]:
-        """Elements of a head of query, key and value."""
-        tensors = self._desc.tensors()
-        value_width = tensors["output_tensor"].sizes[-1]
-        if "query_tensor" in tensors:
-            size = tensors["query_tensor"].sizes[-1] // self._heads
-        else:
-            size = next(tensors[name].sizes[-1] for name in _STACKED if name in tensors)
-        return {"query": size, "key": size, "value": value_width // self._heads}
 
     def _converted_lengths(self) -> Elementwise | None:
         """The step that makes 32-bit integers of past sequence lengths of another type."""
@@ -144,9 +135,12 @@ class AttentionPlan(PlanWithoutConstants):
     def cost(self) -> Cost:
         machine = Machine.of(self._library.limits)
         moved = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
-        pairs = self._batch * self._heads * self._queries * (self._past + self._fresh)
-        flops = 2 * pairs * (self._sizes["key"] + self._sizes["value"])
-        return Cost(floor_us=max(machine.memory_us(moved), machine.gemm_us(flops, 0, "float")))
+        output, flops = self._desc.output_tensor, flops_of(self._desc) or 0
+        assert output is not None
+        return Cost(
+            floor_us=max(machine.memory_us(moved), machine.product_us(flops, factors_of(output))),
+            estimate_us=max(machine.memory_us(moved), machine.gemm_us(flops, 0, "float")) + CAPTURED_LAUNCH_US * len(self._kernels()),
+        )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         desc, argument = self._desc, np.zeros(1, PARAMETERS)

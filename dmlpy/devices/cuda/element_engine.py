@@ -17,12 +17,12 @@ from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES, element_type, word_type
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, struct
-from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.steps import NO_SCRATCH
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.plan import Layout
@@ -170,11 +170,11 @@ class Elementwise:
         packs = f", {width} at once where addresses are multiples of {max(sizes)} bytes" if width > 1 else ", one by one"
         return f"{self.kernel().entry}: {walk}{packs}"
 
-    @property
-    def traffic(self) -> int:
-        """Bytes that are read and written: elements that repeat count once."""
+    def traffic(self, places: Collection[str | None] = (), *, inside: bool = False) -> int:
+        """Bytes that are read and written outside of these places, or inside of them: elements that repeat count once."""
         counts = (prod(axis.size for axis in self.axes if axis.strides[at] or not at) for at in range(len(self._views)))
-        return sum(-(-view.bits * count // 8) for view, count in zip(self._views, counts, strict=True))
+        seen = zip(self._views, counts, strict=True)
+        return sum(-(-view.bits * count // 8) for view, count in seen if (view.place in places) is inside)
 
     def bind(self, library: KernelLibrary, tensors: Pointers) -> list[Launch]:
         """Its launches over tensors at these addresses."""
@@ -243,7 +243,13 @@ class ElementsPlan(PlanWithoutConstants):
         return "\n".join(step.describe() for step in self._steps)
 
     def cost(self) -> Cost:
-        return Cost(floor_us=Machine.of(self._library.limits).memory_us(sum(step.traffic for step in self._steps)))
+        machine, names = Machine.of(self._library.limits), set(self._scratch.arrays)
+        moved, between = (sum(step.traffic(names, inside=inside) for step in self._steps) for inside in (False, True))
+        return Cost(
+            traffic={"scratch": between} if between else {},
+            floor_us=machine.memory_us(moved),
+            estimate_us=machine.memory_us(moved + between) + CAPTURED_LAUNCH_US * len(self._steps),
+        )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         found = {**tensors, **self._scratch.pointers(temporary)}

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.axes import Axis, element_count, merged, numbers_in_group, vector_width
+from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type, struct
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, Machine
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 
@@ -149,6 +151,16 @@ class GroupsPlan(PlanWithoutConstants):
             f"{self._groups} groups of {self._entries} entries, accesses of {self._width * self._type.itemsize} bytes; "
             f"{launch.blocks} blocks of {launch.threads} threads, {launch.team_size} to a team\n"
             f"kernels: {launch.kernel.entry}"
+        )
+
+    def cost(self) -> Cost:
+        """Each element is read twice, the second time for the result, unless the cache still holds it."""
+        machine, size = Machine.of(self._library.limits), self._groups * self._entries * self._type.itemsize
+        missed = max(0.0, size - L2_SHARE * machine.l2_bytes)
+        return Cost(
+            traffic={"second sweep": size},
+            floor_us=machine.memory_us(2 * size),
+            estimate_us=machine.memory_us(2 * size + missed) + CAPTURED_LAUNCH_US,
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

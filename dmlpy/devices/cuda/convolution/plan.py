@@ -14,8 +14,9 @@ from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILE_SIZE, TILE_THREADS, TILES, Geometry
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.convolution import ConvolutionDesc
 
@@ -81,7 +82,7 @@ class ConvolutionPlan(PlanWithoutConstants):
     temporary_size = 0
 
     def __init__(self, desc: ConvolvingDesc, library: KernelLibrary, arithmetic: Arithmetic) -> None:
-        self._library, self._arithmetic, self._geometry = library, arithmetic, Geometry(desc)
+        self._desc, self._library, self._arithmetic, self._geometry = desc, library, arithmetic, Geometry(desc)
         self._filter_bytes = desc.filter_tensor.data_type.numpy.itemsize
         self._bytes = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in desc.tensors().values())
         self._tiled = self._geometry.group_channels >= LEAST_TILED_CHANNELS
@@ -100,9 +101,12 @@ class ConvolutionPlan(PlanWithoutConstants):
         return f"CUDA, {self._library.limits.name}\n{self._kernel.entry}: {work}"
 
     def cost(self) -> Cost:
-        machine, flops = Machine.of(self._library.limits), 2 * self._geometry.elements * self._geometry.terms
+        machine, flops = Machine.of(self._library.limits), flops_of(self._desc) or 0
         memory_us = machine.memory_us(self._bytes)
-        return Cost(floor_us=memory_us, estimate_us=max(memory_us, machine.gemm_us(flops, self._bytes, "float")) + CAPTURED_LAUNCH_US)
+        return Cost(
+            floor_us=max(memory_us, machine.product_us(flops, factors_of(self._desc.input_tensor))),
+            estimate_us=max(memory_us, machine.gemm_us(flops, self._bytes, "float")) + CAPTURED_LAUNCH_US,
+        )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         argument = np.zeros(1, self._kernel.parameters)

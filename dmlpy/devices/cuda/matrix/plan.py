@@ -11,7 +11,7 @@ from dmlpy.devices.cuda.activation.groups import GroupsPlan
 from dmlpy.devices.cuda.element_engine import Elementwise, View, absent
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.kernels import ALIGNMENT
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Operand, OwnProduct, folded
 from dmlpy.devices.cuda.matrix.tiles import Matrices
 from dmlpy.devices.cuda.matrix_products import FLOAT, headline, heeded_flags, workspace
@@ -54,6 +54,7 @@ class GemmPlan(PlanWithoutConstants):
         self._result = ("result", in_float) if widened else ("output_tensor", self._output)
         arrays = [("result", in_float.sizes, FLOAT)] if widened else []
 
+        self._tf32 = target.tf32
         self._c_factor = 0.0 if desc.c_tensor is None else desc.beta
         self._product, self._finish = self._multiplication(target.tf32)
         if isinstance(self._product, LibraryProduct):
@@ -128,14 +129,15 @@ class GemmPlan(PlanWithoutConstants):
             arithmetic = "tf32"
         launches = sizes.batch if by_library else 1
         flops = 2 * sizes.multiplications
-        floor = max(machine.memory_us(size), machine.gemm_us(flops, size, arithmetic))
+        floor = max(machine.memory_us(size), machine.product_us(flops, factors_of(self._output, tf32=self._tf32)))
+        product_us = max(machine.memory_us(size), machine.gemm_us(flops, size, arithmetic))
         steps = [step for step in (self._finish, self._narrowed) if step is not None]
-        again = sum(step.traffic for step in steps) + (2 * self._result[1].element_count * FLOAT.itemsize if self._groups else 0)
+        again = sum(step.traffic() for step in steps) + (2 * self._result[1].element_count * FLOAT.itemsize if self._groups else 0)
         launches += len(steps) + (self._groups is not None)
         return Cost(
             traffic={"scratch": again} if again else {},
             floor_us=floor,
-            estimate_us=floor + machine.memory_us(again) + launches * CAPTURED_LAUNCH_US,
+            estimate_us=product_us + machine.memory_us(again) + launches * CAPTURED_LAUNCH_US,
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

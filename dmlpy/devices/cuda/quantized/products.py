@@ -137,8 +137,11 @@ class IntegerProductPlan(PlanWithoutConstants):
     def cost(self) -> Cost:
         machine = Machine.of(self._library.limits)
         size = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._tensors.values())
-        floor = max(machine.memory_us(size), machine.gemm_us(2 * self._sizes.multiplications, size, "float"))
-        return Cost(floor_us=floor, estimate_us=floor + CAPTURED_LAUNCH_US)
+        memory_us, flops = machine.memory_us(size), 2 * self._sizes.multiplications
+        return Cost(
+            floor_us=max(memory_us, machine.product_us(flops, "int8")),
+            estimate_us=max(memory_us, machine.gemm_us(flops, size, "float")) + CAPTURED_LAUNCH_US,
+        )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         argument = self._argument.copy()

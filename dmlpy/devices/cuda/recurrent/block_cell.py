@@ -7,14 +7,18 @@ the gradient. Others are copied first by each launch. Only what the described ou
 from __future__ import annotations
 
 from abc import abstractmethod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
+from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm, headline, heeded_flags, workspace
 from dmlpy.devices.cuda.recurrent.common import copy, copy_kernel, rounds_to_tf32, row_stride
 from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.validation.problems import DeviceError
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.machine import Arithmetic
     from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 
 _SIZES = (("batch_size", np.int64), ("cell_size", np.int64))
@@ -97,7 +102,7 @@ class GRUBlockPlan(PlanWithoutConstants):
         self._library = library
         self._batch, self._inputs, self._units = (known[name] for name in ("batch_size", "input_size", "cell_size"))
         self._tensors = {name: _of_four_dimensions(tensor) for name, tensor in desc.tensors().items()}
-        self._type = self._tensors["x"].data_type.numpy
+        self._desc, self._type = desc, self._tensors["x"].data_type.numpy
         multiplies_floats = bool(self._operands()) and self._operand_type == FLOAT
         self._tf32 = multiplies_floats and rounds_to_tf32(library.limits, self._type, tf32)
         self.heeded_flags = heeded_flags(tf32 and multiplies_floats and self._type == FLOAT)
@@ -145,6 +150,18 @@ class GRUBlockPlan(PlanWithoutConstants):
         """All kernels that this plan launches."""
         copies = [copy_kernel(self._type, self._operand_type)] if self._copied else []
         return [*copies, *(block_kernel(name, self._type) for name in self._kernels())]
+
+    def cost(self) -> Cost:
+        machine, flops = Machine.of(self._library.limits), flops_of(self._desc) or 0
+        memory_us = machine.memory_us(sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._tensors.values()))
+        between = sum(prod(sizes) * kind.itemsize for name, (_, sizes, kind) in self._scratch.arrays.items() if name != "workspace")
+        factors: Arithmetic = "tf32" if self._tf32 else "float" if self._operand_type == FLOAT else "half"
+        launches = len(self._copied) + len(self._kernels()) + len(self._products())
+        return Cost(
+            traffic={"scratch": 2 * between} if between else {},
+            floor_us=max(memory_us, machine.product_us(flops, factors)),
+            estimate_us=max(memory_us, machine.gemm_us(flops, 0, factors)) + machine.memory_us(2 * between) + launches * CAPTURED_LAUNCH_US,
+        )
 
     def describe(self) -> str:
         return "\n".join(

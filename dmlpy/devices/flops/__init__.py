@@ -1,0 +1,36 @@
+"""`flops_of`: the arithmetic operations of an operator's formula, whatever device computes it.
+
+What has products of matrices, filters or attention counts two operations for each of their multiplications, and nothing else. Elsewhere
+each addition, multiplication, division, comparison and function of an element counts one; what is done once for a group of elements, such
+as the root of a variance, is left out. Moving, picking and generating elements is no arithmetic. Windows count whole, with their padding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.attachments import Attachments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.description.descs import OperatorDesc
+
+_MOVES = ("movement", "indexing", "generation")
+"""The families without arithmetic, but for what is attached."""
+
+flops: Attachments[Callable[[Any], int | None]] = Attachments("dmlpy.devices.flops")
+"""`@flops(GEMMDesc)` attaches what counts the operations of a checked desc."""
+
+
+def flops_of(desc: OperatorDesc) -> int | None:
+    """The operations of a checked desc; None where their number depends on data."""
+    count = flops.find(type(desc))
+    if count is not None:
+        return count(desc)
+    return 0 if type(desc).family() in _MOVES else None
+
+
+def elements(desc: OperatorDesc) -> int:
+    """The elements of a desc's first output."""
+    return next(slot.tensor.element_count for slot in desc.output_slots() if slot.tensor is not None)
