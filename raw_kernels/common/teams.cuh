@@ -34,7 +34,7 @@ struct Teams {
     Axes<tensors> outer;
     Axes<tensors> rows;
     long long vector_strides[tensors];  // from one vector to the next along the innermost axis, in elements; 0: it repeats one element
-    unsigned vectors;                   // of a group (of `width` groups, across), in numbers below 2^31
+    unsigned vectors;                   // of a group (of `width` groups, across), in numbers below 2^32 - 2^12
     unsigned split_vectors;             // of which a split takes so many, the last one what is left
     unsigned row_vectors;               // vectors of a row that are of one group: 1 across groups
     unsigned step_rows;                 // slots = step_rows row_vectors + step_columns
@@ -97,9 +97,10 @@ struct Member {
 /// which the cache still holds after a sweep forwards.
 template <bool backward, int unrolled, int tensors, class Take>
 __device__ __forceinline__ void sweep(Teams<tensors> const& teams, Member const& member, unsigned split, Take const& take) {
-    unsigned const begin = split * teams.split_vectors + member.slot;
-    unsigned const end = min(teams.vectors, (split + 1) * teams.split_vectors);
-    unsigned const count = member.present && begin < end ? ((end - begin - 1) >> teams.size.slots_log2) + 1 : 0;
+    unsigned const start = split * teams.split_vectors;
+    unsigned const length = min(teams.vectors - start, teams.split_vectors);  // an end may be beyond 2^32
+    unsigned const count = member.present && member.slot < length ? ((length - member.slot - 1) >> teams.size.slots_log2) + 1 : 0;
+    unsigned const begin = start + member.slot;
     unsigned const first = backward && count > 0 ? begin + ((count - 1) << teams.size.slots_log2) : begin;
     Places<tensors> const origin = member.origin(teams);
     unsigned const row_vectors = teams.row_vectors;

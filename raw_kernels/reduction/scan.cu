@@ -25,7 +25,7 @@ struct ScanParameters {
     Axes<2> lines;               // of x and y
     long long strides[2];        // of x and y from an entry to the one that is taken next
     unsigned line_count;
-    unsigned length;             // entries of a line
+    unsigned length;             // entries of a line, less than 2^32 by more than a tile
     unsigned split_length;       // entries of a split, the last one what is left: a multiple of a tile
     TeamSize size;
     typename R::Part* totals;    // [splits][line_count]; absent if there is one split
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(most_team_threads, 1) total(const __grid_const
     using Part = typename R::Part;
     Taker const taker(parameters);
     unsigned const begin = blockIdx.y * parameters.split_length;
-    unsigned const end = taker.present ? min(parameters.length, begin + parameters.split_length) : 0;
+    unsigned const end = taker.present ? begin + min(parameters.length - begin, parameters.split_length) : 0;
     T const* const line = parameters.x + locate(parameters.lines, taker.line).of[0];
     Part parts[1] = {};
     for (unsigned first = begin + taker.slot * items; first < end; first += items << parameters.size.slots_log2) {
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(most_team_threads, 1) scan(const __grid_consta
     Part* const shared = machine::dynamic_shared<Part>();   // two arrays of a part for each thread, and one for splits
     Taker const taker(parameters);
     unsigned const begin = blockIdx.y * parameters.split_length;
-    unsigned const end = min(parameters.length, begin + parameters.split_length);
+    unsigned const end = begin + min(parameters.length - begin, parameters.split_length);
     Places<2> const line = locate(parameters.lines, taker.line);
     Part before[1] = {};
     if (parameters.totals != nullptr) {

@@ -62,8 +62,8 @@ LEAST_VECTORS = 8
 MOST_VECTORS = 1024
 """Vectors for each thread of a split, at most: longer sums would lose digits of float32."""
 
-NUMBERS = 2**31
-"""An upper limit on all that kernels count."""
+NUMBERS = 2**32 - 2**12
+"""An upper limit on all that kernels count: in 32 bits, with room for what the last block or tile has too many."""
 
 TEAM_SIZE = struct(("lanes_log2", np.int32), ("slots_log2", np.int32))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -11,13 +10,13 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.arrays import array_at
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.matrix import product as matrix_product
 from dmlpy.devices.cuda.matrix import tiles
 from dmlpy.devices.cuda.plans import Target, plan_of
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.far_memory import STEP, run_far
 from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, repeated, run, run_in_layouts, same, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -177,23 +176,15 @@ def test_what_is_not_finite_reaches_its_row_and_column_alone(cuda_device: dml.De
 @pytest.mark.parametrize("operator", ["GEMM", "MATRIX_MULTIPLY_INTEGER"])
 def test_elements_beyond_32_bits(operator: str) -> None:
     """Rows and entries of the batch further apart than an int counts, in address space of which only their pages have memory."""
-    device, step = cuda_on_cpu(), 2**31 + 64
+    device = cuda_on_cpu()
     assert isinstance(device, CudaDevice)
     dtype = np.dtype(np.float16 if operator == "GEMM" else np.int8)
-    with mmap.mmap(-1, (3 * step + 2) * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:  # MAP_NORESERVE
-        whole = np.frombuffer(memory, np.uint8)
-        a = array_at(whole.ctypes.data, (2, 2, 2), dtype, (2 * step, step, 1))
-        a[...] = np.arange(8).reshape(2, 2, 2)
-        b = np.array([[[1, 2], [3, 4]]] * 2, dtype)
-        far = dml.TensorDesc(data_type=dtype.name.upper(), sizes=(2, 2, 2), strides=(2 * step, step, 1))
-        kind: Any = dml.GEMMDesc if operator == "GEMM" else dml.MatrixMultiplyIntegerDesc
-        desc = kind(a_tensor=far, b_tensor=tensor(b)).with_outputs()
-        y = np.zeros((2, 2, 2), desc.output_tensor.data_type.numpy)
-        plan = plan_of(desc, Target(device.library))
-        assert plan is not None
-        plan.bind({"a_tensor": whole.ctypes.data, "b_tensor": b.ctypes.data, "output_tensor": y.ctypes.data}, 0, None)(0)
-        np.testing.assert_array_equal(y, np.matmul(a, b))
-        del a, whole
+    a, b = np.arange(8).reshape(2, 2, 2).astype(dtype), np.array([[[1, 2], [3, 4]]] * 2, dtype)
+    far = dml.TensorDesc(data_type=dtype.name.upper(), sizes=a.shape, strides=(2 * STEP, STEP, 1))
+    kind: Any = dml.GEMMDesc if operator == "GEMM" else dml.MatrixMultiplyIntegerDesc
+    desc = kind(a_tensor=far, b_tensor=tensor(b)).with_outputs()
+    found = run_far(desc, {"a_tensor": a, "b_tensor": b}, device)["output_tensor"]
+    np.testing.assert_array_equal(found, np.matmul(a, b))
 
 
 def test_a_softmax_of_halves_takes_sums_in_float(cuda_device: dml.Device) -> None:

@@ -11,7 +11,7 @@ from dmlpy.description.enums import AxisDirection
 from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.division import NUMBERS, power_of_two
+from dmlpy.devices.cuda.division import power_of_two
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
@@ -20,6 +20,9 @@ from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from dmlpy.operators.reduction import TopKDesc
+
+NUMBERS = 2**31
+"""Entries of a line and lines are fewer: a grid has a block for each line, and a place beyond the last entry has to be a number too."""
 
 MOST_SORTED = 1024
 """Entries that a block sorts: twice `most_sort_threads`."""
