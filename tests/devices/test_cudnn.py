@@ -478,11 +478,21 @@ def test_layers_describe_valid_operators_within_their_memory() -> None:
                     assert place_.offset * memory.data_type.bits + place_.tensor.reached_bytes * 8 <= memory.reached_bytes * 8
 
 
-@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-def test_the_sanitizers_are_silent(sanitize: str) -> None:
+OWN = ("drop<", "clamp_lengths<", "write_header<")
+
+
+@pytest.mark.parametrize(
+    ("sanitize", "own"),
+    [
+        ("address,undefined", ("move_gates<", "identity<", *OWN)),
+        ("thread", OWN),
+        pytest.param("thread", ("move_gates<", "identity<", *OWN), marks=pytest.mark.slow),
+    ],
+    ids=["address,undefined", "thread", "thread, all kernels"],
+)
+def test_the_sanitizers_are_silent(sanitize: str, own: tuple[str, ...]) -> None:
+    """A CUDA thread costs the thread sanitizer a millisecond; the kernels of the layers have tests of their own."""
     rng = np.random.default_rng(28)
     net = network(rng, "gru", steps=3, inputs=6, input_mode="skip_input", lengths=[3, 0, 2], dropout=0.5, offset=2**40)
     given = upstream(rng, net.desc.gradient())
-    # A CUDA thread costs the thread sanitizer a millisecond; the kernels of the layers have tests of their own.
-    own = ("move_gates<", "identity<", "drop<", "clamp_lengths<", "write_header<") if sanitize == "thread" else ("",)
     check(gradients(cuda_on_cpu(sanitize=sanitize, sanitized=own), net, given), reference(net, given), net.layout)

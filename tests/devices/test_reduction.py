@@ -86,7 +86,6 @@ EACH = [(name, dtype) for name, (_, types) in FUNCTIONS.items() for dtype in typ
 """Every function with every type that it takes."""
 FEW = [(name, types[number % len(types)]) for number, (name, (_, types)) in enumerate(FUNCTIONS.items())]
 """Every function with one type. On CUDA each pair is a kernel, which takes time to compile."""
-FEW += [("SUM", "float16"), ("L1", "int64"), ("MIN", "int8"), ("MAX", "uint64"), ("ARGMIN", "float16"), ("ARGMAX", "uint32")]
 
 
 @pytest.mark.parametrize("any_device", ["cuda on the CPU"], indirect=True)
@@ -206,8 +205,17 @@ LARGE = [
 """Sizes with remainders, of which CUDA splits the last ones among blocks."""
 
 
+OF_LARGE = [("SUM", "float32"), ("LOG_SUM_EXP", "float32"), ("ARGMIN", "int16"), ("L2", "float16"), ("SUM", "uint64")]
+
+
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("SUM", "float32"), ("L2", "float16"), ("LOG_SUM_EXP", "float32"), ("ARGMIN", "int16"), ("SUM", "uint64")]
+    ("any_device", "name", "dtype"),
+    [
+        *(("numpy", *row) for row in OF_LARGE),
+        *(pytest.param("cuda on the CPU", *row, marks=[pytest.mark.slow] * (row in OF_LARGE[3:])) for row in OF_LARGE),
+        *(pytest.param("cuda", *row, marks=pytest.mark.gpu) for row in OF_LARGE),
+    ],
+    indirect=["any_device"],
 )
 def test_large_groups(any_device: dml.Device, name: str, dtype: str) -> None:
     rng = np.random.default_rng(7)

@@ -80,28 +80,35 @@ def kinds() -> list[tuple[Any, dict[str, Any], str]]:
     return [*found, (dml.Resample3Desc, stretched, "STRETCHED"), (dml.Resample3Desc, nearest, "DECREASING")]
 
 
-def test_every_operator_weighs_what_exact_coordinates_say(any_device: dml.Device) -> None:
+@pytest.mark.parametrize(
+    ("number", "data_type"),
+    [
+        pytest.param(number, data_type, marks=[pytest.mark.slow] * (place != number % 2))
+        for number in range(len(CASES))
+        for place, data_type in enumerate(("FLOAT32", "FLOAT16"))
+    ],
+)
+def test_every_operator_weighs_what_exact_coordinates_say(any_device: dml.Device, number: int, data_type: str) -> None:
     rng = np.random.default_rng(5)
-    for sizes, output_sizes, scales, input_offsets, output_offsets in CASES:
-        dimensions = list(zip(scales, input_offsets, output_offsets, strict=True))
-        modes = {mode for _, _, mode in kinds()}
-        axes = list(zip(sizes, output_sizes, dimensions, strict=True))
-        matrices = {mode: [weights(*axis, mode) for axis in axes] for mode in modes}
-        for kind, members, mode in kinds():
-            offsets = {"input_pixel_offsets": input_offsets, "output_pixel_offsets": output_offsets}
-            for data_type in ("FLOAT32", "FLOAT16"):
-                given, made = tensor(sizes, data_type), tensor(output_sizes, data_type)
-                if "GRAD" in kind.short_name():
-                    names, (first, second) = ("input_gradient_tensor", "output_gradient_tensor"), (made, given)
-                    used = [matrix.T for matrix in matrices[mode]]
-                else:
-                    names, (first, second), used = ("input_tensor", "output_tensor"), (given, made), matrices[mode]
-                array = rng.normal(0, 3, first.sizes).astype(first.data_type.numpy)
-                desc = kind(**{names[0]: first, names[1]: second}, scales=scales, **members, **offsets)
-                wanted = applied(array.astype(np.float64), used)
-                for own in layouts(desc):
-                    what = f"{kind.short_name()} {members} {sizes} to {output_sizes}"
-                    assert_close(run(own, {names[0]: array}, any_device)[names[1]], wanted, array.dtype, terms=array.size, what=what)
+    sizes, output_sizes, scales, input_offsets, output_offsets = CASES[number]
+    dimensions = list(zip(scales, input_offsets, output_offsets, strict=True))
+    modes = {mode for _, _, mode in kinds()}
+    axes = list(zip(sizes, output_sizes, dimensions, strict=True))
+    matrices = {mode: [weights(*axis, mode) for axis in axes] for mode in modes}
+    offsets = {"input_pixel_offsets": input_offsets, "output_pixel_offsets": output_offsets}
+    given, made = tensor(sizes, data_type), tensor(output_sizes, data_type)
+    for kind, members, mode in kinds():
+        if "GRAD" in kind.short_name():
+            names, (first, second) = ("input_gradient_tensor", "output_gradient_tensor"), (made, given)
+            used = [matrix.T for matrix in matrices[mode]]
+        else:
+            names, (first, second), used = ("input_tensor", "output_tensor"), (given, made), matrices[mode]
+        array = rng.normal(0, 3, first.sizes).astype(first.data_type.numpy)
+        desc = kind(**{names[0]: first, names[1]: second}, scales=scales, **members, **offsets)
+        wanted = applied(array.astype(np.float64), used)
+        for own in layouts(desc):
+            found = run(own, {names[0]: array}, any_device)[names[1]]
+            assert_close(found, wanted, array.dtype, terms=array.size, what=f"{kind.short_name()} {members}")
 
 
 def test_gradients_are_the_adjoints(any_device: dml.Device) -> None:

@@ -49,6 +49,7 @@ def only_needed(name: str) -> dict[str, str]:
 # whole calls
 
 
+@pytest.mark.slow
 def test_first_runs_each_strategy_apart(tmp_path: Path) -> None:
     """And not the soak. The kernels that were compiled are kept, and the next call has them."""
     chosen = (
@@ -120,6 +121,7 @@ def left_behind(folder: str) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if belongs(process)]
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_is_killed_has_saved_what_it_measured(tmp_path: Path) -> None:
     require("g++")
     record = tmp_path / "bench.json"
@@ -150,7 +152,8 @@ TOOLS = {
 """What stands in for the tools of `profile`: they run what they are given."""
 
 
-@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one test", "its own tests"])
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [False, True], ids=["one test", "its own tests"])
 def test_profile_runs_its_tools(own: bool, tmp_path: Path) -> None:
     for name, text in TOOLS.items():
         tool = tmp_path / "bin" / name

@@ -217,8 +217,14 @@ def soaked(protocol: Protocol, dtype: Any) -> tuple[dml.OperatorDesc, Network]:
     return resetting_gru(512, 2, steps, dtype)[0], stacked("lstm", 512, 2, steps, dtype)
 
 
-@DATA_TYPES
-@PROTOCOLS
+@pytest.mark.parametrize(
+    ("protocol", "dtype"),
+    [
+        pytest.param(protocol, dtype, marks=[pytest.mark.slow] * ((protocol == "data") != (dtype is np.float16)))
+        for protocol in SOAKED
+        for dtype in (np.float32, np.float16)
+    ],
+)
 @pytest.mark.parametrize("strategy", BETWEEN_BLOCKS)
 def test_kernels_with_delays_compile(strategy: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that the soak takes on a large GPU."""

@@ -94,10 +94,10 @@ ROWS = [
 ALL_ROWS = list(product((*PLAIN, *LSTMS), STRATEGIES, (np.float32, np.float16)))
 
 
-def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any, cases: int) -> None:
     start = zlib.crc32(repr((cell, flags, strategy, str(dtype))).encode())
     together: dict[str, list[tuple[Array, Array]]] = {}
-    for seed in range(start, start + 10):
+    for seed in range(start, start + cases):
         case = random_case(np.random.default_rng(seed), cell, flags, strategy, dtype)
         case.launch(STRATEGIES[strategy], seam)
         if dtype == np.float32:
@@ -116,7 +116,7 @@ def row_name(cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> str
 
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in ROWS])
 def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, strategy, dtype)
+    check_row(seam, cell, flags, strategy, dtype, 5)
 
 
 @pytest.mark.slow
@@ -125,20 +125,28 @@ def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: st
     [pytest.param(*cell, *row, id=row_name(*cell, *row)) for cell, *row in ALL_ROWS],
 )
 def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, strategy, dtype)
+    check_row(seam, cell, flags, strategy, dtype, 10)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+THROUGH_DEVICE: dict[str, tuple[str, dict[str, Any]]] = {
+    "RNN": ("RNN", {}),
+    "GRU, resets first": ("GRU", {"linear_before_reset": False}),
+    "GRU, resets last": ("GRU", {"linear_before_reset": True}),
+    "LSTM": ("LSTM", {"optional": ("peephole",)}),
+    "LSTM, projection and dropout": (
+        "LSTM",
+        {"p": 3, "optional": ("state_dropout", "input_dropout"), "use_clip_threshold": True, "clip_threshold": 0.4},
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("cell", "options"),
+    ("cell", "options", "dtype"),
     [
-        ("RNN", {}),
-        ("GRU", {"linear_before_reset": False}),
-        ("GRU", {"linear_before_reset": True}),
-        ("LSTM", {"optional": ("peephole",)}),
-        ("LSTM", {"p": 3, "optional": ("state_dropout", "input_dropout"), "use_clip_threshold": True, "clip_threshold": 0.4}),
+        pytest.param(*row, dtype, id=f"{name}, {dtype.__name__}", marks=[pytest.mark.slow] * (number % 2 != place))
+        for number, (name, row) in enumerate(THROUGH_DEVICE.items())
+        for place, dtype in enumerate((np.float16, np.float32))
     ],
-    ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM", "LSTM, projection and dropout"],
 )
 def test_forward_then_gradient(cuda_device: Any, cell: str, options: dict[str, Any], dtype: Any) -> None:
     """Through the device: the reserve of the training form is what the gradient reads."""
@@ -157,6 +165,7 @@ def test_forward_then_gradient(cuda_device: Any, cell: str, options: dict[str, A
     case.check()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, LSTMS[0]], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
@@ -305,9 +314,17 @@ def test_a_bound_launch_reads_its_tensors_anew(strategy: str) -> None:
     seam.check_guards()
 
 
-@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
+IN_STEPS = ("walk<", "step<", "reset<", "rebuild<")
+"""The kernels of the steps. A CUDA thread costs the thread sanitizer a millisecond, and those after the steps have most of them."""
+
+
+@pytest.mark.parametrize(
+    ("sanitize", "sanitized"),
+    [("address,undefined", ("",)), ("thread", IN_STEPS), pytest.param("thread", ("",), marks=pytest.mark.slow)],
+    ids=["address,undefined", "thread", "thread, all kernels"],
+)
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
-def test_the_sanitizers_are_silent(strategy: str, sanitize: str) -> None:
+def test_the_sanitizers_are_silent(strategy: str, sanitize: str, sanitized: tuple[str, ...]) -> None:
     require("g++")
     added = ("state_dropout",) if strategy == "step" else ()
     case = Case(
@@ -321,7 +338,7 @@ def test_the_sanitizers_are_silent(strategy: str, sanitize: str) -> None:
         optional=("peephole", "input_dropout", *added),
         direction="BIDIRECTIONAL",
     )
-    case.launch(STRATEGIES[strategy], CpuSeam(H100, sanitize=sanitize))
+    case.launch(STRATEGIES[strategy], CpuSeam(H100, sanitize=sanitize, sanitized=sanitized))
     case.check()
 
 

@@ -88,12 +88,17 @@ def test_a_copy_without_a_scale(seam: Seam, offset: int) -> None:
     np.testing.assert_array_equal(seam.to_host(copy, 0), values[offset:].astype(np.float16))
 
 
-@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-def test_the_sanitizers_are_silent(sanitize: str) -> None:
+@pytest.mark.parametrize(
+    ("sanitize", "sanitized"),
+    [("address,undefined", ""), ("thread", "find_largest<"), pytest.param("thread", "", marks=pytest.mark.slow)],
+    ids=["address,undefined", "thread", "thread, all kernels"],
+)
+def test_the_sanitizers_are_silent(sanitize: str, sanitized: str) -> None:
+    """Threads wait for each other in `find_largest` alone."""
     require("g++")
     values = np.random.default_rng(2).standard_normal(1034).astype(np.float32)
     for offset in (0, 1):
-        scaled_copy(CpuSeam(sanitize=sanitize), values[offset:], offset)
+        scaled_copy(CpuSeam(sanitize=sanitize, sanitized=(sanitized,)), values[offset:], offset)
 
 
 def test_the_thread_sanitizer_misses_the_barrier() -> None:

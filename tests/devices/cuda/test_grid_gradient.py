@@ -135,13 +135,18 @@ def random_case(rng: np.random.Generator, cell: str, flags: Flags, spread: Sprea
 # every kind of cell
 
 CELLS = (RNN, RESETS_FIRST, RESETS_LAST, *LSTMS)
+OTHER_CELLS = (RNN, RESETS_LAST, *LSTMS)
 ROWS = [
-    pytest.param(*cell, name, id=f"{cell[0]}{''.join(f', {flag}' for flag, on in cell[1].items() if on)}, {name}")
+    pytest.param(
+        *cell,
+        name,
+        id=f"{cell[0]}{''.join(f', {flag}' for flag, on in cell[1].items() if on)}, {name}",
+        marks=[pytest.mark.slow] * ((cell is RESETS_FIRST) != (place % 3 == 1)),
+    )
     for place, name in enumerate(SPREADS)
-    for cell in (RESETS_FIRST, CELLS[place % len(CELLS)])
-    if place != 1 or cell is not CELLS[0]
+    for cell in (RESETS_FIRST, OTHER_CELLS[place * 2 // 3 % len(OTHER_CELLS)])
 ]
-"""Each way to spread the work with the cell of two products and with another; all cells occur."""
+"""Each way to spread the work with the cell of two products and with another. One of the two is slow; of the others all cells occur."""
 ALL_ROWS = [pytest.param(*cell, name, id=f"{cell[0]}, {cell[1]}, {name}") for cell in CELLS for name in SPREADS]
 
 
@@ -324,7 +329,7 @@ SOAKED: dict[str, tuple[Spread, int, str, Flags, int, int]] = {
     "halves without flags": (Spread(16, 8, 9, np.float16, batch=9, options=DATA), H, *RESETS_FIRST, 100, 3),
     "halves in passes": (Spread(32, 8, 9, np.float16, batch=9), H, *RESETS_LAST, 100, 3),
 }
-"""Each row runs once without delays and with as many seeds as it says with them; the slow run takes 20 times as many seeds."""
+"""Each row runs once without delays and with as many seeds as it says with them; the slow run takes 20 times as many seeds of all rows."""
 
 
 def soak(name: str, longer: int) -> None:
@@ -343,7 +348,7 @@ def soak(name: str, longer: int) -> None:
         assert found == first, f"seed {seed}"
 
 
-@pytest.mark.parametrize("name", SOAKED)
+@pytest.mark.parametrize("name", ["halves", "fma in passes", "fma without flags"])
 def test_late_blocks_change_nothing(name: str) -> None:
     soak(name, 1)
 
@@ -383,9 +388,9 @@ def run_small(name: str, **options: Any) -> tuple[Case, Spread]:
     [
         ("fma", "thread"),
         ("halves", "thread"),
-        ("halves", "address,undefined"),
-        ("halves, shared", "thread"),
-        ("halves without flags", "thread"),
+        pytest.param("halves", "address,undefined", marks=pytest.mark.slow),
+        pytest.param("halves, shared", "thread", marks=pytest.mark.slow),
+        pytest.param("halves without flags", "thread", marks=pytest.mark.slow),
         ("halves without flags", "address,undefined"),
         ("fma without flags", "thread"),
         ("alone", "address,undefined"),
@@ -399,7 +404,7 @@ def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
 FAULTS = [("store_release", 1, "store_relaxed"), RELAXED_POLL]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[0])
+@pytest.mark.parametrize("fault", [pytest.param(FAULTS[0], marks=pytest.mark.slow), FAULTS[1]], ids=lambda fault: fault[0])
 def test_the_thread_sanitizer_misses_a_release_and_an_acquire(fault: tuple[str, int, str]) -> None:
     require("g++")
     with pytest.raises(dml.DeviceError, match="data race"):
@@ -411,7 +416,12 @@ ELSEWHERE = {1: "halves, shared", 3: "alone"}
 """The numbers of the barrier between warps that share an operand, and of that between a block's first values and its steps."""
 
 
-@pytest.mark.parametrize("place", range(BARRIERS))
+USUAL_BARRIERS = (0, 1)
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param(place, marks=[pytest.mark.slow] * (place not in USUAL_BARRIERS)) for place in range(BARRIERS)]
+)
 def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
     require("g++")
     with pytest.raises(dml.DeviceError, match="data race"):

@@ -54,6 +54,7 @@ class ResultsSeam(CpuSeam):
         super().gemm(device, a, b, c, *arguments)
 
 
+@pytest.mark.pairwise
 @TYPES
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,11 @@ from tests.support.cuda.training_layers import ADDED, OPTIONAL, build, check
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
+SANITIZERS = ("address,undefined", "thread")
 T, B, I, H = 4, 5, 3, 6  # noqa: E741
 WALK = replace(T4, name="a device with so few multiprocessors that a block takes several samples", multiprocessors=4)
 STEP = replace(T4, name="a device whose blocks share next to nothing", shared_memory_per_block=64)
+LIMITS = {"walk": WALK, "step": STEP}
 BARRIER = "__syncthreads();"
 SIGMOID, TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
 
@@ -74,6 +78,28 @@ TRAINING: dict[str, tuple[Any, str, dict[str, Any]]] = {
 }
 
 
+USUAL = {
+    ("gru", "walk", "address,undefined"),
+    ("gru", "step", "address,undefined"),
+    ("lstm of halves", "step", "address,undefined"),
+    ("gru linear before reset", "walk", "thread"),
+    ("lstm", "walk", "thread"),
+    ("lstm of halves", "step", "thread"),
+}
+"""Each kernel under each sanitizer; other cells are slow, as are those of `USUAL_TRAINING`."""
+USUAL_TRAINING = {
+    ("gru, walk", "address,undefined"),
+    ("gru, walk", "thread"),
+    ("lstm, walk", "address,undefined"),
+    ("lstm of halves with dropout and a projection, step", "address,undefined"),
+    ("rnn, step", "thread"),
+}
+
+
+def rows(table: Iterable[tuple[str, ...]], usual: Container[tuple[str, ...]]) -> list[Any]:
+    return [pytest.param(*row, marks=[pytest.mark.slow] * (row not in usual)) for row in table]
+
+
 def sanitized(name: str, sanitize: str) -> dict[str, Any]:
     """Options of a seam: all launches of a plan are sanitized, but for the thread sanitizer those of packing in the rows of an LSTM alone.
 
@@ -101,16 +127,13 @@ def run(described: dml.RecurrentDesc, seam: CpuSeam, strategy: str) -> None:
     seam.check_guards()
 
 
-@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-@pytest.mark.parametrize(("limits", "strategy"), [(WALK, "walk"), (STEP, "step")], ids=["walk", "step"])
-@pytest.mark.parametrize("name", DESCS)
-def test_the_sanitizers_are_silent(name: str, limits: Any, strategy: str, sanitize: str) -> None:
+@pytest.mark.parametrize(("name", "strategy", "sanitize"), rows(product(DESCS, LIMITS, SANITIZERS), USUAL))
+def test_the_sanitizers_are_silent(name: str, strategy: str, sanitize: str) -> None:
     require("g++")
-    run(DESCS[name], CpuSeam(limits, **sanitized(name, sanitize)), strategy)
+    run(DESCS[name], CpuSeam(LIMITS[strategy], **sanitized(name, sanitize)), strategy)
 
 
-@pytest.mark.parametrize("sanitize", ["address,undefined", "thread"])
-@pytest.mark.parametrize("name", TRAINING)
+@pytest.mark.parametrize(("name", "sanitize"), rows(product(TRAINING, SANITIZERS), USUAL_TRAINING))
 def test_the_sanitizers_are_silent_in_training(name: str, sanitize: str) -> None:
     require("g++")
     limits, cell, options = TRAINING[name]

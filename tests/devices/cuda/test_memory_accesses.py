@@ -31,6 +31,8 @@ from tests.support.tools import require
 SLACK = 1.1
 """How many times what is found a limit may be."""
 STEPS = 2
+MOST_STATES = 8 * 512
+"""Of a layer in the usual run, B times H: what is counted of a larger one takes seconds."""
 
 
 class Asked(NamedTuple):
@@ -181,7 +183,10 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize("layer", LAYERS, ids=str)
+@pytest.mark.parametrize(
+    "layer",
+    [pytest.param(layer, marks=[pytest.mark.slow] * (layer.sizes[0] * layer.sizes[1] > MOST_STATES), id=str(layer)) for layer in LAYERS],
+)
 def test_recurrent_layers(layer: Layer) -> None:
     require("g++")
     fewer = layer.counts(STEPS)

@@ -388,7 +388,7 @@ def test_a_block_with_teams_to_spare(mode: str, sizes: tuple[int, ...], kept: tu
     seam.check_guards()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
 @MODE
 def test_small_divisions(monkeypatch: pytest.MonkeyPatch, mode: str, seed: int) -> None:
     """Blocks of few threads, groups split early: every way to divide little work, on a device of few multiprocessors."""

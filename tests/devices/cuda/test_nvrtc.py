@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,7 @@ from dmlpy.devices.cuda.kernels import Kernel, processors
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS
 from tests.support.cuda.gpu_kernels import kernels_of_gpu_tests
 from tests.support.cuda.kernel_instances import instances
-from tests.support.cuda.nvrtc import NEWEST, PROMISED, VERSIONS, NvrtcError, compile_instance, compile_ptx, nvrtc
+from tests.support.cuda.nvrtc import NEWEST, PROMISED, VERSIONS, NvrtcError, compile_instance, compile_instances, compile_ptx, nvrtc
 from tests.support.cuda.plan_kernels import DEVICES, cases, kernels_of
 from tests.support.tools import missing, require
 
@@ -26,17 +24,15 @@ OLDEST = VERSIONS[0]
 REGISTERS = 65536
 """Of a multiprocessor, on all of these architectures."""
 
-KERNELS = tuple(dict.fromkeys(instances()))
+KERNELS = instances()
 BY_NAME: dict[tuple[str, str], list[Kernel]] = {}
 """The instances of each kernel: of a file, and of a name in it."""
 for _kernel in KERNELS:
     BY_NAME.setdefault((_kernel.file, _kernel.entry.partition("<")[0]), []).append(_kernel)
 EVERY_CASE = 307
 """Of so many cases that name kernels, one is compiled at each run."""
-EVERY_PAIR = 4
-"""Of so many pairs of a kernel's instance and an architecture, the first is compiled at each run."""
-MOST_PAIRS = 12
-"""Of each kernel no more pairs than these are compiled at each run: the element engine's has hundreds, a functor each."""
+MOST_TOGETHER = 16
+"""Instances of a program: they share the time that their source takes to read, and processors share the programs."""
 
 
 def require_version(version: str) -> None:
@@ -52,37 +48,46 @@ def architectures_of(kernel: Kernel) -> list[int]:
     return [architecture for architecture in ARCHITECTURES if architecture >= kernel.lowest_capability]
 
 
-def faults(kernel: Kernel, architecture: int, version: str) -> str:
-    """What is wrong with it: a warning, another kernel with it, local memory, or that the largest block of `walk` cannot be launched."""
-    place = f"{kernel.file}: {kernel.entry} for sm_{architecture}, NVRTC {version}"
+def faults(kernels: Sequence[Kernel], architecture: int, version: str) -> str:
+    """What is wrong with kernels of one file: a warning, another kernel with them, local memory, or that the largest block of `walk`
+    cannot be launched.
+    """
+    file = kernels[0].file
+    place = f"{file} for sm_{architecture}, NVRTC {version}"
     try:
-        result = compile_instance(sources.read(kernel.file), kernel.entry, architecture, version)
+        results = compile_instances(sources.read(file), [kernel.entry for kernel in kernels], architecture, version)
     except NvrtcError as error:
         return str(error)
-    if result.kernels != 1:
-        return f"{place} comes with others: {result.kernels} kernels were compiled"
-    if result.warnings:
-        return f"{place}: {result.warnings}"
-    if not (result.image.startswith(b"\x7fELF") and result.symbol.encode() in result.image):
-        return f"{place}: no image, or without {result.symbol}"
-    if result.stack_bytes:
-        return f"{place} keeps {result.stack_bytes} bytes of a thread in local memory"
-    if kernel.entry.startswith("walk<") and result.registers * MOST_WALK_THREADS > REGISTERS:
-        return f"{place} uses {result.registers} registers"
-    return ""
+    found = [f"{place}: {results[0].warnings}"] if results[0].warnings else []
+    if results[0].kernels != len(kernels):
+        found.append(f"{place}: {results[0].kernels} kernels were compiled for {len(kernels)} instances")
+    for kernel, result in zip(kernels, results, strict=True):
+        if not (result.image.startswith(b"\x7fELF") and result.symbol.encode() in result.image):
+            found.append(f"{place}: no image, or without {result.symbol} of {kernel.entry}")
+        if result.stack_bytes:
+            found.append(f"{place}: {kernel.entry} keeps {result.stack_bytes} bytes of a thread in local memory")
+        if kernel.entry.startswith("walk<") and result.registers * MOST_WALK_THREADS > REGISTERS:
+            found.append(f"{place}: {kernel.entry} uses {result.registers} registers")
+    return "\n".join(found)
+
+
+def programs(pairs: Iterable[tuple[Kernel, int]]) -> list[tuple[list[Kernel], int]]:
+    """Kernels of one file for one architecture, a few together."""
+    together: dict[tuple[str, int], list[Kernel]] = {}
+    for kernel, architecture in pairs:
+        together.setdefault((kernel.file, architecture), []).append(kernel)
+    return [
+        (kernels[first : first + MOST_TOGETHER], architecture)
+        for (_, architecture), kernels in together.items()
+        for first in range(0, len(kernels), MOST_TOGETHER)
+    ]
 
 
 def all_faults(pairs: Iterable[tuple[Kernel, int]], version: str) -> str:
     """What is wrong with kernels for architectures, each on a line; compiled on all processors."""
     with ThreadPoolExecutor(processors()) as threads:
-        found = threads.map(lambda pair: faults(*pair, version), pairs)
+        found = threads.map(lambda program: faults(*program, version), programs(pairs))
         return "\n".join(filter(None, found))
-
-
-def check(kernel: Kernel, architecture: int, version: str = NEWEST) -> None:
-    require_version(version)
-    found = faults(kernel, architecture, version)
-    assert not found, found
 
 
 def pairs() -> list[tuple[Kernel, int]]:
@@ -99,37 +104,43 @@ def pairs() -> list[tuple[Kernel, int]]:
     return found
 
 
-def few_pairs() -> list[tuple[Kernel, int]]:
-    """Each kernel, in an instance from the middle, for one architecture in turn."""
-    chosen = [same[len(same) // 2] for same in BY_NAME.values()]
-    return [(kernel, (known := architectures_of(kernel))[number % len(known)]) for number, kernel in enumerate(chosen)]
-
-
 def name(item: object) -> str:
-    return item.entry if isinstance(item, Kernel) else f"sm_{item}" if isinstance(item, int) else str(item)
+    return f"sm_{item}" if isinstance(item, int) else str(item)
 
 
-def sampled_pairs() -> list[Any]:
-    """All of `pairs`; of each kernel all but the first of every few are slow."""
-    every, before = pairs(), Counter[tuple[str, str]]()
-    totals = Counter((kernel.file, kernel.entry.partition("<")[0]) for kernel, _ in every)
-    found = []
-    for kernel, architecture in every:
-        key = (kernel.file, kernel.entry.partition("<")[0])
-        step = max(EVERY_PAIR, -(-totals[key] // MOST_PAIRS))
-        found.append(pytest.param(kernel, architecture, marks=[pytest.mark.slow] * bool(before[key] % step)))
-        before[key] += 1
-    return found
+FILES = tuple(dict.fromkeys(kernel.file for kernel in KERNELS))
 
 
-@pytest.mark.parametrize(("kernel", "architecture"), sampled_pairs(), ids=name)
-def test_kernel_compiles_for_an_architecture(kernel: Kernel, architecture: int) -> None:
-    check(kernel, architecture)
+def usual_kernels(file: str) -> list[Kernel]:
+    """Each kernel of a file, in an instance from the middle."""
+    return [same[len(same) // 2] for (place, _), same in BY_NAME.items() if place == file]
 
 
-@pytest.mark.parametrize(("kernel", "architecture"), few_pairs(), ids=name)
-def test_kernel_compiles_with_the_oldest(kernel: Kernel, architecture: int) -> None:
-    check(kernel, architecture, OLDEST)
+def usual_architecture(file: str, version: str) -> int:
+    """In turn; that of another version is another one."""
+    known = [architecture for architecture in ARCHITECTURES if all(architecture in architectures_of(k) for k in usual_kernels(file))]
+    return known[(FILES.index(file) + 2 * (version == OLDEST)) % len(known)]
+
+
+@pytest.mark.parametrize(
+    ("file", "version"),
+    [
+        *((file, NEWEST) for file in FILES),
+        *(pytest.param(file, OLDEST, marks=[pytest.mark.slow] * bool(number % 3)) for number, file in enumerate(FILES)),
+    ],
+)
+def test_each_kernel_compiles(file: str, version: str) -> None:
+    require_version(version)
+    found = faults(usual_kernels(file), usual_architecture(file, version), version)
+    assert not found, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_every_instance_compiles(version: str) -> None:
+    """A stage of CI."""
+    require_version(version)
+    assert not (found := all_faults(pairs(), version)), found
 
 
 def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() -> None:
@@ -141,10 +152,10 @@ def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() 
         (file, architecture) for file in files for architecture in ARCHITECTURES
     }
     assert len(names) == len(ARCHITECTURES) * len({(file, name) for file, name, _ in names})
-    usual = [row.values for row in sampled_pairs() if not row.marks]
-    assert {(kernel.file, kernel.entry.partition("<")[0]) for kernel, _ in usual} == set(BY_NAME)
-    assert {architecture for _, architecture in usual} == {architecture for _, architecture in few_pairs()} == set(ARCHITECTURES)
-    assert {kernel.file for kernel, _ in few_pairs()} == files
+    assert set(FILES) == files
+    assert {(file, kernel.entry.partition("<")[0]) for file in FILES for kernel in usual_kernels(file)} == set(BY_NAME)
+    assert {usual_architecture(file, NEWEST) for file in FILES} == set(ARCHITECTURES)
+    assert {usual_architecture(file, OLDEST) for file in FILES[::3]} == set(ARCHITECTURES)
 
 
 # what plans name

@@ -133,13 +133,20 @@ PRODUCTS: list[tuple[Product, int, int, int]] = [
 PROTOCOLS: tuple[Protocol, ...] = ("flags", "data")
 
 
-@pytest.mark.pairwise
-@pytest.mark.parametrize(
-    ("product", "size", "samples", "blocks", "protocol"),
-    # A block alone hands nothing on.
-    [(*row, protocol) for protocol in PROTOCOLS for row in PRODUCTS if protocol == "flags" or row[-1] > 1],
-    ids=lambda value: getattr(value, "type_name", None),
-)
+def rows() -> list[Any]:
+    """Each product with each protocol, one of which is slow, in turn. A block alone hands nothing on and has one row."""
+    found = []
+    for number, row in enumerate(PRODUCTS):
+        usual = PROTOCOLS[number % 2] if row[-1] > 1 else "flags"
+        found += [
+            pytest.param(*row, protocol, marks=[pytest.mark.slow] * (protocol != usual))
+            for protocol in PROTOCOLS
+            if protocol == "flags" or row[-1] > 1
+        ]
+    return found
+
+
+@pytest.mark.parametrize(("product", "size", "samples", "blocks", "protocol"), rows(), ids=lambda value: getattr(value, "type_name", None))
 @pytest.mark.parametrize("times", [1, 3])
 def test_products(product: Product, size: int, samples: int, blocks: int, times: int, protocol: Protocol) -> None:
     require("g++")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from itertools import cycle, product
 from typing import Any
@@ -40,27 +41,31 @@ CELLS = {"Rnn": 1, "Gru<false>": 2, "Gru<true>": 2} | dict.fromkeys(LSTMS, 3)
 DEFAULTS = {1: "Activations<Tanh>", 2: "Activations<Sigmoid, Tanh>", 3: "Activations<Sigmoid, Tanh, Tanh>"}
 
 
-def instances() -> Iterator[Kernel]:
-    """All of them."""
-    yield from layer_instances()
-    yield from pack_instances()
-    yield from block_cell_instances()
-    yield from convolution_instances()
-    yield from cudnn_instances()
-    yield from element_instances()
-    yield from gradient_instances()
-    yield from grid_gradient_instances()
-    yield from grid_instances()
-    yield from groups_instances()
-    yield from normalization_instances()
-    yield from pooling_instances()
-    yield from resampling_instances()
-    yield from blocks_instances()
-    yield from words_instances()
-    yield from quantized_instances()
-    yield from reduction_instances()
-    yield from matrix_instances()
-    yield from attention_instances()
+@functools.cache
+def instances() -> tuple[Kernel, ...]:
+    """All of them, each once. To list those of the element engine takes more than a second."""
+    families = (
+        layer_instances,
+        pack_instances,
+        block_cell_instances,
+        convolution_instances,
+        cudnn_instances,
+        element_instances,
+        gradient_instances,
+        grid_gradient_instances,
+        grid_instances,
+        groups_instances,
+        normalization_instances,
+        pooling_instances,
+        resampling_instances,
+        blocks_instances,
+        words_instances,
+        quantized_instances,
+        reduction_instances,
+        matrix_instances,
+        attention_instances,
+    )
+    return tuple(dict.fromkeys(kernel for family in families for kernel in family()))
 
 
 def pack_instances() -> Iterator[Kernel]:

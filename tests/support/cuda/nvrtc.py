@@ -10,6 +10,7 @@ import ctypes
 import functools
 import importlib.util
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Compiled:
     """One kernel instance for one architecture.
 
     Attributes:
-        image: the cubin.
+        image: the cubin, which holds the instances that were compiled with it too.
         symbol: the kernel's name in it.
         warnings: the compiler's messages, empty if it had none.
         stack_bytes: local memory of a thread.
@@ -83,17 +84,17 @@ class Nvrtc:
         self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
         self.version = major.value, minor.value
 
-    def compile(self, source: str, entry: str, target: str, kind: str) -> tuple[bytes, str, str]:
-        """Compiles one kernel instance with the product's options.
+    def compile(self, source: str, entries: Sequence[str], target: str, kind: str) -> tuple[bytes, list[str], str]:
+        """Compiles kernel instances of one source with the product's options.
 
         Args:
             source: an expanded source.
-            entry: the instance.
+            entries: the instances.
             target: sm_90, or compute_90 for PTX alone.
             kind: what is wanted, "CUBIN" or "PTX".
 
         Returns:
-            What is wanted, the kernel's name in it, and the compiler's log.
+            What is wanted, the kernels' names in it, and the compiler's log.
 
         Raises:
             NvrtcError: it refuses the source.
@@ -101,18 +102,22 @@ class Nvrtc:
         program = ctypes.c_void_p()
         self._call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
         try:
-            self._call("nvrtcAddNameExpression", program, entry.encode())
+            for entry in entries:
+                self._call("nvrtcAddNameExpression", program, entry.encode())
             options = [*compile_options(self.version), f"--gpu-architecture={target}", "--ptxas-options=-v"]
             values = (ctypes.c_char_p * len(options))(*map(str.encode, options))
             refused = self._library.nvrtcCompileProgram(program, len(options), values)
             log = self._get("ProgramLog", program).decode()
             if refused:
-                raise NvrtcError(f"{entry} for {target}, NVRTC {'.'.join(map(str, self.version))}:\n{log}")
-            symbol = ctypes.c_char_p()
-            self._call("nvrtcGetLoweredName", program, entry.encode(), ctypes.byref(symbol))
-            return self._get(kind, program), (symbol.value or b"").decode(), log
+                raise NvrtcError(f"{'; '.join(entries)} for {target}, NVRTC {'.'.join(map(str, self.version))}:\n{log}")
+            return self._get(kind, program), [self._symbol(program, entry) for entry in entries], log
         finally:
             self._call("nvrtcDestroyProgram", ctypes.byref(program))
+
+    def _symbol(self, program: ctypes.c_void_p, entry: str) -> str:
+        symbol = ctypes.c_char_p()
+        self._call("nvrtcGetLoweredName", program, entry.encode(), ctypes.byref(symbol))
+        return (symbol.value or b"").decode()
 
     def _get(self, kind: str, program: ctypes.c_void_p) -> bytes:
         """A result of a program, without the zero at the end of a text."""
@@ -137,18 +142,26 @@ def nvrtc(version: str) -> Nvrtc:
     return Nvrtc(path)
 
 
-def compile_instance(source: str, entry: str, architecture: int, version: str = NEWEST) -> Compiled:
-    """Compiles one kernel instance of an expanded source into a cubin; `architecture` is 90 for sm_90. Raises NvrtcError."""
-    image, symbol, log = nvrtc(version).compile(source, entry, f"sm_{architecture}", "CUBIN")
-    usage = _USAGE.search(log, max(0, log.find(f"Compiling entry function '{symbol}'")))
-    if usage is None:
-        raise NvrtcError(f"no resource usage in the log:\n{log}")
-    stack_bytes, spilled_bytes, registers = map(int, usage.groups())
+def compile_instances(source: str, entries: Sequence[str], architecture: int, version: str = NEWEST) -> list[Compiled]:
+    """Compiles kernel instances of an expanded source into one cubin; `architecture` is 90 for sm_90. Raises NvrtcError."""
+    image, symbols, log = nvrtc(version).compile(source, entries, f"sm_{architecture}", "CUBIN")
     warnings = "\n".join(line for line in log.splitlines() if line.strip() and not line.startswith(("ptxas info", "ptxas   ")))
-    return Compiled(image, symbol, warnings, stack_bytes, spilled_bytes, registers, log.count("Compiling entry function"))
+    kernels, found = log.count("Compiling entry function"), []
+    for symbol in symbols:
+        usage = _USAGE.search(log, max(0, log.find(f"Compiling entry function '{symbol}'")))
+        if usage is None:
+            raise NvrtcError(f"no resource usage in the log:\n{log}")
+        stack_bytes, spilled_bytes, registers = map(int, usage.groups())
+        found.append(Compiled(image, symbol, warnings, stack_bytes, spilled_bytes, registers, kernels))
+    return found
+
+
+def compile_instance(source: str, entry: str, architecture: int, version: str = NEWEST) -> Compiled:
+    """One of them, alone."""
+    return compile_instances(source, [entry], architecture, version)[0]
 
 
 def compile_ptx(source: str, entry: str, version: str = NEWEST) -> tuple[str, str]:
     """The PTX of one kernel instance of an expanded source, for the oldest architecture, and the instance's name in it."""
-    text, symbol, _ = nvrtc(version).compile(source, entry, "compute_75", "PTX")
+    text, (symbol,), _ = nvrtc(version).compile(source, [entry], "compute_75", "PTX")
     return text.decode(), symbol
