@@ -1,5 +1,7 @@
 """Lists the public names once: `python -m dmlpy.stubs` writes the `.pyi` files that type checkers and lazy imports read.
 
+It also writes the functions of `dmlpy.x`, which follow from the operators' classes.
+
 Operators and enumerations are found in their modules; the rest is `PUBLIC`. After a new operator or a merge conflict in a `.pyi` file (take
 either side), run it again. `--check` writes nothing and fails if a file is not current.
 """
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description import enums
 from dmlpy.description.registry import OPERATORS
 from dmlpy.directml import typed
+from dmlpy.x import generation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,20 +71,32 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
 }
 """The public names that are neither operators nor enumerations, by module."""
 
+X: Mapping[str, tuple[str, ...]] = {
+    "dmlpy.x.composition": ("compile", "graph"),
+    "dmlpy.x.expressions": ("Expression", "constant", "input", "operator"),
+    "dmlpy.x.origins": ("name_scope",),
+    "dmlpy.x.policies": ("TensorPolicy", "tensor_policy"),
+}
+"""The public names of `dmlpy.x` beside the operators' functions, by module."""
+
 _ROOT = Path(__file__).parent
 _HEAD = "# Written by `python -m dmlpy.stubs`: do not edit."
 
 
 def texts() -> dict[Path, str]:
-    """The text of each generated `.pyi` file."""
+    """The text of each generated file."""
     operators = {kind.__name__: kind.__module__ for kind in OPERATORS.values()}
     enumerations = [kind for kind in vars(enums).values() if isinstance(kind, EnumType) and kind.__module__ == enums.__name__ and len(kind)]
     public = {name: module for module, listed in PUBLIC.items() for name in listed}
     public |= {kind.__name__: kind.__module__ for kind in enumerations} | operators
+    functions = {name: module for module, listed in X.items() for name in listed}
+    functions |= {name: f"dmlpy.x.{module}" for name, module in generation.names().items()}
     return {
         _ROOT / "__init__.pyi": _stub("dmlpy", public, ["__version__: str"]),
         _ROOT / "operators" / "__init__.pyi": _stub("dmlpy.operators", operators),
         _ROOT / "directml" / "__init__.pyi": typed.stub(),
+        _ROOT / "x" / "__init__.pyi": _stub("dmlpy.x", functions),
+        **{_ROOT / "x" / "functions" / f"{family}.py": text for family, text in generation.modules().items()},
     }
 
 

@@ -79,14 +79,19 @@ def _class(name: str, kind: type[Struct]) -> Iterator[str]:
         yield f"    def __init__(self, *, {', '.join(parameters)}) -> None: ..."
 
 
-def _parameter(kind: type[Struct], field: str, spelling: str) -> str:
+def accepted(kind: type[Struct], field: str) -> tuple[str, bool]:
+    """The type that a constructor accepts for a member other than None, as Python writes it, and whether None is accepted too."""
     info = kind.model_fields[field]
     shown = members.accepted(info.annotation)
-    accepted = shown.removesuffix(" | None")
+    found = shown.removesuffix(" | None")
     if isinstance(info.annotation, type) and issubclass(info.annotation, DmlEnum):
-        accepted += " | " + _ALSO_ACCEPTED.get(accepted, "int")
-    elif accepted in _ALSO_ACCEPTED:
-        accepted += " | " + _ALSO_ACCEPTED[accepted]
-    default = "" if info.is_required() and field not in _OPTIONAL else " = ..."
-    optional = " | None" if shown.endswith(" | None") else ""
-    return f"{spelling}: {_ARRAYS.get(accepted, accepted)}{optional}{default}"
+        found += " | " + _ALSO_ACCEPTED.get(found, "int")
+    elif found in _ALSO_ACCEPTED:
+        found += " | " + _ALSO_ACCEPTED[found]
+    return _ARRAYS.get(found, found), shown.endswith(" | None")
+
+
+def _parameter(kind: type[Struct], field: str, spelling: str) -> str:
+    annotation, optional = accepted(kind, field)
+    default = "" if kind.model_fields[field].is_required() and field not in _OPTIONAL else " = ..."
+    return f"{spelling}: {annotation}{' | None' if optional else ''}{default}"

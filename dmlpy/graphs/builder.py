@@ -164,7 +164,7 @@ class GraphBuilder:
         """
         own = self._own(value)
         if not self._is_output_of_its_own(own):
-            own = self._copy(own)
+            own = self._copy(own, name)
         assert own.node is not None
         self._output_edges.append(
             OutputEdge(from_node_index=own.node, from_node_output_index=own.index, graph_output_index=len(self._outputs))
@@ -209,9 +209,9 @@ class GraphBuilder:
         self._origins.append(self.origin)
         return len(self._nodes) - 1
 
-    def _copy(self, value: Value) -> Value:
+    def _copy(self, value: Value, name: str | None = None) -> Value:
         """The value's elements in packed order, written by a node of their own."""
-        copied: Value = self.add(operator_class("ELEMENT_WISE_IDENTITY"), input_tensor=value)
+        copied: Value = self.add(operator_class("ELEMENT_WISE_IDENTITY"), name, input_tensor=value)
         return copied
 
     def _is_output_of_its_own(self, value: Value) -> bool:

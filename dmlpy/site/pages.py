@@ -30,6 +30,7 @@ PAGES: Mapping[str, str] = {
     "dmlpy/operators/normalization/README.md": "guide/normalization",
     "dmlpy/devices/README.md": "guide/devices",
     "dmlpy/graphs/README.md": "guide/graphs",
+    "dmlpy/x/README.md": "guide/x",
     "dmlpy/keras/README.md": "guide/keras",
     "dmlpy/torch/README.md": "guide/torch",
     "dmlpy/dxdispatch/README.md": "guide/dxdispatch",

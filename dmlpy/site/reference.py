@@ -33,7 +33,7 @@ API: Mapping[str, tuple[str, str]] = {
     "reference": ("Definitions", "What an operator should give, computed plainly; every device is held to it."),
 }
 """The rooms that have public names in `dmlpy`, each with its page's title and first sentence."""
-MODULES: Mapping[str, str] = {"keras": "dmlpy.keras", "torch": "dmlpy.torch"}
+MODULES: Mapping[str, str] = {"x": "dmlpy.x", "keras": "dmlpy.keras", "torch": "dmlpy.torch"}
 """Packages with separate public names, by the name of their page."""
 
 _LAYOUTS: Mapping[str, tuple[str, dict[str, Any]]] = {

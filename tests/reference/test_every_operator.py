@@ -12,6 +12,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.inspection.samples import sample
 from dmlpy.reference.registry import why_undefined
+from tests.support.random_inputs import random_inputs
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]
@@ -25,27 +26,6 @@ OF_TRAINING = {
     "DMLPY_OPERATOR_CUDNN_RNN_BACKPROP_V3": "DMLPY_OPERATOR_CUDNN_RNN_V3",
 }
 """Operators that read a reserve, each with the one that writes it."""
-
-
-def random_inputs(rng: np.random.Generator, desc: dml.OperatorDesc) -> dict[str, Any]:
-    """Values of every described input; integers are small, and lengths no larger than they may be."""
-    known, found = desc.sizes(), dict[str, Any]()
-    for field in desc.inputs():
-        described = getattr(desc, field.name)
-        if described is None:
-            continue
-        limit = 3 if field.marker.at_most is None else known[field.marker.at_most]
-        arrays = [random_values(rng, tensor, limit) for tensor in (described if field.listed else [described])]
-        found[field.name] = arrays if field.listed else arrays[0]
-    return found
-
-
-def random_values(rng: np.random.Generator, tensor: dml.TensorDesc, limit: int) -> Array:
-    dtype = tensor.data_type.numpy
-    if dtype.kind == "f":
-        # Of both signs, and with no pole of TAN in what the samples' scale and bias, 2 and -1, make of them.
-        return rng.uniform(-0.2, 0.8, tensor.sizes).astype(dtype)
-    return rng.integers(0, limit, tensor.sizes, endpoint=True).astype(dtype)
 
 
 def compare(found: dml.Outputs, expected: dml.Outputs, desc: dml.OperatorDesc) -> None:

@@ -1,0 +1,250 @@
+"""Makes an operator of a call: operands become tensors, members that are left out get their defaults, and outputs are inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType
+from dmlpy.description.member_forms import brief
+from dmlpy.description.naming import listed
+from dmlpy.description.registry import operator_class
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.graphs.builder import constant_of
+from dmlpy.graphs.views import Viewed, broadcast_sizes
+from dmlpy.validation.checking import check
+from dmlpy.validation.problems import DescError, Problem
+from dmlpy.x.defaults import told_sizes, with_defaults
+from dmlpy.x.origins import caller, scoped
+from dmlpy.x.policies import current_policy
+from dmlpy.x.signatures import function_name, shares_sizes
+from dmlpy.x.sources import ConstantSource, End, InputSource, NumberSource, Operand, OperatorSource
+
+if TYPE_CHECKING:
+    from dmlpy.description.markers import TensorField
+
+
+def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> tuple[End | None, ...]:
+    """Makes an operator.
+
+    Args:
+        operator: its short name, its class, or a desc that is whole but for the members that follow.
+        **given: its members by Python name. Inputs are expressions, arrays or, where operands are broadcast, numbers. Beside them
+            `output_sizes`, and the data type of an output as `output_data_type` for `output_tensor`.
+
+    Returns:
+        The outputs in the struct's order; None for those that the operator does not have with these members.
+
+    Raises:
+        DescError: every broken rule, with the caller's line.
+    """
+    kind = operator_class(operator) if isinstance(operator, str) else operator if isinstance(operator, type) else type(operator)
+    name = function_name(kind)
+    try:
+        return _Call(kind, name).made(operator, dict(given))
+    except DescError as error:
+        raise DescError(" ".join(filter(None, (name, caller()))), error.problems) from None
+
+
+def end_of(value: Any) -> End:
+    """The tensor of an expression, or of an array as a constant.
+
+    Raises:
+        DescError: it is neither.
+    """
+    if isinstance(value, Operand):
+        return value._end
+    if isinstance(value, np.ndarray | np.generic):
+        data, tensor = constant_of(value)
+        return End(ConstantSource(name=scoped("constant"), origin=caller(), data=data, tensor=tensor), 0, tensor)
+    raise DescError("operand", [Problem("expression.operand", "", brief(value), "an expression or an array of NumPy")])
+
+
+def input_end(name: str, tensor: TensorDesc) -> End:
+    """A new input of the graph."""
+    return End(InputSource(name=name, origin=caller(), tensor=tensor), 0, tensor)
+
+
+class _View(Operand, Viewed):
+    """A tensor in the making of a call: its views are the ends of edges."""
+
+    @property
+    def tensor(self) -> TensorDesc:  # type: ignore[override]
+        return self._end.tensor
+
+    def viewed(self, tensor: TensorDesc) -> _View:
+        return _View(End(self._end.source, self._end.index, tensor))
+
+    def packed(self) -> _View:
+        if self.tensor.is_packed:
+            return self
+        (copy,) = call("ELEMENT_WISE_IDENTITY", input_tensor=self)
+        assert copy is not None
+        return _View(copy)
+
+    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> _View:
+        raise NotImplementedError  # nothing here slices
+
+
+class _Call:
+    """One call of an operator's function."""
+
+    def __init__(self, kind: type[OperatorDesc], name: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.ends: dict[str, End] = {}
+        """The operands by place."""
+
+    def made(self, operator: Any, given: dict[str, Any]) -> tuple[End | None, ...]:
+        """The call's outputs."""
+        problems: list[Problem] = []
+        for field in self.kind.inputs():
+            self._take(field, given, problems)
+        if problems:
+            raise DescError(self.name, problems)
+        tensors = self._tensors()
+        sizes = told_sizes(self.kind, tensors, given)
+        types = {field.name: given.pop(_type_argument(field), None) for field in self.kind.outputs()}
+        members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
+        outputs = {name: value for name, value in members.items() if name in types}
+        if sizes is not None:
+            outputs |= self._sized(sizes, tensors, members, types)
+        desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**tensors, **members | outputs)
+        desc = self._with_outputs(desc, outputs, types)
+        if problems := check(desc):
+            raise DescError(self.name, problems)
+        source = OperatorSource(name=scoped(self.name), origin=caller(), desc=desc, inputs=self.ends)
+        found = [None if slot.tensor is None else End(source, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
+        return tuple(found)
+
+    def _take(self, field: TensorField, given: dict[str, Any], problems: list[Problem]) -> None:
+        """Takes an input's operands out of what is given; numbers stay there until the operands' sizes are known."""
+        value = given.pop(field.name, None)
+        if value is None:
+            return
+        if field.listed and (isinstance(value, Operand | np.ndarray | str) or not isinstance(value, Iterable)):
+            problems.append(Problem("expression.operand", field.name, brief(value), "a list of expressions"))
+            return
+        places = {f"{field.name}[{index}]": item for index, item in enumerate(value)} if field.listed else {field.name: value}
+        for place, item in places.items():
+            try:
+                self.ends[place] = self._scalar(item, field) if _is_number(item) else end_of(item)
+            except DescError as error:
+                problems += [problem.under(place) for problem in error.problems]
+
+    def _scalar(self, value: Any, field: TensorField) -> End:
+        """A number as a tensor of one element, which is broadcast; it is given the type of the other operands later."""
+        if not shares_sizes(self.kind, field):
+            expected = "an expression or an array: only element-wise operators repeat a number"
+            raise DescError(self.name, [Problem("expression.operand", "", brief(value), expected)])
+        tensor = TensorDesc(data_type="UNKNOWN", sizes=[1])
+        return End(NumberSource(name="", origin="", value=value), 0, tensor)
+
+    def _tensors(self) -> dict[str, Any]:
+        """The operands' tensors by member, broadcast where the operator's tensors all have the same sizes."""
+        shared = [field for field in self.kind.inputs() if field.name in self.ends and shares_sizes(self.kind, field)]
+        self._type_numbers(shared)
+        if len(shared) > 1:
+            given = {field.name: self.ends[field.name].tensor.sizes for field in shared}
+            sizes = broadcast_sizes(*given.values())
+            if sizes is None:
+                found = " and ".join(f"{name} {listed(own)}" for name, own in given.items())
+                why = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
+                raise DescError(self.name, [Problem("expression.sizes", "sizes", found, "sizes that broadcast to each other", (why,))])
+            for field in shared:
+                self.ends[field.name] = _View(self.ends[field.name]).broadcast(*sizes)._end
+        listed_fields = {field.name for field in self.kind.inputs() if field.listed}
+        found_: dict[str, Any] = {}
+        for place, end in self.ends.items():
+            field_name = place.partition("[")[0]
+            if field_name in listed_fields:
+                found_.setdefault(field_name, []).append(end.tensor)
+            else:
+                found_[field_name] = end.tensor
+        return found_
+
+    def _type_numbers(self, fields: Sequence[TensorField]) -> None:
+        """Makes nodes of numbers among operands, of the type of another operand, first of one that shares the type variable."""
+        known = {field: self.ends[field.name] for field in fields if not isinstance(self.ends[field.name].source, NumberSource)}
+        for field in fields:
+            source = self.ends[field.name].source
+            if not isinstance(source, NumberSource):
+                continue
+            if not known:
+                why = "a number has the type of the other operand"
+                raise DescError(self.name, [Problem("expression.operand", field.name, brief(source.value), "an expression", (why,))])
+            like = next((other for other in known if other.marker.types == field.marker.types), next(iter(known)))
+            self.ends[field.name] = _filled(source.value, known[like].tensor.data_type, field.name)
+
+    def _sized(
+        self, sizes: Any, tensors: Mapping[str, Any], members: Mapping[str, Any], types: Mapping[str, Any]
+    ) -> dict[str, TensorDesc | list[TensorDesc]]:
+        """The first output with sizes that the caller gives."""
+        field = self.kind.outputs()[0]
+        data_type = types[field.name] or _type_of(self.kind, field, tensors, members)
+        if field.listed:
+            return {field.name: [TensorDesc(data_type=data_type, sizes=own) for own in sizes]}
+        return {field.name: TensorDesc(data_type=data_type, sizes=sizes)}
+
+    def _with_outputs(self, desc: OperatorDesc, given: Mapping[str, Any], types: Mapping[str, Any]) -> OperatorDesc:
+        """The desc with the outputs that it may have, of the wanted types, laid out by the policy."""
+        wanted = [name for name in desc.applicable_outputs() if name not in given]
+        told = {name: types[name] or _preferred(desc, name) for name in wanted}
+        if wanted:
+            desc = desc.with_outputs(*wanted, data_types=told)
+        policy = current_policy()
+        laid: dict[str, Any] = {}
+        for field in self.kind.outputs():
+            tensor = getattr(desc, field.name)
+            if tensor is not None:
+                laid[field.name] = [policy.laid_out(item) for item in tensor] if field.listed else policy.laid_out(tensor)
+        return desc.replace(**laid)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.ndarray)
+
+
+def _filled(value: Any, data_type: DataType, place: str) -> End:
+    """A tensor of one element that FILL_VALUE_CONSTANT writes."""
+    if data_type.numpy.kind in "iu" and value != int(value):
+        remedy = "cast the expression: x.cast(y, output_data_type='FLOAT32')"
+        raise DescError("number", [Problem("expression.number", place, brief(value), f"a value that {data_type} holds", remedy=remedy)])
+    number = int(value) if data_type.numpy.kind in "iu" else float(value)
+    (end,) = call("FILL_VALUE_CONSTANT", output_sizes=[1], value_data_type=data_type, value=number)
+    assert end is not None
+    return end
+
+
+def _type_argument(field: TensorField) -> str:
+    """The name of the argument for an output's data type: `output_index_data_type` for `output_index_tensor`."""
+    return f"{field.name.removesuffix('s').removesuffix('_tensor')}_data_type"
+
+
+def _type_of(kind: type[OperatorDesc], field: TensorField, tensors: Mapping[str, Any], members: Mapping[str, Any]) -> Any:
+    """The data type of an output whose struct must have it: that of the inputs of its type variable, or of an attribute."""
+    variable = field.marker.types
+    if not isinstance(variable, str):
+        return min(variable)
+    for item in kind.attribute_fields():
+        if item.limits.type_of == field.name:
+            return members.get(item.name, DataType.FLOAT32)
+    for other in kind.inputs():
+        if other.marker.types == variable and other.name in tensors:
+            found = tensors[other.name]
+            return (found[0] if other.listed else found).data_type
+    return min(kind.support[-1].types[variable])
+
+
+def _preferred(desc: OperatorDesc, name: str) -> DataType | None:
+    """UINT8, DirectMLX's choice, for the output of an element-wise operator that may be UINT8 and whose inputs have no say."""
+    field = next(field for field in desc.outputs() if field.name == name)
+    variable = desc.type_variable(field)
+    if isinstance(variable, str):
+        if any(slot.tensor is not None and desc.type_variable(slot.field) == variable for slot in desc.input_slots()):
+            return None
+        variable = desc.support[-1].types[variable]
+    return DataType.UINT8 if DataType.UINT8 in variable and desc.short_name().startswith("ELEMENT_WISE_") else None

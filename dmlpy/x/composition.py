@@ -1,0 +1,176 @@
+"""Builds and compiles the graph of expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dmlpy.compiler import compile as compile_graph
+from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.member_forms import brief
+from dmlpy.graphs.builder import GraphBuilder, Value
+from dmlpy.validation.checking import LATEST
+from dmlpy.validation.problems import DescError, Problem
+from dmlpy.x.origins import caller
+from dmlpy.x.sources import ConstantSource, End, InputSource, Operand, OperatorSource, Source
+
+if TYPE_CHECKING:
+    from dmlpy.compiler import Flags
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.devices import Device
+    from dmlpy.devices.graph import CompiledGraph
+    from dmlpy.graphs import Graph
+
+    Outputs: TypeAlias = Operand | Sequence[Operand | None] | Mapping[str, Operand]
+
+
+def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[Operand] | None = None) -> Graph:
+    """The graph that gives expressions: nodes that no output needs are left out, and optional outputs that nobody reads are null.
+
+    An output that an operator's struct requires and nothing reads becomes an output of the graph behind the others, since DirectML wants
+    an edge from it.
+
+    Args:
+        outputs: an expression, whose name is `output`; expressions by name; or a sequence: the fields of a named tuple are the names, of
+            another sequence `output_0`, `output_1`. None in a sequence is passed over.
+        name: the graph's name, for messages.
+        inputs: the graph's inputs in order, also those that nothing reads. Default: those that are read, in the order of their making.
+
+    Returns:
+        The graph; its messages tell the lines that made its nodes.
+
+    Raises:
+        DescError: outputs that are no expressions, two inputs of one name, or an input that `inputs` lacks.
+    """
+    named = _named(outputs)
+    builder = GraphBuilder(name)
+    needed = _needed(end.source for end in named.values())
+    read = {(end.source, end.index) for source in needed if isinstance(source, OperatorSource) for end in source.inputs.values()}
+    read |= {(end.source, end.index) for end in named.values()}
+    values: dict[tuple[Source, int], Value] = {}
+    for way_in in _inputs(needed, inputs):
+        values[way_in, 0] = builder.input(way_in.name, way_in.tensor)
+    unread: dict[str, Value] = {}
+    names: dict[str, int] = {}
+    for source in needed:
+        builder.origin = source.origin
+        own = _unique(source.name, names) if not isinstance(source, InputSource) else ""
+        if isinstance(source, ConstantSource):
+            values[source, 0] = builder.constant(own, memoryview(source.data), source.tensor)
+        elif isinstance(source, OperatorSource):
+            for field, value in _added(builder, source, own, read, values).items():
+                if (source, value.index) not in read:
+                    unread[f"{own}.{field}"] = value
+    builder.origin = ""
+    for output, end in named.items():
+        builder.output(output, values[end.source, end.index].viewed(end.tensor))
+    for output, value in unread.items():
+        builder.output(output, value)
+    return builder.build()
+
+
+def compile(
+    outputs: Outputs,
+    device: Device | str | None = None,
+    feature_level: FeatureLevel | str | int | None = None,
+    flags: Flags | Sequence[Flags] = (),
+    *,
+    name: str | None = None,
+) -> CompiledGraph:
+    """Compiles the graph that gives expressions.
+
+    Args:
+        outputs: as for `graph`.
+        device: as for `dmlpy.compile`.
+        feature_level: as for `dmlpy.compile`; the highest one if left out.
+        flags: as for `dmlpy.compile`.
+        name: the graph's name, for messages.
+
+    Raises:
+        DescError: as `graph`.
+        CompileError: as `dmlpy.compile`; its problems name the lines that made the nodes.
+        DeviceError: there is no such device.
+    """
+    level = LATEST if feature_level is None else feature_level
+    return compile_graph(graph(outputs, name), device, level, flags or ExecutionFlags.NONE)
+
+
+def _named(outputs: Any) -> dict[str, End]:
+    """The outputs by name."""
+    if isinstance(outputs, Operand):
+        given: dict[str, Any] = {"output": outputs}
+    elif isinstance(outputs, Mapping):
+        given = dict(outputs)
+    elif isinstance(outputs, list | tuple):
+        names = getattr(outputs, "_fields", None) or [f"output_{index}" for index in range(len(outputs))]
+        given = {name: value for name, value in zip(names, outputs, strict=True) if value is not None}
+    else:
+        given = {"outputs": outputs}
+    wrong = [Problem("field.form", name, brief(value), "an expression") for name, value in given.items() if not isinstance(value, Operand)]
+    if wrong or not given:
+        wrong = wrong or [Problem("graph.empty", "outputs", "empty", "at least one expression")]
+        raise DescError(f"graph {caller()}", wrong)
+    return {name: value._end for name, value in given.items()}
+
+
+def _needed(outputs: Iterable[Source]) -> list[Source]:
+    """What the outputs need, in an order in which it can run."""
+    found: set[Source] = set()
+    waiting = list(outputs)
+    while waiting:
+        if (source := waiting.pop()) not in found:
+            found.add(source)
+            waiting += [end.source for end in source.inputs.values()] if isinstance(source, OperatorSource) else []
+    return sorted(found, key=lambda source: source.serial)
+
+
+def _inputs(needed: Iterable[Source], given: Sequence[Operand] | None) -> list[InputSource]:
+    """The graph's inputs in order."""
+    read = [source for source in needed if isinstance(source, InputSource)]
+    if given is not None:
+        told = [item._end.source for item in given]
+        if missing := [source for source in read if source not in told]:
+            expected = "each input that the outputs need"
+            raise DescError(f"graph {caller()}", [Problem("expression.inputs", "inputs", f"without {missing[0].name!r}", expected)])
+        read = [source for source in told if isinstance(source, InputSource)]
+    known: dict[str, InputSource] = {}
+    for source in read:
+        if source.name in known:
+            why = tuple(f"{source.name!r} is made {item.origin}" for item in (known[source.name], source))
+            raise DescError(f"graph {caller()}", [Problem("graph.name", "inputs", f"two of the name {source.name!r}", "unique names", why)])
+        known[source.name] = source
+    return list(known.values())
+
+
+def _unique(name: str, known: dict[str, int]) -> str:
+    """The name, with a number behind it if it is not the first of its kind."""
+    known[name] = known.get(name, -1) + 1
+    return f"{name}_{known[name]}" if known[name] else name
+
+
+def _added(
+    builder: GraphBuilder,
+    source: OperatorSource,
+    name: str,
+    read: set[tuple[Source, int]],
+    values: dict[tuple[Source, int], Value],
+) -> dict[str, Value]:
+    """Adds an operator without the optional outputs that nobody reads; its outputs by field, also put among the values."""
+    slots = source.desc.output_slots()
+    unread = [
+        slot.place
+        for index, slot in enumerate(slots)
+        if slot.tensor is not None and slot.field.optional and slot.index is None and (source, index) not in read
+    ]
+    members: dict[str, Any] = dict.fromkeys(unread)
+    for place, end in source.inputs.items():
+        value = values[end.source, end.index].viewed(end.tensor)
+        field, bracket, _ = place.partition("[")
+        if bracket:
+            members.setdefault(field, []).append(value)
+        else:
+            members[field] = value
+    given = builder.add(source.desc, name, **members)
+    found = {slots[value.index].place: value for value in (given if isinstance(given, tuple) else (given,))}
+    values.update({(source, value.index): value for value in found.values()})
+    return found

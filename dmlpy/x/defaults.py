@@ -1,0 +1,90 @@
+"""The values of members that a call leaves out: those that DirectMLX fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+
+_REPEATED = {
+    "strides": 1,
+    "dilations": 1,
+    "start_padding": 0,
+    "end_padding": 0,
+    "output_padding": 0,
+    "input_window_strides": 1,
+    "input_pixel_offsets": 0.5,
+    "output_pixel_offsets": -0.5,
+}
+"""Arrays with the value of each entry."""
+_TOLD = {"PADDING", "PADDING1"}
+"""Operators whose paddings are what the call is about."""
+
+
+def has_default(kind: type[OperatorDesc], name: str) -> bool:
+    """Whether a call may leave out a member that the desc's constructor wants."""
+    short = kind.short_name()
+    if name in _REPEATED:
+        return short not in _TOLD
+    if name == "axes":
+        return short == "REDUCE"
+    if name == "scales":
+        return short.startswith("RESAMPLE")
+    return name.endswith("_data_type") and bool(kind.inputs()) and short != "DIAGONAL_MATRIX1"
+
+
+def default_text(kind: type[OperatorDesc], name: str) -> str:
+    """The default of such a member in words, for documentation."""
+    if name in _REPEATED:
+        return f"{_REPEATED[name]} for each dimension"
+    return {"axes": "all dimensions", "scales": "the ratio of the sizes, where `output_sizes` is given"}.get(name, "the type of the input")
+
+
+def with_defaults(
+    kind: type[OperatorDesc], tensors: Mapping[str, Any], members: dict[str, Any], sizes: Sequence[int] | None
+) -> dict[str, Any]:
+    """The members of a call with the defaults of those that it leaves out."""
+    found = dict(members)
+    for name in kind.attribute_names():
+        if name in found or not has_default(kind, name):
+            continue
+        first = next((tensor for tensor in tensors.values() if isinstance(tensor, TensorDesc)), None)
+        if first is None:
+            continue
+        if name in _REPEATED:
+            found[name] = [_REPEATED[name]] * _entries(kind, found, first)
+        elif name == "axes":
+            found[name] = list(range(len(first.sizes)))
+        elif name.endswith("_data_type"):
+            found[name] = first.data_type
+        elif sizes is not None and len(sizes) == len(first.sizes):
+            backward = "GRAD" in kind.short_name()
+            found[name] = [own / wanted if backward else wanted / own for own, wanted in zip(first.sizes, sizes, strict=True)]
+    return found
+
+
+def told_sizes(kind: type[OperatorDesc], tensors: Mapping[str, Any], given: dict[str, Any]) -> Any:
+    """The sizes of the first output as a call tells them, taken out of its arguments; None if the inputs determine them."""
+    sizes, axis, short = given.pop("output_sizes", None), given.get("axis"), kind.short_name()
+    if short == "CAST" and "input_tensor" in tensors:
+        return tensors["input_tensor"].sizes
+    for argument, along, listed in (("output_axis_sizes", "input_tensor", True), ("output_length", "indices_tensor", False)):
+        if argument in given:
+            lengths = given.pop(argument)
+            whole = [*tensors[along].sizes]
+            at = [*range(len(whole))][axis : axis + 1] if isinstance(axis, int) and axis >= 0 else []
+            sizes = [[length if index in at else size for index, size in enumerate(whole)] for length in (lengths if listed else [lengths])]
+            return sizes if listed else sizes[0]
+    return sizes
+
+
+def _entries(kind: type[OperatorDesc], members: Mapping[str, Any], first: TensorDesc) -> int:
+    """How many entries an array has: one for each dimension of the window, or of the tensor."""
+    for window in ("window_size", "window_sizes", "slice_sizes", "input_window_sizes"):
+        if isinstance(members.get(window), Sequence):
+            return len(members[window])
+    return len(first.sizes) - (2 if "CONVOLUTION" in kind.short_name() else 0)

@@ -1,0 +1,344 @@
+"""`Expression`: the tensor that an input, a constant or an operator gives, with operators, views and indexing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from dmlpy.description.enums import DataType, TensorFlags
+from dmlpy.description.member_forms import as_uint, brief
+from dmlpy.description.naming import listed
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.graphs.views import Viewed, broadcast_sizes
+from dmlpy.validation.problems import DescError, Problem
+from dmlpy.x import calls, composition
+from dmlpy.x.origins import caller
+from dmlpy.x.policies import current_policy
+from dmlpy.x.sources import Operand
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import graphviz
+
+    from dmlpy.compiler import Flags
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.devices import Device
+    from dmlpy.devices.graph import CompiledGraph
+    from dmlpy.graphs import Graph
+
+Array = np.ndarray[Any, Any]
+
+
+class Expression(Operand, Viewed):
+    """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
+
+    `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
+    numbers and arrays may stand on either side. A comparison is UINT8, 0 or 1; integers are divided as ELEMENT_WISE_DIVIDE does.
+    Two expressions are the same one if `is` says so.
+    """
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __array_ufunc__ = None  # an array on the left leaves the operation to the expression
+
+    @property
+    def tensor(self) -> TensorDesc:  # type: ignore[override]
+        """The tensor's desc."""
+        return self._end.tensor
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The elements along each dimension."""
+        return self.tensor.sizes
+
+    @property
+    def data_type(self) -> Any:
+        """The type of the elements, a `DataType`."""
+        return self.tensor.data_type
+
+    def viewed(self, tensor: TensorDesc) -> Self:
+        """Views the same bytes under another desc, which may also have another data type."""
+        return type(self)(replace(self._end, tensor=tensor))
+
+    def packed(self) -> Self:
+        """The elements in packed order: the expression itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
+        return self if self.tensor.is_packed else self._of(one("ELEMENT_WISE_IDENTITY", input_tensor=self))
+
+    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Self:
+        members = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": strides}
+        return self._of(one("SLICE1", input_tensor=self, **members))
+
+    def _of(self, other: Expression) -> Self:
+        """The other expression in this one's class."""
+        return type(self)(other._end)
+
+    # In one call
+
+    def graph(self, name: str | None = None) -> Graph:
+        """The graph whose only output, `output`, the expression is; see `dmlpy.x.graph` for several."""
+        return composition.graph(self, name)
+
+    def compile(
+        self,
+        device: Device | str | None = None,
+        feature_level: FeatureLevel | str | int | None = None,
+        flags: Flags | Sequence[Flags] = (),
+    ) -> CompiledGraph:
+        """Compiles the graph whose only output, `output`, the expression is; arguments and errors are those of `dmlpy.compile`."""
+        return composition.compile(self, device, feature_level, flags)
+
+    def to_graphviz(self) -> graphviz.Digraph:
+        """The picture of the graph whose only output the expression is."""
+        return self.graph().to_graphviz()
+
+    def _repr_svg_(self) -> str | None:
+        return self.graph()._repr_svg_()
+
+    def _repr_html_(self) -> str:
+        return self.graph()._repr_html_()
+
+    def __repr__(self) -> str:
+        source = self._end.source
+        return f"<expression {self.tensor.summary()} of {source.name}{f' {source.origin}' if source.origin else ''}>"
+
+    # Operators
+
+    def __add__(self, other: Expression | Array | float) -> Self:
+        return self._scaled(1.0, other) if self._takes_scale_bias(other) else self._binary("ADD", self, other)
+
+    def __radd__(self, other: Array | float) -> Self:
+        return self._scaled(1.0, other) if self._takes_scale_bias(other) else self._binary("ADD", other, self)
+
+    def __sub__(self, other: Expression | Array | float) -> Self:
+        return self._scaled(1.0, -other) if self._takes_scale_bias(other) else self._binary("SUBTRACT", self, other)
+
+    def __rsub__(self, other: Array | float) -> Self:
+        return self._scaled(-1.0, other) if self._takes_scale_bias(other) else self._binary("SUBTRACT", other, self)
+
+    def __mul__(self, other: Expression | Array | float) -> Self:
+        return self._scaled(other, 0.0) if self._takes_scale_bias(other) else self._binary("MULTIPLY", self, other)
+
+    def __rmul__(self, other: Array | float) -> Self:
+        return self._scaled(other, 0.0) if self._takes_scale_bias(other) else self._binary("MULTIPLY", other, self)
+
+    def __truediv__(self, other: Expression | Array | float) -> Self:
+        return self._binary("DIVIDE", self, other)
+
+    def __rtruediv__(self, other: Array | float) -> Self:
+        return self._binary("DIVIDE", other, self)
+
+    def __mod__(self, other: Expression | Array | float) -> Self:
+        return self._binary("MODULUS_FLOOR", self, other)
+
+    def __rmod__(self, other: Array | float) -> Self:
+        return self._binary("MODULUS_FLOOR", other, self)
+
+    def __pow__(self, other: Expression | Array | float) -> Self:
+        if _is_number(other):
+            return self._of(one("ELEMENT_WISE_CONSTANT_POW", input_tensor=self, exponent=other))
+        return self._of(one("ELEMENT_WISE_POW", input_tensor=self, exponent_tensor=other))
+
+    def __rpow__(self, other: Array | float) -> Self:
+        return self._of(one("ELEMENT_WISE_POW", input_tensor=other, exponent_tensor=self))
+
+    def __neg__(self) -> Self:
+        return self._of(one("ELEMENT_WISE_NEGATE", input_tensor=self))
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> Self:
+        return self._of(one("ELEMENT_WISE_ABS", input_tensor=self))
+
+    def __lt__(self, other: Expression | Array | float) -> Self:  # type: ignore[misc]
+        return self._binary("LOGICAL_LESS_THAN", self, other)
+
+    def __le__(self, other: Expression | Array | float) -> Self:  # type: ignore[misc]
+        return self._binary("LOGICAL_LESS_THAN_OR_EQUAL", self, other)
+
+    def __gt__(self, other: Expression | Array | float) -> Self:  # type: ignore[misc]
+        return self._binary("LOGICAL_GREATER_THAN", self, other)
+
+    def __ge__(self, other: Expression | Array | float) -> Self:  # type: ignore[misc]
+        return self._binary("LOGICAL_GREATER_THAN_OR_EQUAL", self, other)
+
+    def __eq__(self, other: Expression | Array | float) -> Self:  # type: ignore[override]
+        return self._binary("LOGICAL_EQUALS", self, other)
+
+    def __ne__(self, other: Expression | Array | float) -> Self:  # type: ignore[override]
+        return self._of(one("ELEMENT_WISE_LOGICAL_NOT", input_tensor=self._binary("LOGICAL_EQUALS", self, other)))
+
+    def __matmul__(self, other: Expression | Array) -> Self:
+        return self._of(_product(self, Expression(calls.end_of(other))))
+
+    def __rmatmul__(self, other: Array) -> Self:
+        return self._of(_product(Expression(calls.end_of(other)), self))
+
+    def __getitem__(self, key: Any) -> Self:
+        """The elements that NumPy's basic indexing takes: integers, slices with steps of either sign, `...` and `None`.
+
+        Raises:
+            DescError: another index, one out of range, or a slice of no elements, which no tensor has.
+        """
+        offsets, sizes, strides, kept = _windows(key, self.sizes)
+        return self.slice(offsets, sizes, strides).reshape(*(kept or [1]))
+
+    __iter__ = None
+
+    def __bool__(self) -> bool:
+        remedy = "x.if_(condition, a, b) chooses element by element"
+        problem = Problem(
+            "expression.bool", "expression", repr(self), "no condition: it has no values before the graph runs", remedy=remedy
+        )
+        raise DescError(f"Expression {caller()}", [problem])
+
+    def _binary(self, name: str, a: Any, b: Any) -> Self:
+        return self._of(one(f"ELEMENT_WISE_{name}", a_tensor=a, b_tensor=b))
+
+    def _takes_scale_bias(self, other: Any) -> bool:
+        """Whether ELEMENT_WISE_IDENTITY with a scale and a bias can add or multiply the operand."""
+        return _is_number(other) and self.tensor.data_type.name in ("FLOAT32", "FLOAT16")
+
+    def _scaled(self, scale: Any, bias: Any) -> Self:
+        return self._of(one("ELEMENT_WISE_IDENTITY", input_tensor=self, scale_bias={"Scale": scale, "Bias": bias}))
+
+
+def input(
+    name: str,
+    tensor: TensorDesc | Sequence[int],
+    data_type: DataType | str | int | np.dtype[Any] | type[np.generic] = DataType.FLOAT32,
+    *,
+    owned_by_dml: bool = False,
+) -> Expression:
+    """An input of the graph.
+
+    Args:
+        name: what it is bound by.
+        tensor: the desc of what is bound, or its sizes, laid out by the policy that holds here.
+        data_type: the type of the elements, where sizes are given.
+        owned_by_dml: whether it is bound at initialisation, where sizes are given.
+
+    Raises:
+        DescError: no such tensor.
+    """
+    if not isinstance(tensor, TensorDesc):
+        flags = TensorFlags.OWNED_BY_DML if owned_by_dml else TensorFlags.NONE
+        tensor = current_policy().laid_out(TensorDesc(data_type=data_type, sizes=tensor, flags=flags))
+    if problems := tensor.problems(output=False):
+        raise DescError(f"input {name!r} {caller()}", problems)
+    return Expression(calls.input_end(name, tensor))
+
+
+def constant(array: Array) -> Expression:
+    """An array that the graph holds: a constant node, which needs feature level 6_2.
+
+    Args:
+        array: of any type that DirectML has; bool becomes UINT8, and `int4` and `uint4` of `ml_dtypes` are packed.
+
+    Raises:
+        DescError: no array, or of another type.
+    """
+    return Expression(calls.end_of(array))
+
+
+def operator(kind: type[OperatorDesc] | OperatorDesc, /, **members: Any) -> tuple[Any, ...]:
+    """An operator by its class, also one that DirectML lacks: `operator(dml.RNNGradDesc, input_tensor=x, ...)`.
+
+    Args:
+        kind: the operator's class, or a desc that is whole but for the members that follow.
+        **members: its members by Python name; an expression or an array stands for a tensor.
+
+    Returns:
+        The outputs in the struct's order; None for those that the operator does not have with these members.
+
+    Raises:
+        DescError: every broken rule, with the caller's line.
+    """
+    return tuple(None if end is None else Expression(end) for end in calls.call(kind, **members))
+
+
+def one(operator: str, /, **members: Any) -> Expression:
+    """The only output of an operator; see `dmlpy.x.calls.call`."""
+    (end,) = calls.call(operator, **members)
+    assert end is not None
+    return Expression(end)
+
+
+def several(operator: str, /, **members: Any) -> tuple[Any, ...]:
+    """The outputs of an operator in the struct's order; None for those that it does not have with these members."""
+    return tuple(None if end is None else Expression(end) for end in calls.call(operator, **members))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _product(a: Expression, b: Expression) -> Expression:
+    """The matrix product as NumPy's `@`: leading dimensions are broadcast, and vectors get a dimension that the result loses."""
+    left, right = a if len(a.sizes) > 1 else a.reshape(1, -1), b if len(b.sizes) > 1 else b.reshape(-1, 1)
+    batch = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
+    if batch is None or left.sizes[-1] != right.sizes[-2]:
+        why = "the last dimension of a is the one before the last of b, and the dimensions before those broadcast"
+        raise DescError(
+            f"@ {caller()}", [Problem("expression.sizes", "b", listed(b.sizes), f"the right side of {listed(a.sizes)}", (why,))]
+        )
+    (m, k), n = left.sizes[-2:], right.sizes[-1]
+    folded = batch if len(batch) <= 2 else (math.prod(batch[:-1]), batch[-1])  # GEMM takes 4 dimensions
+    tensors = [side.broadcast(*batch, *own).reshape(*folded, *own).with_leading_ones(4) for side, own in ((left, (m, k)), (right, (k, n)))]
+    found = one("GEMM", a_tensor=tensors[0], b_tensor=tensors[1])
+    sizes = (*batch, *([m] if len(a.sizes) > 1 else []), *([n] if len(b.sizes) > 1 else []))
+    return found.reshape(*(sizes or [1]))
+
+
+def _windows(key: Any, sizes: tuple[int, ...]) -> tuple[list[int], list[int], list[int], list[int]]:
+    """The offsets, sizes and strides of SLICE1 for an index, and the sizes that the result is viewed with."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    named = sum(part is not None and part is not Ellipsis for part in parts)
+    if named > len(sizes) or sum(part is Ellipsis for part in parts) > 1:
+        raise _bad_index("key", brief(key), f"at most {len(sizes)} indices and one ..., for sizes {listed(sizes)}")
+    at = next((place for place, part in enumerate(parts) if part is Ellipsis), len(parts))
+    parts[at : at + 1] = [slice(None)] * (len(sizes) - named)
+    offsets: list[int] = []
+    windows: list[int] = []
+    strides: list[int] = []
+    kept: list[int] = []
+    for part in parts:
+        if part is None:
+            kept.append(1)
+            continue
+        axis = len(offsets)
+        first, count, step = _taken(part, sizes[axis], axis)
+        offsets.append(first if step > 0 else first + (count - 1) * step)
+        windows.append((count - 1) * abs(step) + 1)
+        strides.append(step)
+        kept += [count] if isinstance(part, slice) else []
+    return offsets, windows, strides, kept
+
+
+def _taken(part: Any, size: int, axis: int) -> tuple[int, int, int]:
+    """The first index, the number of elements and the step of one dimension's index."""
+    if isinstance(part, slice):
+        try:
+            first, stop, step = part.indices(size)
+        except (TypeError, ValueError):
+            raise _bad_index(f"dimension {axis}", brief(part), "a slice of integers with a step other than 0") from None
+        count = len(range(first, stop, step))
+        if not count:
+            raise _bad_index(f"dimension {axis}", brief(part), f"a slice that takes some of the {size} elements: no tensor is empty")
+        return first, count, step
+    try:
+        index = as_uint(part)
+    except ValueError:
+        raise _bad_index(f"dimension {axis}", brief(part), "an integer, a slice, ... or None") from None
+    if not -size <= index < size:
+        raise _bad_index(f"dimension {axis}", brief(part), f"{-size} to {size - 1}")
+    return index % size, 1, 1
+
+
+def _bad_index(path: str, found: str, expected: str) -> DescError:
+    return DescError(f"index {caller()}", [Problem("expression.index", path, found, expected)])

@@ -1,0 +1,48 @@
+"""Where a node of an expression comes from: the line of the caller's script, and the names of the scopes around it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SCOPES: ContextVar[tuple[str, ...]] = ContextVar("dmlpy.x scopes", default=())
+
+
+@contextmanager
+def name_scope(name: str) -> Iterator[None]:
+    """Names the nodes that are made within the block: `encoder/convolution` in the scope `encoder`. Scopes may be nested."""
+    token = _SCOPES.set((*_SCOPES.get(), name))
+    try:
+        yield
+    finally:
+        _SCOPES.reset(token)
+
+
+def scoped(name: str) -> str:
+    """A node's name with those of the scopes around it."""
+    return "/".join((*_SCOPES.get(), name))
+
+
+def caller() -> str:
+    """The line outside of dmlpy that made the call: `at net.py:12`; empty if dmlpy itself is the program."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module != "dmlpy" and not module.startswith("dmlpy."):
+            return f"at {_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return ""
+
+
+def _shown(file: str) -> str:
+    """The file as a message names it: relative to the current folder if it lies below."""
+    here = os.getcwd() + os.sep
+    return file.removeprefix(here)

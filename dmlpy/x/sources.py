@@ -1,0 +1,84 @@
+"""What makes the tensors of expressions: inputs, constants and operators. The graph that they form is built when it is asked for."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+
+_SERIAL = itertools.count()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Source:
+    """The base of what makes tensors.
+
+    Attributes:
+        name: what it is called in the graph.
+        origin: the line that made it: `at net.py:12`.
+        serial: its place in the order in which all were made, which is an order in which they can run.
+    """
+
+    name: str
+    origin: str
+    serial: int = field(default_factory=_SERIAL.__next__)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InputSource(Source):
+    """An input of the graph."""
+
+    tensor: TensorDesc
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ConstantSource(Source):
+    """An array that the graph holds."""
+
+    data: bytes
+    tensor: TensorDesc
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OperatorSource(Source):
+    """An operator with the values that its inputs read, by place (`input_tensor`, `input_tensors[0]`)."""
+
+    desc: OperatorDesc
+    inputs: Mapping[str, End]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NumberSource(Source):
+    """A number among the operands of a call, until the others tell its type."""
+
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """One tensor that a source gives, as it is read.
+
+    Attributes:
+        source: what makes it.
+        index: which output of an operator, counted as edges count them.
+        tensor: its desc, which may be a view.
+    """
+
+    source: Source
+    index: int
+    tensor: TensorDesc
+
+
+class Operand:
+    """The base of expressions: what functions take for a tensor."""
+
+    __slots__ = ("_end",)
+
+    def __init__(self, end: End) -> None:
+        self._end = end
