@@ -238,7 +238,15 @@ LARGE = [
 """Sizes of which CUDA splits some groups among blocks, and some are across vectors."""
 
 
-@pytest.mark.parametrize("kind", ["mean and variance", "root mean square", "2-norm", "1-norm"])
+@pytest.mark.parametrize(
+    ("any_device", "kind"),
+    [
+        pytest.param(device, kind, id=f"{device}, {kind}", marks=marks)
+        for number, kind in enumerate(("mean and variance", "root mean square", "2-norm", "1-norm"))
+        for device, marks in [("numpy", []), ("cuda on the CPU", [pytest.mark.slow] * (number % 2)), ("cuda", [pytest.mark.gpu])]
+    ],
+    indirect=["any_device"],
+)
 def test_large_groups(any_device: dml.Device, kind: str) -> None:
     rng = np.random.default_rng(29)
     for sizes, axes in LARGE:

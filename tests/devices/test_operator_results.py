@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.inspection import catalog
-from tests.conftest import CUDA_DEVICES
 from tests.support.operator_results import RESULTS, Result
 from tests.support.stored_results import compare, compute
 
 ON_CUDA = [result for result in RESULTS if CudaDevice.runs(result.kind)]
+USUAL = 2
 
 WITHOUT = {
     "ELEMENT_WISE_BIT_COUNT": "neither system counts bits; DirectML's documentation has examples",
@@ -32,8 +35,19 @@ def test_numpy(result: Result) -> None:
     compute(dml.device("numpy"), result)
 
 
-@pytest.mark.parametrize("cuda_device", CUDA_DEVICES, indirect=True)
-@pytest.mark.parametrize("result", ON_CUDA, ids=str)
+def on_cuda() -> list[Any]:
+    """Each device with each result. Most have a kernel to compile: of each operator of a system the first two are usual."""
+    rows, known = [], Counter[tuple[str, str]]()
+    for result in ON_CUDA:
+        key = (result.file, result.kind.short_name())
+        known[key] += 1
+        marks = [pytest.mark.slow] * (known[key] > USUAL)
+        rows.append(pytest.param("cuda on the CPU", result, marks=marks, id=f"cuda on the CPU-{result}"))
+        rows.append(pytest.param("cuda", result, marks=pytest.mark.gpu, id=f"cuda-{result}"))
+    return rows
+
+
+@pytest.mark.parametrize(("cuda_device", "result"), on_cuda(), indirect=["cuda_device"])
 def test_cuda(cuda_device: dml.Device, result: Result) -> None:
     compute(cuda_device, result)
 

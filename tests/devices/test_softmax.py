@@ -84,8 +84,21 @@ SIZES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
-@DATA_TYPES
-@FUNCTIONS
+@pytest.mark.parametrize(
+    ("any_device", "function", "dtype"),
+    [
+        pytest.param(device, function, dtype, id=f"{device}, {function}, {dtype.__name__}", marks=marks)
+        for number, function in enumerate(OVER_AXES)
+        for place, dtype in enumerate((np.float32, np.float16))
+        # On CUDA each row has kernels to compile.
+        for device, marks in [
+            ("numpy", []),
+            ("cuda on the CPU", [pytest.mark.slow] * (number % 2 != place)),
+            ("cuda", [pytest.mark.gpu]),
+        ]
+    ],
+    indirect=["any_device"],
+)
 def test_sizes(any_device: dml.Device, function: str, dtype: Any) -> None:
     rng = np.random.default_rng(1)
     for sizes, axes in SIZES:

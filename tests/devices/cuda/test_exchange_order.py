@@ -107,16 +107,22 @@ def check_mutation(kernel: str, shape: Shape, mutation: str) -> None:
     assert found >= wanted if wanted else found == set()
 
 
+MUTATED = [
+    ("forward", "a warp"),
+    ("forward", "a warp for each block"),
+    ("gradient, resetting", "a warp"),
+    ("gradient", "a warp for each block"),
+]
+
+
 @pytest.mark.parametrize(
-    ("kernel", "shape"),
+    ("mutation", "kernel", "shape"),
     [
-        ("forward", "a warp"),
-        ("forward", "a warp for each block"),
-        ("gradient", "a warp for each block"),
-        ("gradient, resetting", "a warp"),
+        pytest.param(mutation, *program, marks=[pytest.mark.slow] * ((number + place) % 2))
+        for number, mutation in enumerate(MUTATIONS)
+        for place, program in enumerate(MUTATED)
     ],
 )
-@pytest.mark.parametrize("mutation", MUTATIONS)
 def test_mutations_are_found(mutation: str, kernel: str, shape: str) -> None:
     check_mutation(kernel, SHAPES[shape], mutation)
 

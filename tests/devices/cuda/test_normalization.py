@@ -358,7 +358,11 @@ SPLIT: list[tuple[tuple[int, ...], int]] = [
 
 
 @pytest.mark.pairwise
-@pytest.mark.parametrize(("sizes", "channels"), SPLIT, ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "channels"),
+    [pytest.param(*row, marks=[pytest.mark.slow] * (number in (2, 3))) for number, row in enumerate(SPLIT)],
+    ids=str,
+)
 @DATA_TYPES
 @MODE
 def test_groups_split_over_blocks(mode: str, dtype: Any, sizes: tuple[int, ...], channels: int) -> None:

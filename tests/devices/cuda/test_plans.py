@@ -96,8 +96,14 @@ def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], stra
     check_row(seam, cell, flags, strategy, dtype)
 
 
-@pytest.mark.parametrize("strategy", ["walk 4", "step"])
-@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
+@pytest.mark.parametrize(
+    ("entry", "strategy"),
+    [
+        pytest.param(entry, strategy, id=f"{entry['case']}, {strategy}", marks=[pytest.mark.slow] * (number % 2 != place))
+        for number, entry in enumerate(onnx_cases.entries())
+        for place, strategy in enumerate(("walk 4", "step"))
+    ],
+)
 def test_onnx_runtime(seam: Seam, entry: dict[str, Any], strategy: str) -> None:
     case = onnx_cases.load(entry)
     for dtype in (np.float32, np.float16) if entry["case"].endswith(("_lens", "_plain_0")) else (np.float32,):
