@@ -35,7 +35,8 @@ def test_diagonals(any_device: dml.Device) -> None:
             expected = np.where(eye, np.array(np.float32(10.6)).astype(dtype), 0).astype(dtype)
             same(compute(desc, device=any_device), np.broadcast_to(expected, sizes), what)
         value = ends(dtype)[0]
-        for begin, end in itertools.product((-(2**31), -2, 0, 1, 4, 2**31 - 1), repeat=2):
+        # A third of the pairs with each type, in turn.
+        for begin, end in list(itertools.product((-(2**31), -2, 0, 1, 4, 2**31 - 1), repeat=2))[number % 3 :: 3]:
             what = f"{np.dtype(dtype)} {sizes} in {begin} to {end}"
             members = {"value_data_type": np.dtype(dtype).name.upper(), "value": value}
             band = {"diagonal_fill_begin": begin, "diagonal_fill_end": end}

@@ -78,6 +78,7 @@ def test_first_runs_each_strategy_apart(tmp_path: Path) -> None:
     assert started.returncode == 1
 
 
+@pytest.mark.slow
 def test_tests_that_go_wrong_end_their_own_process_and_a_signal_leaves_a_report(tmp_path: Path) -> None:
     require("g++")
     begun = tmp_path / "begun"

@@ -90,7 +90,7 @@ ROWS = [
     for number, strategy in enumerate(STRATEGIES)
     for place, (cell, flags) in enumerate((*PLAIN, LSTMS[2 * number], LSTMS[2 * number + 1]))
 ]
-"""Each strategy with every cell and both element types; all eight LSTMs occur."""
+"""Each strategy with every cell and both element types; all eight LSTMs occur. The usual run has every second row."""
 ALL_ROWS = list(product((*PLAIN, *LSTMS), STRATEGIES, (np.float32, np.float16)))
 
 
@@ -114,7 +114,7 @@ def row_name(cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> str
     return f"{cell}{''.join(f', {flag}' for flag, on in flags.items() if on)}, {strategy}, {np.dtype(dtype)}"
 
 
-@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in ROWS])
+@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in ROWS[::2]])
 def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     check_row(seam, cell, flags, strategy, dtype, 5)
 

@@ -7,8 +7,6 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from tests.support.cuda import stand_in
 from tests.support.folders import ROOT
 from tests.support.tools import require
@@ -32,9 +30,7 @@ def outcomes(printed: str) -> dict[str, int]:
     return {kind.removesuffix("s"): int(count) for count, kind in counted}
 
 
-@pytest.mark.slow
 def test_over_the_cpu_tests_have_to_pass() -> None:
-    """As test_gpu_check.py sees too, of a call whose tests go wrong."""
     require("g++")
     status, printed = dry_run("cpu", *chosen("computes", "is_wrong", "raises"))
     assert (status, outcomes(printed)) == (1, {"passed": 1, "failed": 2}), printed
