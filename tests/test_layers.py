@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -27,8 +28,13 @@ def part(module: str) -> str:
     return two if two in LEVEL else names[0]
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Modules that a file imports, by statement or by `import_module`; `from dmlpy import x` counts as `dmlpy.x` where that is a module."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -37,10 +43,16 @@ def imports(path: Path) -> Iterator[str]:
             module = node.module or ""
             below = [f"{module}.{alias.name}" for alias in node.names if module.startswith("dmlpy") and is_module(f"{module}.{alias.name}")]
             yield from below or [module]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and isinstance(node.args[0], ast.Constant):
-            yield str(node.args[0].value)
+        else:
+            match node:
+                case ast.Call(
+                    func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"),
+                    args=[ast.Constant(value=str(module)), *_],
+                ):
+                    yield module
 
 
+@cache
 def is_module(name: str) -> bool:
     path = ROOT.parent.joinpath(*name.split("."))
     return path.is_dir() or path.with_suffix(".py").is_file()
@@ -50,35 +62,37 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_imports_go_one_way(path: Path) -> None:
+def against_the_layers(path: Path) -> list[str]:
+    """What a file imports from the layers above its own, or from another part of its layer."""
     own = part(module_of(path))
-    for imported in imports(path):
-        if imported == "dmlpy" or imported.startswith("dmlpy."):
-            other = part(imported)
-            assert other == own or LEVEL[other] < LEVEL[own], f"{module_of(path)} imports {imported}"
+    inside = [imported for imported in imports(path) if imported == "dmlpy" or imported.startswith("dmlpy.")]
+    return [imported for imported in inside if (other := part(imported)) != own and LEVEL[other] >= LEVEL[own]]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_only_the_seam_knows_cupy(path: Path) -> None:
-    known = {imported.split(".")[0] for imported in imports(path)}
+def test_imports_go_one_way() -> None:
+    assert {module_of(path): wrong for path in FILES if (wrong := against_the_layers(path))} == {}
+
+
+KNOWN_BY: dict[str, set[str]] = {
     # dmlpy.keras computes with the arrays that users of a GPU hold; the benchmark measures beside CuPy.
-    allowed = ("devices/cuda/cupy_seam.py", "keras/backend.py", "bench/subjects/cupy.py")
-    assert path.relative_to(ROOT).as_posix() in allowed or not known & {"cupy", "cupyx", "cupy_backends"}
-    heavy = {
-        "rich": {"render.py", "problems.py", "cli.py", "progress.py"},
-        "typer": {"cli.py"},
-        "PIL": {"pictures.py"},
-        "matplotlib": {"picture.py"},
-    }
-    for package, importers in heavy.items():
-        assert package not in known or path.name in importers
+    "cupy": {"devices/cuda/cupy_seam.py", "keras/backend.py", "bench/subjects/cupy.py"},
+    "cupyx": set(),
+    "cupy_backends": {"devices/cuda/cupy_seam.py"},
+    "rich": {"cli.py", "inspection/render.py", "keras/progress.py", "validation/problems.py"},
+    "typer": {"cli.py"},
+    "PIL": {"dxdispatch/pictures.py"},
+    "matplotlib": {"bench/picture.py"},
+    "torch": {"torch/*.py", "bench/subjects/torch.py"},
+    "dmlpy.torch": {"torch/*.py", "bench/subjects/torch.py"},
+}
+"""Packages that few files may import, with these files."""
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_only_the_part_for_torch_knows_torch(path: Path) -> None:
-    own = part(module_of(path)) == "torch" or path.relative_to(ROOT).as_posix() == "bench/subjects/torch.py"
-    assert own or not any(imported.split(".")[0] == "torch" or imported.startswith("dmlpy.torch") for imported in imports(path))
+@pytest.mark.parametrize("package", KNOWN_BY)
+def test_few_files_know_a_package(package: str) -> None:
+    allowed = {path for pattern in KNOWN_BY[package] for path in ROOT.glob(pattern)}
+    importers = {path for path in FILES if any(f"{imported}.".startswith(f"{package}.") for imported in imports(path))}
+    assert sorted(importers - allowed) == []
 
 
 def test_importing_dmlpy_stays_light() -> None:
@@ -146,8 +160,9 @@ def test_a_circle_is_found() -> None:
 
 def test_a_wrong_import_is_found(tmp_path: Path) -> None:
     file = tmp_path / "x.py"
-    file.write_text("def f():\n    from dmlpy.validation import checking\n    import cupy.cuda\n    import_module('cupyx')\n")
-    assert list(imports(file)) == ["dmlpy.validation.checking", "cupy.cuda", "cupyx"]
+    lines = ["from dmlpy.validation import checking", "import cupy.cuda", "import_module('cupyx')", "importlib.import_module('torch')"]
+    file.write_text("def f():\n    " + "\n    ".join(lines))
+    assert imports(file) == ("dmlpy.validation.checking", "cupy.cuda", "cupyx", "torch")
     assert LEVEL[part("dmlpy.validation.checking")] > LEVEL[part("dmlpy.description.descs")]
     assert part("dmlpy.devices.cuda.kernels") == "devices.cuda"
     assert part("dmlpy.devices.plan") == "devices"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -24,70 +25,60 @@ FOLDER = TESTS / "typing"
 STRICT = ["--strict", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
 
 
+NAMES, CONSTRUCTORS = "names.py", "constructors.py"
+"""Files that are written for the type checkers, beside those of the folder."""
+
+
+def uses_of_all_names() -> list[str]:
+    """Lines that use every public name of dmlpy and of its operators, and at last an attribute that does not exist."""
+    lines = ["import dmlpy", "from dmlpy import *", "from dmlpy import operators", "known: str = dmlpy.__version__"]
+    lines += [f"print({name})" for name in dml.__all__]
+    lines += [f"print(operators.{name})" for name in operators.__all__]
+    return [*lines, "print(GEMMDesc.no_such_attribute)"]
+
+
+def constructors_of_structs() -> list[str]:
+    """Lines that ask for each struct's signatures: by its Python name, then by its C name."""
+    structs = {name: kind for name, kind in TYPES.items() if issubclass(kind, Struct)}
+    lines = [f"from {kind.__module__} import {kind.__name__}" for kind in structs.values()] + ["from dmlpy.directml import *"]
+    return lines + [f"reveal_type({kind.__name__}); reveal_type({name})" for name, kind in structs.items()]
+
+
 @cache
-def mypy_says() -> tuple[tuple[str, int, str], ...]:
-    """Errors of mypy over the folder: file, line, code."""
+def mypy_says() -> tuple[tuple[str, int, str, str], ...]:
+    """What mypy tells of the folder's files and of those that are written, in one run: file, line, severity, text."""
     from mypy import api
 
     files = [str(FOLDER / name) for name in ("contract.py", "directml_names.py", "wrong_uses.py")]
-    out, problems, _ = api.run([*STRICT, "--no-error-summary", "--hide-error-context", "--no-pretty", *files])
+    with TemporaryDirectory() as folder:
+        for name, lines in ((NAMES, uses_of_all_names()), (CONSTRUCTORS, constructors_of_structs())):
+            Path(folder, name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+            files.append(str(Path(folder, name)))
+        out, problems, _ = api.run([*STRICT, "--no-error-summary", "--hide-error-context", "--no-pretty", *files])
     assert not problems, problems
-    found = re.findall(r"^(.+?):(\d+): error: .*\[([\w-]+)\]$", out, flags=re.MULTILINE)
-    return tuple((Path(file).name, int(line), code) for file, line, code in found)
+    found = re.findall(r"^(.+?):(\d+): (error|note): (.*)$", out, flags=re.MULTILINE)
+    return tuple((Path(file).name, int(line), severity, text) for file, line, severity, text in found)
+
+
+def mypy_errors(*names: str) -> list[tuple[int, str]]:
+    """The errors of some files: line, text."""
+    return [(line, text) for file, line, severity, text in mypy_says() if file in names and severity == "error"]
 
 
 def test_right_uses_pass_strict_mypy() -> None:
-    assert [error for error in mypy_says() if error[0] != "wrong_uses.py"] == []
+    assert mypy_errors("contract.py", "directml_names.py", CONSTRUCTORS) == []
 
 
 def test_every_wrong_use_is_refused_and_nothing_else() -> None:
     lines = (FOLDER / "wrong_uses.py").read_text(encoding="utf-8").splitlines()
-    expected = {(number, line.rpartition("# error: ")[2]) for number, line in enumerate(lines, 1) if "# error: " in line}
+    expected = {(number, f"[{line.rpartition('# error: ')[2]}]") for number, line in enumerate(lines, 1) if "# error: " in line}
     assert len(expected) >= 20
-    assert {(line, code) for file, line, code in mypy_says() if file == "wrong_uses.py"} == expected
+    assert {(line, text.rpartition(" ")[2]) for line, text in mypy_errors("wrong_uses.py")} == expected
 
 
-def pyright_errors(path: Path) -> set[tuple[str, int]]:
-    """Errors of pyright over a file or a folder: file, line."""
-    require("pyright")
-    # The package unpacks a release of pyright and tells on stderr of newer ones.
-    run = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", str(path)], capture_output=True, text=True, cwd=ROOT)
-    assert run.stdout.startswith("{"), run.stdout + run.stderr
-    diagnostics = json.loads(run.stdout)["generalDiagnostics"]
-    return {(Path(item["file"]).name, item["range"]["start"]["line"] + 1) for item in diagnostics if item["severity"] == "error"}
-
-
-def uses_of_all_names(folder: Path) -> Path:
-    """A file that uses every public name of dmlpy and of its operators, and an attribute of one."""
-    lines = ["import dmlpy", "from dmlpy import *", "from dmlpy import operators", "known: str = dmlpy.__version__"]
-    lines += [f"print({name})" for name in dml.__all__]
-    lines += [f"print(operators.{name})" for name in operators.__all__]
-    lines += ["print(GEMMDesc.no_such_attribute)"]
-    path = folder / "names.py"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def test_mypy_knows_every_public_name(tmp_path: Path) -> None:
-    from mypy import api
-
-    path = uses_of_all_names(tmp_path)
-    out, problems, _ = api.run([*STRICT, "--no-error-summary", "--no-pretty", str(path)])
-    assert not problems, problems
-    found = re.findall(r":(\d+): error: (.*)", out)
-    assert found == [(str(len(path.read_text().splitlines())), '"type[GEMMDesc]" has no attribute "no_such_attribute"  [attr-defined]')], (
-        out
-    )
-
-
-def constructors_of_structs(folder: Path) -> Path:
-    """A file that asks for each struct's signatures: by its Python name, then by its C name."""
-    structs = {name: kind for name, kind in TYPES.items() if issubclass(kind, Struct)}
-    lines = [f"from {kind.__module__} import {kind.__name__}" for kind in structs.values()] + ["from dmlpy.directml import *"]
-    lines += [f"reveal_type({kind.__name__}); reveal_type({name})" for name, kind in structs.items()]
-    path = folder / "constructors.py"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+def test_mypy_knows_every_public_name() -> None:
+    wanted = '"type[GEMMDesc]" has no attribute "no_such_attribute"  [attr-defined]'
+    assert mypy_errors(NAMES) == [(len(uses_of_all_names()), wanted)]
 
 
 def signatures(revealed: str) -> list[set[str]]:
@@ -95,13 +86,9 @@ def signatures(revealed: str) -> list[set[str]]:
     return [set(re.split(r", (?=\w+: )", parameters)) for parameters in re.findall(r"def \((?:\*, )?(.*?)\) -> ", revealed)]
 
 
-def test_constructors_by_c_names_take_both_spellings_of_every_member(tmp_path: Path) -> None:
-    from mypy import api
-
-    path = constructors_of_structs(tmp_path)
-    out, problems, _ = api.run([*STRICT, "--no-error-summary", "--no-pretty", str(path)])
-    assert not problems, problems
-    revealed = re.findall(r'Revealed type is "(.*)"', out)
+def test_constructors_by_c_names_take_both_spellings_of_every_member() -> None:
+    told = [text for file, _, _, text in mypy_says() if file == CONSTRUCTORS]
+    revealed = [found[1] for text in told if (found := re.fullmatch(r'Revealed type is "(.*)"', text))]
     structs = [kind for kind in TYPES.values() if issubclass(kind, Struct)]
     for kind, by_python_name, by_c_name in zip(structs, revealed[::2], revealed[1::2], strict=True):
         (parameters,) = signatures(by_python_name)
@@ -110,14 +97,25 @@ def test_constructors_by_c_names_take_both_spellings_of_every_member(tmp_path: P
         assert signatures(by_c_name) == ([in_c | counts, parameters] if parameters != {""} else [{""}]), kind.c_name
 
 
-def test_pyright_knows_every_public_name(tmp_path: Path) -> None:
-    path = uses_of_all_names(tmp_path)
-    assert pyright_errors(path) == {(path.name, len(path.read_text().splitlines()))}
+@cache
+def pyright_errors() -> set[tuple[str, int]]:
+    """Errors of pyright over the folder and a file with all public names, in one run: file, line."""
+    require("pyright")
+    with TemporaryDirectory() as folder:
+        names = Path(folder, NAMES)
+        names.write_text("\n".join(uses_of_all_names()) + "\n", encoding="utf-8")
+        # The package unpacks a release of pyright and tells on stderr of newer ones.
+        command = [sys.executable, "-m", "pyright", "--outputjson", str(FOLDER), str(names)]
+        run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert run.stdout.startswith("{"), run.stdout + run.stderr
+    diagnostics = json.loads(run.stdout)["generalDiagnostics"]
+    return {(Path(item["file"]).name, item["range"]["start"]["line"] + 1) for item in diagnostics if item["severity"] == "error"}
 
 
 def test_pyright_agrees() -> None:
     lines = (FOLDER / "wrong_uses.py").read_text(encoding="utf-8").splitlines()
-    assert pyright_errors(FOLDER) == {("wrong_uses.py", number) for number, line in enumerate(lines, 1) if "# error: " in line}
+    expected = {("wrong_uses.py", number) for number, line in enumerate(lines, 1) if "# error: " in line}
+    assert pyright_errors() == {*expected, (NAMES, len(uses_of_all_names()))}
 
 
 def test_the_contract_runs() -> None:

@@ -33,12 +33,12 @@ def test_many_mutants_break_no_promise(seed: int, capsys: pytest.CaptureFixture[
 
 
 def test_large_files_break_no_promise(tmp_path: Path) -> None:
-    """Files of 300 kB, with limits on time to match: what grows with the square of a file's size is far above them."""
+    """Files of 100 kB, with limits on time to match: what grows with the square of a file's size is far above them."""
     attack = files.Attack(tmp_path, None, 2.0)
     try:
         for name, (kind, make) in large.FILES.items():
             if "picture" not in name:  # whose size is another one
-                attack.take(kind, name, make(300_000))
+                attack.take(kind, name, make(100_000))
     finally:
         attack.child.end()
     assert attack.finds == []

@@ -81,15 +81,15 @@ class Row:
                 continue
             group = descs.type_group(self.operator, slot)
             alone = descs.with_tensor(described[0], place, {"DataType": name})
-            # Together, so that it is not the others that refuse it.
+            # At the last level together, so that it is not the others that refuse it.
             together = descs.with_types(self.operator, described[0], dict.fromkeys(group, name))
             blamed = [other for other in descs.places(self.operator, together) if slot_of(other) in group]
-            tries = [(alone, [place]), (together, blamed)] if len(group) > 1 else [(alone, [place])]
-            for level in {self.level, self.last_level} if name in self.next_support[slot]["types"] else [self.level]:
-                for members, at in tries:
-                    problems = problems_of(self.operator, members, level)
-                    if not any(problem.c_path == f"{other}.DataType" for problem in problems for other in at):
-                        yield f"{place} takes {name} at {level}: {show(problems)}"
+            at_last = self.last_level if name in self.next_support[slot]["types"] else self.level
+            tries = {(self.level, False), (at_last, len(group) > 1)}
+            for level, with_group in sorted(tries):
+                problems = problems_of(self.operator, together if with_group else alone, level)
+                if not any(problem.c_path == f"{other}.DataType" for problem in problems for other in (blamed if with_group else [place])):
+                    yield f"{place} takes {name} at {level}: {show(problems)}"
 
     def retyped(self, slot: str, name: str, described: list[Members]) -> Iterator[Members]:
         """Descs in which a tensor has a type: with its group, then with others of that type too, then with others of each further type."""
@@ -132,7 +132,8 @@ class Row:
             changed = [1] * (count - len(sizes)) + sizes[max(0, len(sizes) - count) :]
             members = descs.with_tensor(described[0], place, {"Sizes": changed, "DimensionCount": count})
             codes = ("dims.support", "dims.range") if count in (0, 9) else ("dims.support",)
-            for level in {self.level, self.last_level}:
+            # Those that no level allows are refused at the first one; others at the last one too.
+            for level in {self.level, self.last_level} if 0 < count < 9 else {self.level}:
                 problems = problems_of(self.operator, members, level)
                 if not any(problem.code in codes and problem.c_path == f"{place}.Sizes" for problem in problems):
                     yield f"{place} takes {count} dimensions at {level}: {show(problems)}"

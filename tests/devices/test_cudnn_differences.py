@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
 from tests.support.networks import MODES, Arrays, Network, gradient_inputs, network, upstream
+from tests.support.pairwise import first_few
 
 STEP = 1e-6
 
@@ -38,9 +40,13 @@ def networks(draw: st.DrawFn) -> tuple[Network, int]:
     return (net.transposed() if draw(st.booleans()) else net), seed
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(networks(), st.sets(st.sampled_from(["output", "output_h", "output_c"]), min_size=1))
-def test_central_differences(drawn: tuple[Network, int], seen: set[str]) -> None:
+@pytest.mark.parametrize("examples", first_few([40, 400], 1))
+def test_central_differences(examples: int) -> None:
+    draw = given(networks(), st.sets(st.sampled_from(["output", "output_h", "output_c"]), min_size=1))
+    settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])(draw(check_differences))()
+
+
+def check_differences(drawn: tuple[Network, int], seen: set[str]) -> None:
     net, seed = drawn
     rng = np.random.default_rng(seed + 1)
     # The loss sees some of the outputs; upstream gradients of the others are absent.

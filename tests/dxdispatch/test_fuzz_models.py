@@ -21,6 +21,7 @@ from dmlpy.dxdispatch.checker import Report, check_file
 from tests.support import flatbuffer_writer, graph_cases
 from tests.support.fuzzed_models import at, bases, descs_and_graphs, places
 from tests.support.models import put, rnn_model, write
+from tests.support.pairwise import first_few
 
 MEMORY = 64 * 2**20
 """Bytes that the models' resources may take."""
@@ -151,7 +152,7 @@ def error_of_run(path: Path) -> dml.DmlError | None:
     return None
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", first_few(range(12), 4))
 def test_changed_files_are_told_what_is_wrong_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=MEMORY))
     np.save(tmp_path / "a.npy", np.arange(6, dtype=np.float32))

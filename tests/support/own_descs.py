@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import dmlpy as dml
@@ -90,6 +92,7 @@ def batch_norm(**members: Any) -> dml.FusedBatchNormV3Desc:
     return dml.FusedBatchNormV3Desc(**given | members).with_outputs()
 
 
+@cache
 def own_desc(type_name: str) -> OperatorDesc:
     """A valid desc of one of dmlpy's own operators."""
     name = OPERATORS[type_name].short_name()
@@ -98,12 +101,12 @@ def own_desc(type_name: str) -> OperatorDesc:
         return training(cell, projected=cell == "LSTM")
     if form == "GRAD":
         return training(cell, projected=cell == "LSTM").gradient()
-    given: dict[str, OperatorDesc] = {
-        "CUDNN_RNN_V3": network(),
-        "CUDNN_RNN_BACKPROP_V3": network().gradient(),
-        "FUSED_BATCH_NORM_V3": batch_norm(),
-        "FUSED_BATCH_NORM_GRAD_V3": batch_norm().gradient(),
-        "GRU_BLOCK_CELL": block_cell(),
-        "GRU_BLOCK_CELL_GRAD": block_cell_gradient(),
+    given: dict[str, Callable[[], OperatorDesc]] = {
+        "CUDNN_RNN_V3": network,
+        "CUDNN_RNN_BACKPROP_V3": lambda: network().gradient(),
+        "FUSED_BATCH_NORM_V3": batch_norm,
+        "FUSED_BATCH_NORM_GRAD_V3": lambda: batch_norm().gradient(),
+        "GRU_BLOCK_CELL": block_cell,
+        "GRU_BLOCK_CELL_GRAD": block_cell_gradient,
     }
-    return given[name]
+    return given[name]()

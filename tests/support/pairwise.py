@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,11 @@ def covering_rows(rows: Sequence[Sequence[Hashable]]) -> list[int]:
         elif now:
             heapq.heappush(queue, (-now, number))
     return sorted(chosen)
+
+
+def first_few(values: Sequence[Any], count: int) -> list[Any]:
+    """All values, as those of a parameter; those behind the first `count` are slow: random cases of which a few are enough in most runs."""
+    return [*values[:count], *(pytest.param(value, marks=pytest.mark.slow) for value in values[count:])]
 
 
 def mark_slow(items: Iterable[pytest.Item]) -> None:

@@ -44,7 +44,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.cupy]
 
 
 @pytest.fixture(params=DEVICES)
-def place(request: pytest.FixtureRequest) -> str:
+def torch_device(request: pytest.FixtureRequest) -> str:
     """Where the tensors lie."""
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("PyTorch sees no GPU")
@@ -131,22 +131,23 @@ def check_against_torch(module: Any, form: str, *, states: bool, dtype: torch.dt
         assert_close(part.cpu(), gradients[name].grad, kind, terms=TERMS, what=f"gradient of {name}")
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("states", [False, True], ids=["from zero", "with states"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("bias", [True, False], ids=["biases", "no biases"])
 @pytest.mark.parametrize(("layers", "both"), [(1, False), (1, True), (2, True), (3, False)])
 @pytest.mark.parametrize("cell", CELLS)
 def test_results_and_gradients_are_those_of_torch(
-    cell: str, layers: int, both: bool, bias: bool, form: str, states: bool, place: str
+    cell: str, layers: int, both: bool, bias: bool, form: str, states: bool, torch_device: str
 ) -> None:
-    module = CELLS[cell](num_layers=layers, bidirectional=both, bias=bias, batch_first="batch first" in form, device=place)
+    module = CELLS[cell](num_layers=layers, bidirectional=both, bias=bias, batch_first="batch first" in form, device=torch_device)
     check_against_torch(module, form, states=states)
 
 
 @pytest.mark.parametrize("form", ["batch first", "packed unsorted"])
 @pytest.mark.parametrize("cell", CELLS)
-def test_float16(cell: str, form: str, place: str) -> None:
-    module = CELLS[cell](bidirectional=True, batch_first="batch first" in form, device=place, dtype=torch.float16)
+def test_float16(cell: str, form: str, torch_device: str) -> None:
+    module = CELLS[cell](bidirectional=True, batch_first="batch first" in form, device=torch_device, dtype=torch.float16)
     check_against_torch(module, form, states=True, dtype=torch.float16)
 
 
@@ -160,9 +161,9 @@ STRIDED: dict[str, Callable[[], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("layout", STRIDED)
-def test_strided_inputs(layout: str, place: str) -> None:
-    module = dt.LSTM(INPUT, HIDDEN, device=place)
-    strided = STRIDED[layout]().to(place)
+def test_strided_inputs(layout: str, torch_device: str) -> None:
+    module = dt.LSTM(INPUT, HIDDEN, device=torch_device)
+    strided = STRIDED[layout]().to(torch_device)
     packed = strided.contiguous()
     results = [module(tensor.requires_grad_()) for tensor in (strided, packed)]
     torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
@@ -171,14 +172,14 @@ def test_strided_inputs(layout: str, place: str) -> None:
     torch.testing.assert_close(strided.grad, packed.grad, rtol=0, atol=0)
 
 
-def test_strided_states_and_upstream_gradients(place: str) -> None:
-    module = dt.GRU(INPUT, HIDDEN, num_layers=2, device=place)
-    x = torch.randn(STEPS, BATCH, INPUT, device=place)
-    strided = torch.randn(BATCH, 2, HIDDEN, device=place).transpose(0, 1)
+def test_strided_states_and_upstream_gradients(torch_device: str) -> None:
+    module = dt.GRU(INPUT, HIDDEN, num_layers=2, device=torch_device)
+    x = torch.randn(STEPS, BATCH, INPUT, device=torch_device)
+    strided = torch.randn(BATCH, 2, HIDDEN, device=torch_device).transpose(0, 1)
     upstream = [
-        torch.randn((), device=place).expand(STEPS, BATCH, HIDDEN),
-        torch.randn(STEPS, 1, HIDDEN, device=place).expand(STEPS, BATCH, HIDDEN),
-        torch.randn(HIDDEN, BATCH, STEPS, device=place).permute(2, 1, 0),
+        torch.randn((), device=torch_device).expand(STEPS, BATCH, HIDDEN),
+        torch.randn(STEPS, 1, HIDDEN, device=torch_device).expand(STEPS, BATCH, HIDDEN),
+        torch.randn(HIDDEN, BATCH, STEPS, device=torch_device).permute(2, 1, 0),
     ]
     for gradient in upstream:
         found = []
@@ -206,10 +207,10 @@ def test_a_result_that_is_not_used_has_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["biases", "no biases"])
-def test_nothing_is_copied(bias: bool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = dt.LSTM(INPUT, HIDDEN, bias=bias, batch_first=True, device=place)
-    x = torch.randn(BATCH, STEPS, INPUT, device=place, requires_grad=True)
-    h, c = (torch.randn(1, BATCH, HIDDEN, device=place) for _ in range(2))
+def test_nothing_is_copied(bias: bool, torch_device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = dt.LSTM(INPUT, HIDDEN, bias=bias, batch_first=True, device=torch_device)
+    x = torch.randn(BATCH, STEPS, INPUT, device=torch_device, requires_grad=True)
+    h, c = (torch.randn(1, BATCH, HIDDEN, device=torch_device) for _ in range(2))
     spy = Spy(monkeypatch)
     output, (h_n, c_n) = module(x, (h, c))
     named = {"input": x, "input_h": h, "input_c": c, "params": module.params, "output": output, "output_h": h_n, "output_c": c_n}
@@ -460,12 +461,12 @@ def test_an_input_without_matrices() -> None:
     torch.testing.assert_close(output, theirs(x)[0])
 
 
-def test_streams_and_devices(place: str) -> None:
-    if place != "cuda":
+def test_streams_and_devices(torch_device: str) -> None:
+    if torch_device != "cuda":
         assert function._device(torch.device("cpu")).name == "numpy"
         return
     stream = torch.cuda.Stream()
-    module, x = dt.LSTM(INPUT, HIDDEN, device=place), torch.randn(STEPS, BATCH, INPUT, device=place)
+    module, x = dt.LSTM(INPUT, HIDDEN, device=torch_device), torch.randn(STEPS, BATCH, INPUT, device=torch_device)
     expected = module(x)[0]
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):

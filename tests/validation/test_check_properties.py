@@ -14,7 +14,7 @@ import dmlpy as dml
 from tests.support import facts_reader as facts
 from tests.support.drawn_descs import LEVELS, Members, build, garbage_activations, garbage_descs, valid_members
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ELEMENT = {"FLOAT32": 4, "FLOAT16": 2, "UINT32": 4}
 
 
@@ -44,7 +44,7 @@ def test_outputs_are_inferred(case: tuple[str, Members, dml.FeatureLevel]) -> No
             assert tensor.sizes == members[name].sizes
 
 
-@settings(quick, max_examples=150)
+@settings(quick, max_examples=60)
 @given(garbage_descs() | garbage_activations(), st.sampled_from(LEVELS), st.booleans())
 def test_check_never_raises(desc: Any, level: dml.FeatureLevel, strict: bool) -> None:
     problems = dml.check(desc, level, strict=strict)
@@ -135,7 +135,7 @@ def offsets(layout: list[tuple[int, int]]) -> list[int]:
     return [sum(steps) for steps in itertools.product(*([index * stride for index in range(size)] for size, stride in layout))]
 
 
-@settings(quick, max_examples=300)
+@settings(quick, max_examples=100)
 @given(small_layouts)
 def test_overlap_equals_brute_force(layout: list[tuple[int, int]]) -> None:
     desc = dml.TensorDesc(data_type="FLOAT32", sizes=[size for size, _ in layout], strides=[stride for _, stride in layout])
@@ -154,7 +154,7 @@ def test_overlap_of_large_tensors_is_never_missed(layout: list[tuple[int, int]])
         assert desc.overlaps_itself()
 
 
-@settings(quick, max_examples=200)
+@settings(quick, max_examples=70)
 @given(small_layouts, st.sampled_from([item for item in dml.DataType if item.bits]))
 def test_sizes_in_bytes_equal_brute_force(layout: list[tuple[int, int]], data_type: dml.DataType) -> None:
     desc = dml.TensorDesc(data_type=data_type, sizes=[size for size, _ in layout], strides=[stride for _, stride in layout])
