@@ -78,7 +78,9 @@ def test_wrong_descs_are_refused(operator: str) -> None:
 
 
 def test_what_is_tolerated_still_exists_is_little_and_has_a_reason() -> None:
-    patterns = [pattern_of(operator, name) for operator in facts.operators() for name in failures(operator)]
+    named = [item["what"].partition(":")[0] for item in facts.tolerated()]
+    operators = [operator for operator in facts.operators() if any(fnmatchcase(operator, pattern) for pattern in named)]
+    patterns = [pattern_of(operator, name) for operator in operators for name in failures(operator)]
     used = Counter(pattern for pattern in patterns if pattern is not None)
     assert not [item["what"] for item in facts.tolerated() if item["what"] not in used], "nothing is tolerated by these any more"
     assert not [item["what"] for item in facts.tolerated() if len(item["reason"].split()) <= 5]
