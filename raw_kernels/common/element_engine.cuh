@@ -9,6 +9,9 @@
 // element; the grid is one-dimensional, of any size. No block shares anything with another. A thread reads a pack whole before it writes it,
 // so the output may be an input.
 //
+// An input whose fastest axis is another one than the output's is crossed: `crossed_elements` reads it by tiles, along its own axis, into
+// shared memory, and writes them along the output's.
+//
 // Elements of 4 bits share bytes, two to each. An output of them is packed, and a thread owns whole bytes of it: packs of an even width, or
 // two neighbours that it finds one by one.
 #pragma once
@@ -242,5 +245,107 @@ __global__ void elements(const __grid_constant__ ElementsParameters<Functor, Off
                 parameters.output[places.of[0]] = operands.template result<Out>(parameters.functor, 0);
             }
         }
+    }
+}
+
+/// Elements along either side of a tile.
+inline constexpr int crossing_side = 32;
+
+/// Threads of a block of `crossed_elements`.
+inline constexpr int crossing_threads = 256;
+
+template <class Functor, class Offset, int most, class Out, class... In>
+struct CrossedParameters {
+    Out* output;
+    void const* inputs[sizeof...(In)];
+    Axes<1 + sizeof...(In), Offset, most> outer;   // the output's and the inputs', but for two
+    Offset strides[1 + sizeof...(In)][2];          // along the output's fastest axis, and along that of the crossed input
+    unsigned sizes[2];
+    Divisor tiles[2];                              // along each of the two
+    unsigned count;                                // tiles of all
+    Functor functor;
+};
+
+/// What `Operands` reads instead of the parameters: the tile in the place of the crossed input.
+template <int count>
+struct NearInputs {
+    void const* inputs[count];
+    int repeats[count];
+};
+
+template <int index, class First, class... Rest>
+struct TypeAt : TypeAt<index - 1, Rest...> {};
+template <class First, class... Rest>
+struct TypeAt<0, First, Rest...> {
+    using type = First;
+};
+
+/// The same for an input that lies across the output. A block takes one tile after the other; its warps have rows of it, of the input and then
+/// of the output. A row of the tile has an element more, and elements of less than 4 bytes a word each, so that banks do not meet.
+template <class Functor, int crossed, class Offset, int most, class Out, class... In>
+__global__ void __launch_bounds__(crossing_threads) crossed_elements(const __grid_constant__ CrossedParameters<Functor, Offset, most, Out, In...> parameters) {
+    using Crossed = typename TypeAt<crossed, In...>::type;
+    constexpr int tensors = 1 + sizeof...(In), rows = crossing_threads / crossing_side, pitch = crossing_side + 1;
+    constexpr int turns = crossing_side / rows;
+    constexpr int spread = sizeof(Crossed) < 4 ? 4 / sizeof(Crossed) : 1;
+    __shared__ Crossed tile[crossing_side * pitch * spread];
+    unsigned const lane = threadIdx.x % crossing_side;
+    unsigned const row = threadIdx.x / crossing_side;
+#pragma unroll 1
+    for (long long number = blockIdx.x; number < parameters.count; number += gridDim.x) {
+        unsigned const line = parameters.tiles[1].quotient(static_cast<unsigned>(number));
+        unsigned const outer = parameters.tiles[0].quotient(line);
+        unsigned const first = (line - outer * parameters.tiles[0].divisor) * crossing_side;   // along the output's fastest axis
+        unsigned const second = (static_cast<unsigned>(number) - line * parameters.tiles[1].divisor) * crossing_side;
+        Places<tensors, Offset> const origin = locate(parameters.outer, outer);
+        auto const place = [&](int tensor, unsigned along, unsigned across) {
+            Offset const(&strides)[2] = parameters.strides[tensor];
+            return origin.of[tensor] + static_cast<Offset>(first + along) * strides[0] + static_cast<Offset>(second + across) * strides[1];
+        };
+        // loads of all turns are on the way together
+        Crossed read[turns];
+#pragma unroll
+        for (int turn = 0; turn < turns; ++turn) {
+            unsigned const along = row + turn * rows;
+            if (first + along < parameters.sizes[0] && second + lane < parameters.sizes[1]) {
+                read[turn] = static_cast<Crossed const*>(parameters.inputs[crossed])[place(1 + crossed, along, lane)];
+            }
+        }
+#pragma unroll
+        for (int turn = 0; turn < turns; ++turn) {
+            unsigned const along = row + turn * rows;
+            if (first + along < parameters.sizes[0] && second + lane < parameters.sizes[1]) {
+                tile[(lane * pitch + along) * spread] = read[turn];
+            }
+        }
+        __syncthreads();
+        NearInputs<tensors - 1> near = {};
+#pragma unroll
+        for (int input = 0; input < tensors - 1; ++input) {
+            near.inputs[input] = parameters.inputs[input];
+        }
+        near.inputs[crossed] = tile;
+        Operands<1, In...> operands[turns];
+#pragma unroll
+        for (int turn = 0; turn < turns; ++turn) {
+            unsigned const across = row + turn * rows;
+            if (first + lane < parameters.sizes[0] && second + across < parameters.sizes[1]) {
+                Places<tensors, Offset> places;
+#pragma unroll
+                for (int tensor = 1; tensor < tensors; ++tensor) {
+                    places.of[tensor] = place(tensor, lane, across);
+                }
+                places.of[1 + crossed] = static_cast<Offset>((across * pitch + lane) * spread);
+                operands[turn].load(near, places);
+            }
+        }
+#pragma unroll
+        for (int turn = 0; turn < turns; ++turn) {
+            unsigned const across = row + turn * rows;
+            if (first + lane < parameters.sizes[0] && second + across < parameters.sizes[1]) {
+                parameters.output[place(0, lane, across)] = operands[turn].template result<Out>(parameters.functor, 0);
+            }
+        }
+        __syncthreads();
     }
 }

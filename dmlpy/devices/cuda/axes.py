@@ -35,13 +35,13 @@ def axes_value(axes: Sequence[Axis], tensors: int, offset: str = "int64", most: 
     """One element of `axes_type` for axes of this many tensors, outermost first."""
     value = np.zeros((), axes_type(tensors, offset, most))
     for at, axis in enumerate(axes):
-        value["sizes"][at] = _divisor(axis.size)
+        value["sizes"][at] = divisor(axis.size)
         value["strides"][:, at] = axis.strides
     value["count"] = len(axes)
     return value
 
 
-def _divisor(size: int) -> tuple[int, int, int, int]:
+def divisor(size: int) -> tuple[int, int, int, int]:
     """A `Divisor` of less than 2^32."""
     bits = (size - 1).bit_length()
     first = min(bits, 1)

@@ -15,6 +15,7 @@ import numpy as np
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.element_tiles import TILE_SIDE, Crossing
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES, element_type, word_type
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
@@ -153,19 +154,25 @@ class Elementwise:
         # In a single row what is left over after the packs is done one by one.
         is_row = len(self.axes) == 1 and self.axes[0].size >= widest and all(stride in (0, 1) for stride in self.axes[0].strides)
         self.width = widest if is_row else vector_width(self.axes, widest)
+        whole = [view.bits >= 8 for view in self._views]
+        self.crossing = Crossing.of(self.axes, whole) if self.width == 1 else None
 
     def _offset_type(self) -> str:
         reaches = [sum(abs(axis.strides[at]) * (axis.size - 1) for axis in self.axes) for at in range(len(self._views))]
         return "int32" if max(reaches, default=0) < 2**31 else "int64"
 
     def kernel(self, width: int | None = None) -> Kernel:
-        """The instance for accesses of a width; the widest by default."""
+        """The instance for accesses of a width; the widest by default. Where an input lies across the output it has none."""
+        if self.crossing is not None:
+            return self.crossing.kernel(self.functor, self._offset, self._most, self._scalars)
         return elements_kernel(self.functor, self.width if width is None else width, self._offset, self._most, self._scalars)
 
     def describe(self) -> str:
         """What is done, in one line."""
         count, axes, width = element_count(self.axes), len(self.axes), self.width
         walk = f"{count} elements along {axes} axes" if axes > 1 else f"{count} elements in a row"
+        if self.crossing is not None:
+            return f"{self.kernel().entry}: {walk}, {self.crossing.tiles} tiles of {TILE_SIDE} by {TILE_SIDE} through shared memory"
         sizes = {view.nbytes(width) for view in self._views if view.bits}
         packs = f", {width} at once where addresses are multiples of {max(sizes)} bytes" if width > 1 else ", one by one"
         return f"{self.kernel().entry}: {walk}{packs}"
@@ -179,6 +186,8 @@ class Elementwise:
     def bind(self, library: KernelLibrary, tensors: Pointers) -> list[Launch]:
         """Its launches over tensors at these addresses."""
         pointers = [view.offset if view.place is None else tensors[view.place] + view.nbytes(view.offset) for view in self._views]
+        if self.crossing is not None:
+            return [self.crossing.bind(library, self.kernel(), self.functor, pointers)]
         width = self.width  # a narrower kernel is compiled when memory first asks for one
         innermost = self.axes[-1].strides if self.axes else ()
         by_memory = [(stride, pointer, view) for stride, pointer, view in zip(innermost, pointers, self._views, strict=False) if view.place]

@@ -156,6 +156,65 @@ def test_parts_of_work_for_which_one_launch_is_too_small(cuda_device: dml.Device
     same(run(filled, {}, cuda_device)["output_tensor"], (5 + 3 * np.arange(prod(sizes), dtype=np.uint32)).reshape(sizes), "sequence")
 
 
+PERMUTATIONS = [
+    ((40, 50), (1, 0)),
+    ((32, 32), (1, 0)),
+    ((33, 16), (1, 0)),
+    ((3, 17, 65), (0, 2, 1)),
+    ((17, 3, 33), (2, 1, 0)),
+    ((2, 35, 5, 31), (0, 3, 1, 2)),
+    ((2, 35, 5, 31), (3, 0, 2, 1)),
+]
+
+
+@pytest.mark.parametrize("data_type", ["UINT8", "FLOAT16", "FLOAT32", "INT64"])
+@pytest.mark.parametrize(("sizes", "order"), PERMUTATIONS, ids=str)
+def test_an_input_that_lies_across_the_output(
+    cuda_device: dml.Device, sizes: tuple[int, ...], order: tuple[int, ...], data_type: str
+) -> None:
+    """It goes through shared memory by tiles, some of them cut off."""
+    rng, output = np.random.default_rng(0), dml.TensorDesc(data_type=data_type, sizes=sizes)
+    strides = [prod(sizes[axis] for axis in order[order.index(at) + 1 :]) for at in range(len(sizes))]
+    across = output.replace(strides=strides)
+    desc = dml.ElementWiseIdentityDesc(input_tensor=across, output_tensor=output)
+    assert "crossed_elements<" in dml.compile(desc, cuda_device).plan
+    x = rng.integers(0, 100, sizes).astype(output.data_type.numpy)
+    same(run(desc, {"input_tensor": x}, cuda_device)["output_tensor"], x, "copied")
+    one = dml.TensorDesc(data_type=data_type, sizes=sizes, strides=[0] * len(sizes))
+    others = {"in order": output, "across too": across, "one element": one}
+    for name, other in others.items():
+        summed = dml.ElementWiseAddDesc(a_tensor=other, b_tensor=across, output_tensor=output)
+        assert "crossed_elements<" in dml.compile(summed, cuda_device).plan
+        y = repeated(rng.integers(0, 100, sizes).astype(x.dtype), other)
+        same(run(summed, {"a_tensor": y, "b_tensor": x}, cuda_device)["output_tensor"], x + y, name)
+
+
+def test_numbered_elements_beside_an_input_that_lies_across(cuda_device: dml.Device) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 40, 50)).astype(np.float32)
+    output = dml.TensorDesc.of(x)
+    across = output.replace(strides=[2000, 1, 40])
+    members = {"value_data_type": "FLOAT32", "value": 2.0, "diagonal_fill_begin": -1, "diagonal_fill_end": 2}
+    desc = dml.DiagonalMatrix1Desc(input_tensor=across, output_tensor=output, **members)
+    assert "crossed_elements<" in dml.compile(desc, cuda_device).plan
+    rows, columns = np.indices((40, 50))
+    diagonals = (columns - rows >= -1) & (columns - rows < 2)
+    same(run(desc, {"input_tensor": x}, cuda_device)["output_tensor"], np.where(diagonals, np.float32(2), x), "diagonals")
+
+
+def test_what_tiles_do_not_pay_for(cuda_device: dml.Device) -> None:
+    """Few elements along one of the axes, neighbours that share a byte, an output whose elements lie apart."""
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[50, 3])
+    outputs = [(tensor, [1, 50]), (tensor.replace(sizes=[50, 40], strides=[80, 2]), [1, 50])]
+    for output, strides in outputs:
+        desc = dml.ElementWiseIdentityDesc(input_tensor=output.replace(strides=strides), output_tensor=output)
+        assert "crossed" not in dml.compile(desc, cuda_device).plan
+    nibbles = dml.TensorDesc(data_type="INT4", sizes=[40, 50], strides=[1, 40])
+    desc4 = dml.DequantizeDesc(
+        input_tensor=nibbles, quantization_type="SCALE", quantization_tensors=[tensor.replace(sizes=[1, 1])]
+    ).with_outputs()
+    assert "crossed" not in dml.compile(desc4, cuda_device).plan
+
+
 @pytest.mark.parametrize("step", [2**31 - 1, 2**31, 2**33 + 5])
 def test_places_beyond_32_bits(step: int) -> None:
     """Elements so far apart that an int cannot number them, in address space of which only the pages of these elements have memory."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pytest
 
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.cuda import element_tiles
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.recurrent.grid import GridPlan
@@ -20,6 +22,7 @@ from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shap
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
+from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda.access_counts import CountingSeam, Counts
@@ -228,7 +231,33 @@ def column_major(desc: RecurrentDesc) -> RecurrentDesc:
     return desc.replace(**turned)
 
 
+def across(data_type: str) -> Any:
+    """A transposition."""
+    tensor = TensorDesc(data_type=data_type, sizes=(256, 256))
+    return ElementWiseIdentityDesc(input_tensor=tensor.replace(strides=(1, 256)), output_tensor=tensor)
+
+
+def directly(desc: Any, library: KernelLibrary) -> Any:
+    """The plan without tiles in shared memory."""
+    with patch.object(element_tiles, "LEAST_SIDE", 2**32):
+        return plan_of(desc, Target(library))
+
+
+def by_tiles(desc: Any, library: KernelLibrary) -> Any:
+    return plan_of(desc, Target(library))
+
+
 WORKS = [
+    *(
+        Work(f"a transposition of {data_type}, {name}", across(data_type), plan, [kernel])
+        for data_type, name, plan, kernel in (
+            ("FLOAT32", "directly", directly, ("elements<", Asked(0, 0, 288, 4.5, 1))),
+            ("FLOAT32", "by tiles", by_tiles, ("crossed_elements<", Asked(64, 1, 256, 1, 1))),
+            ("FLOAT16", "by tiles", by_tiles, ("crossed_elements<", Asked(64, 1, 128, 1, 1))),
+            ("UINT8", "by tiles", by_tiles, ("crossed_elements<", Asked(64, 1, 64, 1, 1))),
+            ("INT64", "by tiles", by_tiles, ("crossed_elements<", Asked(128, 1, 512, 1, 1))),
+        )
+    ),
     Work(
         "LSTM of the strategy step",
         forward("LSTM", "FLOAT16", 64, 256, 2),

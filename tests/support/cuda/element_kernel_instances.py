@@ -37,12 +37,35 @@ def _in_odd_rows(desc: dml.OperatorDesc) -> dml.OperatorDesc:
     return desc.replace(quantization_tensors=rows, **{name: tensor.replace(sizes=[5, 7], strides=None) for name, tensor in whole.items()})
 
 
+def _across() -> Iterator[dml.OperatorDesc]:
+    """Inputs that lie across the output: of each size of elements, as one of two inputs, and beside elements that are numbered."""
+    for data_type in ("UINT8", "FLOAT16", "FLOAT32", "INT64"):
+        tensor = dml.TensorDesc(data_type=data_type, sizes=[3, 40, 50])
+        across = tensor.replace(strides=[2000, 1, 40])
+        yield dml.ElementWiseIdentityDesc(input_tensor=across, output_tensor=tensor)
+        yield dml.CastDesc(input_tensor=across, output_tensor=tensor.replace(data_type="INT32"))
+    floats = dml.TensorDesc(data_type="FLOAT32", sizes=[3, 40, 50])
+    across, apart = floats.replace(strides=[2000, 1, 40]), floats.replace(strides=[1, 3, 120])
+    for a in (floats, apart):
+        yield dml.ElementWiseAddDesc(a_tensor=a, b_tensor=across, output_tensor=floats)
+    yield dml.DiagonalMatrix1Desc(
+        input_tensor=across,
+        output_tensor=floats,
+        value_data_type="FLOAT32",
+        value=2.0,
+        diagonal_fill_begin=-1,
+        diagonal_fill_end=2,
+    )
+
+
 def element_instances() -> Iterator[Kernel]:
-    """Each operator with each type, and copies, casts and sums in every width."""
+    """Each operator with each type, copies, casts and sums in every width, and inputs that lie across the output."""
     library = RecordingLibrary(H100)
     for kind in engine_operators():
         for desc in of_all_types(kind):
             plan_of(desc, Target(library))
             if any(tensor.data_type.bits == 4 for tensor in desc.tensors().values()):
                 plan_of(_in_odd_rows(desc), Target(library))  # of which neighbours share a byte
+    for desc in _across():
+        plan_of(desc, Target(library))
     yield from library.kernels
