@@ -15,7 +15,7 @@ from dmlpy.devices.cuda.matrix import product as matrix_product
 from dmlpy.devices.cuda.matrix import tiles
 from dmlpy.devices.cuda.plans import Target, plan_of
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
 from tests.support.cuda.far_memory import STEP, run_far
 from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, repeated, run, run_in_layouts, same, tensor
 from tests.support.tolerance import assert_close
@@ -160,6 +160,50 @@ def test_long_sums_stay_accurate(cuda_device: dml.Device) -> None:
     desc = dml.GEMMDesc(a_tensor=tensor(a), b_tensor=tensor(b)).with_outputs()
     found = compute(desc, device=cuda_device, a_tensor=a, b_tensor=b)
     assert_close(found, a.astype(np.float64) @ b.astype(np.float64), np.float32, terms=terms)
+
+
+LONG = [("none", (5, 2048, 7), "float32"), ("softmax", (1, 5000, 70), "float16"), ("tanh", (66, 4097, 3), "float16")]
+
+
+@pytest.mark.parametrize(("name", "sizes", "dtype"), LONG, ids=str)
+def test_long_sums_of_few_results_are_shared_by_blocks(cuda_device: dml.Device, name: str, sizes: tuple[int, int, int], dtype: str) -> None:
+    """Parts of the terms are summed by blocks of their own, and added in order with the epilogue."""
+    members: dict[str, Any] = {"added": True, "beta": -1.0, "alpha": 0.5, "fused_activation": FUNCTIONS[name]}
+    desc = gemm_desc(dtype, (2,), sizes, trans_b="TRANSPOSE", **members)
+    plan = described(desc, cuda_device)
+    assert "combine_products<" in plan
+    assert "splits" in plan
+    check(desc, cuda_device, spread=True)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_what_blocks_share_does_not_depend_on_the_batch(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch, repeats: bool) -> None:
+    """Nor on whether the entries of the batch are the rows of one product, where B repeats."""
+    monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 2**62)
+    sizes = (40, 3000, 9)
+    desc = gemm_desc("float32", (5,), sizes)
+    if repeats:
+        desc = desc.replace(b_tensor=desc.b_tensor.replace(strides=[0, 9, 1]))
+    given = {place: repeated(array, desc.tensors()[place]) for place, array in random_inputs(desc).items()}
+    whole = run(desc, given, cuda_device)["output_tensor"]
+    for entry in (0, 4):
+        single = {place: array[entry : entry + 1].copy() for place, array in given.items()}
+        same(run(gemm_desc("float32", (1,), sizes), single, cuda_device)["output_tensor"][0], whole[entry], f"entry {entry}")
+
+
+SPLITS = [((8, 2047, 8), 1), ((8, 2048, 8), 2), ((300, 3000, 260), 1), ((64, 2**21, 64), 131)]
+
+
+@pytest.mark.parametrize(("sizes", "splits"), SPLITS, ids=str)
+def test_how_many_blocks_share_a_tile(monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int, int], splits: int) -> None:
+    """Scratch stays below the operands."""
+    monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 2**62)
+    desc = gemm_desc("float32", (), sizes)
+    compiled = dml.compile(desc, CudaDevice(NullSeam()))
+    assert (f" in {splits} splits" in compiled.plan) == (splits > 1)
+    needed = compiled.binding_properties.temporary_resource_size
+    assert (needed > 0) == (splits > 1)
+    assert needed < desc.a_tensor.size_in_bytes + desc.b_tensor.size_in_bytes
 
 
 def test_what_is_not_finite_reaches_its_row_and_column_alone(cuda_device: dml.Device) -> None:

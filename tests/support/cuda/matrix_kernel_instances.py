@@ -31,6 +31,8 @@ def matrix_instances() -> Iterator[Kernel]:
         scalar = scalar_type(data_type)
         yield elements_kernel(epilogue(EPILOGUE_FILE, function), 4, "int32", 8, [scalar, "float", scalar])
     yield product_kernel(HALF, FLOAT, epilogue(PRODUCT_FILE, None))
+    for data_type in (FLOAT, HALF):
+        yield product_kernel(data_type, data_type, epilogue(PRODUCT_FILE, functions[1]), "combine_products")
     yield elements_kernel(epilogue(EPILOGUE_FILE, None), 1, "int64", 16, ["float", "float", "Absent"])
     yield integer_product_kernel(WRAPPING_SUMS, "Whole")
     yield integer_product_kernel(SUMS[8], "Requantized")

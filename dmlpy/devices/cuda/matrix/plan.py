@@ -12,7 +12,7 @@ from dmlpy.devices.cuda.element_engine import Elementwise, View, absent
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
-from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Operand, OwnProduct, folded
+from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Operand, OwnProduct, folded, split_terms
 from dmlpy.devices.cuda.matrix.tiles import Matrices
 from dmlpy.devices.cuda.matrix_products import FLOAT, headline, heeded_flags, workspace
 from dmlpy.devices.cuda.movement.copies import COPY
@@ -60,6 +60,8 @@ class GemmPlan(PlanWithoutConstants):
         if isinstance(self._product, LibraryProduct):
             arrays += [("product", in_float.sizes, FLOAT)] if self._product.output.place == "product" else []
             arrays.append(workspace(self._library))  # type: ignore[arg-type]
+        else:
+            arrays += self._product.scratch()  # type: ignore[arg-type]
         self._groups = None if softmax is None else GroupsPlan(softmax.replace(**self._of_result()), self._library)
         self._narrowed: Elementwise | None = None
         if widened:
@@ -67,7 +69,7 @@ class GemmPlan(PlanWithoutConstants):
         self._scratch = Layout(arrays, ALIGNMENT)
         self.temporary_size = self._scratch.size
         self.heeded_flags = heeded_flags(isinstance(self._product, LibraryProduct) and self._product.tf32)
-        kernels = [self._product.kernel] if isinstance(self._product, OwnProduct) else []
+        kernels = self._product.kernels if isinstance(self._product, OwnProduct) else []
         self._library.functions([*kernels, *(step.kernel() for step in (self._finish, self._narrowed) if step is not None)])
 
     def _multiplication(self, tf32: bool) -> tuple[OwnProduct | LibraryProduct, Elementwise | None]:
@@ -88,8 +90,9 @@ class GemmPlan(PlanWithoutConstants):
         if by_library.takes() and by_library.pays():
             return by_library, None if as_it_is and in_place else self._finished(by_library.output)
         c = None if desc.c_tensor is None else Operand("c_tensor", self._type, Matrices.of(desc.c_tensor))
+        terms = split_terms(a, b, self._library.limits.multiprocessors)
         a, b, output, c = folded(a, b, output, c)
-        return OwnProduct(a, b, c, output, epilogue(PRODUCT_FILE, self._function, desc.alpha, self._c_factor)), None
+        return OwnProduct(a, b, c, output, epilogue(PRODUCT_FILE, self._function, desc.alpha, self._c_factor), terms), None
 
     def _finished(self, product: Operand) -> Elementwise:
         """The epilogue of the library's product."""
@@ -133,6 +136,9 @@ class GemmPlan(PlanWithoutConstants):
         product_us = max(machine.memory_us(size), machine.gemm_us(flops, size, arithmetic))
         steps = [step for step in (self._finish, self._narrowed) if step is not None]
         again = sum(step.traffic() for step in steps) + (2 * self._result[1].element_count * FLOAT.itemsize if self._groups else 0)
+        if isinstance(self._product, OwnProduct) and self._product.splits > 1:
+            again += 2 * self._product.splits * sizes.batch * sizes.rows * sizes.columns * FLOAT.itemsize
+            launches += 1
         launches += len(steps) + (self._groups is not None)
         return Cost(
             traffic={"scratch": again} if again else {},
@@ -142,8 +148,7 @@ class GemmPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         found = {**tensors, **self._scratch.pointers(temporary)}
-        bound = self._product.bind(self._library, found)
-        work = bound if isinstance(bound, list) else [bound]
+        work = self._product.bind(self._library, found)
         if self._finish is not None:
             work += self._finish.bind(self._library, found)
         if self._groups is not None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.matrix.tiles import TILES, Matrices, ProductSizes
-from dmlpy.devices.cuda.matrix_products import MOST_ROWS, gemm
+from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.matrix.tiles import STAGE_TERMS, TILES, Matrices, ProductSizes
+from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm
 from dmlpy.devices.cuda.seam import Matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dmlpy.devices.cuda.element_engine import Functor
     from dmlpy.devices.plan import Launch
@@ -27,16 +27,26 @@ LEAST_LIBRARY_MULTIPLICATIONS = 2**22
 """Multiplications of each entry from which on the library does: a forecast."""
 
 
-def product_kernel(data_type: np.dtype[Any], output_type: np.dtype[Any], function: Functor) -> Kernel:
-    """The kernel for operands of an element type, a result of another and an epilogue."""
+MOST_SPLIT_TILES = 16
+"""Tiles of each entry of a batch, at most, that are divided among several blocks."""
+LEAST_SPLIT_TERMS = 1024
+"""Terms of a split, at least: with fewer, a second launch costs more than it gains. A forecast."""
+
+
+def product_kernel(data_type: np.dtype[Any], output_type: np.dtype[Any], function: Functor, name: str = "product") -> Kernel:
+    """The kernel for operands of an element type, a result of another and an epilogue: `product`, or `combine_products`."""
     fused = function.name.removeprefix("Epilogue<").removesuffix(">")
     types = f"<{scalar_type(data_type)}, {scalar_type(output_type)}, {fused}>"
     parameters = struct(
         *((name, STRIDED) for name in ("a", "b", "c", "output")),
         ("tiles", TILES),
+        ("partials", np.uint64),
+        ("split_terms", np.int64),
+        ("results", np.int64),
+        ("splits", np.int32),
         ("epilogue", function.struct),
     )
-    return Kernel(PRODUCT_FILE, f"product{types}", parameters, f"ProductParameters{types}")
+    return Kernel(PRODUCT_FILE, f"{name}{types}", parameters, f"ProductParameters{types}")
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,18 @@ def _folded_along(axis: int, a: Operand, b: Operand, output: Operand, c: Operand
     return of_a, replace(b, matrices=b.matrices.first_of(axis)), of_output, of_c
 
 
+def split_terms(a: Operand, b: Operand, multiprocessors: int) -> int:
+    """The terms that one block sums: a whole number of stages, fewer than all where a product has few tiles and long sums.
+
+    They follow from the sizes of one entry of the batch, so that the batch changes no bit.
+    """
+    sizes = ProductSizes.of(a.matrices, b.matrices)
+    wanted = min(sizes.terms // LEAST_SPLIT_TERMS, multiprocessors // sizes.own_tiles)
+    if wanted < 2 or sizes.own_tiles > MOST_SPLIT_TILES:
+        return sizes.terms
+    return -(-sizes.terms // (wanted * STAGE_TERMS)) * STAGE_TERMS
+
+
 @dataclass(frozen=True)
 class OwnProduct:
     """output = f(product_factor * a b + addend_factor * c) by the project's own kernel, in any layout.
@@ -120,6 +142,7 @@ class OwnProduct:
         c: what is added; None adds nothing.
         output: the result.
         function: the epilogue, for raw_kernels/matrix/product.cu.
+        split_terms: terms that a block sums; of more, blocks share a tile.
     """
 
     a: Operand
@@ -127,27 +150,47 @@ class OwnProduct:
     c: Operand | None
     output: Operand
     function: Functor
+    split_terms: int
 
     @property
     def sizes(self) -> ProductSizes:
         return ProductSizes.of(self.a.matrices, self.b.matrices)
 
     @property
-    def kernel(self) -> Kernel:
-        return product_kernel(self.a.data_type, self.output.data_type, self.function)
+    def kernels(self) -> list[Kernel]:
+        """The kernels of its launches, in order."""
+        names = ("product", "combine_products") if self.splits > 1 else ("product",)
+        return [product_kernel(self.a.data_type, self.output.data_type, self.function, name) for name in names]
+
+    @property
+    def splits(self) -> int:
+        """Blocks that share the terms of a tile."""
+        return -(-self.sizes.terms // self.split_terms)
+
+    def scratch(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        """The array of what splits leave, if there are several."""
+        sizes = self.sizes
+        return [("partials", (self.splits, sizes.batch, sizes.rows, sizes.columns), FLOAT)] if self.splits > 1 else []
 
     def describe(self) -> str:
         sizes = self.sizes
-        return f"{self.kernel.entry}: {sizes.tiles} tiles of {sizes.terms} terms, {sizes.blocks} blocks"
+        entries = ", then ".join(kernel.entry for kernel in self.kernels)
+        parts = f" in {self.splits} splits" if self.splits > 1 else ""
+        return f"{entries}: {sizes.tiles} tiles of {sizes.terms} terms{parts}, {sizes.blocks * self.splits} blocks"
 
-    def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> Launch:
-        argument = np.zeros(1, self.kernel.parameters)
+    def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> list[Launch]:
+        product_of, *combine = self.kernels
+        argument = np.zeros(1, product_of.parameters)
         for name, operand in {"a": self.a, "b": self.b, "c": self.c, "output": self.output}.items():
             argument[name] = (0, (0, 0, 0, 0)) if operand is None else operand.strided(found)
         argument["tiles"] = self.sizes.value()
         for name, _, value in self.function.members:
             argument["epilogue"][name] = value
-        return self.sizes.launch(library, self.kernel, argument)
+        sizes = self.sizes
+        argument["partials"], argument["split_terms"], argument["splits"] = found.get("partials", 0), self.split_terms, self.splits
+        argument["results"] = results = sizes.batch * sizes.rows * sizes.columns
+        first = library.launch(product_of, (sizes.blocks, self.splits), ELEMENT_THREADS, argument)
+        return [first, *(library.launch_elements(kernel, results, argument) for kernel in combine)]
 
 
 @dataclass(frozen=True)

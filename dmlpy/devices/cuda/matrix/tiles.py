@@ -21,6 +21,8 @@ TILES = struct(*((name, np.int64) for name in ("rows", "columns", "terms", "inne
 
 TILE_SIDE = 64
 """Rows and columns of a tile."""
+STAGE_TERMS = 256
+"""Terms that are summed first: `stage_terms`."""
 _MOST_BLOCKS = 2**31 - 1
 
 
@@ -94,7 +96,12 @@ class ProductSizes:
     @property
     def tiles(self) -> int:
         """Tiles of all results."""
-        return self.batch * -(-self.rows // TILE_SIDE) * -(-self.columns // TILE_SIDE)
+        return self.batch * self.own_tiles
+
+    @property
+    def own_tiles(self) -> int:
+        """Tiles of the results of one entry."""
+        return -(-self.rows // TILE_SIDE) * -(-self.columns // TILE_SIDE)
 
     def value(self) -> tuple[int, ...]:
         """The value of a `TILES` field."""
