@@ -10,7 +10,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.layout_runs import run
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.layout_runs import results_of, run
+from tests.support.tools import require
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -144,6 +146,23 @@ def test_blocks_that_cross_each_other_along_all_dimensions(any_device: dml.Devic
     found = run(desc, by_place(x, scale, zero_point), any_device)["output_tensor"]
     expected = ((x.astype(np.int64) - blocked(zero_point, sizes)) * blocked(scale, sizes)).astype(np.float16)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("scales", "zeros", "size"), [((1,), (1,), 33), ((3,), (3,), 15), ((2,), (3,), 6)], ids=str)
+def test_the_sanitizers_find_nothing(scales: tuple[int, ...], zeros: tuple[int, ...], size: int) -> None:
+    """Packs with an odd rest, neighbours of different blocks that share a byte, and zero points repeated in scratch."""
+    require("g++")
+    seam = CpuSeam(sanitize="address,undefined")
+    described = tensor("FLOAT32", *scales), tensor("UINT4", *zeros)
+    x, zero_point = numbers("UINT4", size), numbers("UINT4", *zeros, seed=1)
+    scale = np.full(scales, 0.5, np.float32)
+    wide = (x.astype(np.int64) - blocked(zero_point, (size,))).astype(np.float32) * np.float32(0.5)
+    given = {"input_tensor": dml.pack_int4(x), "quantization_tensors": [scale, dml.pack_int4(zero_point)]}
+    found = results_of(dequantize(tensor("UINT4", size), *described), given, CudaDevice(seam))["output_tensor"]
+    np.testing.assert_array_equal(found, wide)
+    back = results_of(quantize(tensor("FLOAT32", size), *described), given | {"input_tensor": wide}, CudaDevice(seam))["output_tensor"]
+    np.testing.assert_array_equal(back, dml.pack_int4(x))
+    seam.check_guards()
 
 
 # what is bound

@@ -283,6 +283,25 @@ def test_the_sanitizers_find_nothing(sanitizers: str, sizes: tuple[int, ...], ax
     seam.check_guards()
 
 
+@pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
+@pytest.mark.parametrize("cross_channel", [False, True])
+def test_the_sanitizers_find_nothing_in_local_response(sanitizers: str, cross_channel: bool) -> None:
+    """Windows that reach beyond every border, and the gradient's values between its launches."""
+    require("g++")
+    seam, rng = CpuSeam(sanitize=sanitizers), np.random.default_rng(31)
+    members: dict[str, Any] = {"input_tensor": tensor(1, 3, 2, 5), "cross_channel": cross_channel, "local_size": 4, "bias": 1.5}
+    descs = (
+        dml.LocalResponseNormalizationDesc(**members),
+        dml.LocalResponseNormalizationGradDesc(**members, input_gradient_tensor=members["input_tensor"]),
+    )
+    for bare in descs:
+        desc = bare.with_outputs()
+        arrays = given(desc, rng)
+        (wanted,) = dml.reference(desc, arrays).as_dict().values()
+        assert_close(compute(desc, device=CudaDevice(seam), **arrays), wanted, np.float32, terms=30)
+    seam.check_guards()
+
+
 def test_kernels_of_normalizations_of_groups(cuda_device: dml.Device) -> None:
     """One launch where groups are many, three where they are few and large, one without statistics."""
     many, few = tensor(1000, 64), tensor(1, 1 << 20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from math import prod
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,17 +15,28 @@ from hypothesis import strategies as st
 import dmlpy as dml
 from dmlpy.arrays import array_at
 from dmlpy.devices.axes import Axis
-from dmlpy.devices.cuda import element_engine
+from dmlpy.devices.cuda import element_engine, element_tiles
 from dmlpy.devices.cuda.axes import axes_value
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.element_engine import Elementwise, Functor, View, numbers
 from dmlpy.devices.cuda.movement.copies import COPY, FILE
 from dmlpy.inspection.samples import sample
 from tests.conftest import CUDA_DEVICES, cuda_on_cpu
+from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.element_kernel_instances import engine_operators
-from tests.support.layout_runs import by_definition, check_layouts, failures_in_layouts, layouts, random_values, repeated, run, same
+from tests.support.layout_runs import (
+    by_definition,
+    check_layouts,
+    failures_in_layouts,
+    layouts,
+    random_values,
+    repeated,
+    run,
+    same,
+)
 from tests.support.operator_types import of_all_types
 from tests.support.tolerance import assert_close
+from tests.support.tools import require
 
 KINDS = {kind.short_name(): kind for kind in engine_operators() if "ACTIVATION" not in kind.short_name()}
 """The activations have tests of their own: tests/devices/test_activations.py."""
@@ -199,6 +211,28 @@ def test_numbered_elements_beside_an_input_that_lies_across(cuda_device: dml.Dev
     rows, columns = np.indices((40, 50))
     diagonals = (columns - rows >= -1) & (columns - rows < 2)
     same(run(desc, {"input_tensor": x}, cuda_device)["output_tensor"], np.where(diagonals, np.float32(2), x), "diagonals")
+
+
+def copied_across(seam: CpuSeam) -> None:
+    """A block takes several tiles one after the other, the last of them cut off."""
+    require("g++")
+    x = np.random.default_rng(0).integers(0, 2**16, (33, 17)).astype(np.uint16)
+    output = dml.TensorDesc.of(x)
+    desc = dml.ElementWiseIdentityDesc(input_tensor=output.replace(strides=[1, 33]), output_tensor=output)
+    with patch.object(element_tiles, "_MOST_BLOCKS", 1):
+        same(run(desc, {"input_tensor": x}, CudaDevice(seam))["output_tensor"], x, "copied")
+    seam.check_guards()
+
+
+@pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
+def test_the_sanitizers_find_nothing_in_tiles(sanitizers: str) -> None:
+    copied_across(CpuSeam(sanitize=sanitizers))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_thread_sanitizer_misses_every_barrier_of_tiles(place: int) -> None:
+    with pytest.raises(dml.DeviceError, match="data race"):
+        copied_across(CpuSeam(sanitize="thread", fault=("__syncthreads();", place)))
 
 
 def test_what_tiles_do_not_pay_for(cuda_device: dml.Device) -> None:
