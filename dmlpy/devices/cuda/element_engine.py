@@ -26,30 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.functors import Functor
     from dmlpy.devices.plan import Layout
 
 _MOST_NUMBERS = 2**32
 """The packs of one launch are fewer."""
-
-
-@dataclass(frozen=True)
-class Functor:
-    """A functor that the engine applies.
-
-    Attributes:
-        file: the source that defines it, in raw_kernels/.
-        name: its C++ type: `element_wise::Clip<int>`.
-        members: name, NumPy type and value of each of its data members, in order.
-    """
-
-    file: str
-    name: str
-    members: tuple[tuple[str, str, float | int], ...] = ()
-
-    @property
-    def struct(self) -> np.dtype[Any]:
-        """The struct that it is in C++; without members it has one byte."""
-        return struct(*((name, data_type) for name, data_type, _ in self.members)) if self.members else np.dtype(np.uint8)
 
 
 @dataclass(frozen=True)

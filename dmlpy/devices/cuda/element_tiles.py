@@ -15,7 +15,7 @@ from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cuda.element_engine import Functor
+    from dmlpy.devices.cuda.functors import Functor
     from dmlpy.devices.plan import Launch
 
 TILE_SIDE = 32

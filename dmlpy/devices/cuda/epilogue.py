@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cuda.element_engine import Functor
-from dmlpy.devices.cuda.functors import activation_members, functor
+from dmlpy.devices.cuda.functors import Functor, activation_members, functor
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 

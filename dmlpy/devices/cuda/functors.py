@@ -1,9 +1,13 @@
-"""The functors of raw_kernels/common/activations.cuh, by name, with their attributes."""
+"""Functors that kernels apply to elements, among them those of raw_kernels/common/activations.cuh, with their attributes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import struct
 from dmlpy.operators import activation as activations
 
 if TYPE_CHECKING:
@@ -57,3 +61,23 @@ def attribute_values(desc: ActivationDesc) -> tuple[float, float]:
     values = [float(getattr(desc, name)) for name in ELEMENT_WISE[type(desc)]]
     first, second = (*values, 0.0, 0.0)[:2]
     return first, second
+
+
+@dataclass(frozen=True)
+class Functor:
+    """A functor that the engine applies.
+
+    Attributes:
+        file: the source that defines it, in raw_kernels/.
+        name: its C++ type: `element_wise::Clip<int>`.
+        members: name, NumPy type and value of each of its data members, in order.
+    """
+
+    file: str
+    name: str
+    members: tuple[tuple[str, str, float | int], ...] = ()
+
+    @property
+    def struct(self) -> np.dtype[Any]:
+        """The struct that it is in C++; without members it has one byte."""
+        return struct(*((name, data_type) for name, data_type, _ in self.members)) if self.members else np.dtype(np.uint8)

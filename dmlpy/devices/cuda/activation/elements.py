@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, Functor, View
-from dmlpy.devices.cuda.functors import activation_members, functor
+from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
+from dmlpy.devices.cuda.functors import Functor, activation_members, functor
 from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.operators.activation import ActivationDesc, ActivationShrinkDesc
 

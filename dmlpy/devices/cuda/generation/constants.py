@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cuda.element_engine import (
-    ElementsPlan,
-    Elementwise,
-    Functor,
-    View,
-    absent,
-    computed_type,
-    indices,
-    numbers,
-)
+from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View, absent, computed_type, indices, numbers
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
+from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.movement.copies import FILE, fill
 from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.operators.generation import DiagonalMatrix1Desc, DiagonalMatrixDesc, FillValueConstantDesc, FillValueSequenceDesc

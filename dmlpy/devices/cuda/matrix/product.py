@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.seam import Matrix
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.devices.cuda.element_engine import Functor
+    from dmlpy.devices.cuda.functors import Functor
     from dmlpy.devices.plan import Launch
 
 PRODUCT_FILE = "matrix/product.cu"

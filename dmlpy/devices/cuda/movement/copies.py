@@ -10,8 +10,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DepthSpaceOrder
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, Functor, View, computed_type
+from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View, computed_type
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
+from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, DepthToSpaceDesc, SpaceToDepth1Desc, SpaceToDepthDesc
 from dmlpy.operators.movement.copy import CastDesc, JoinDesc, SplitDesc, TileDesc
