@@ -45,9 +45,10 @@ _REQUANTIZED = struct(
 )
 _FINISHES = {"Whole": _WHOLE, "Dequantized": _DEQUANTIZED, "Requantized": _REQUANTIZED}
 
-SUMS = {8: "int, int, long long", 16: "int, long long, long long", 32: "double, double, double"}
-"""The types of differences, of their sums in a piece, and of all sums, by the bits of the wider operand."""
-WRAPPING_SUMS = "int, int, unsigned"
+SUMS = {8: "long long", 16: "int, long long, long long", 32: "double, double, double"}
+"""By the bits of the wider operand: the types of differences, of their sums in a piece, and of all sums; of bytes that of all sums."""
+WRAPPING_SUMS = "unsigned"
+"""The type of all sums of bytes where they wrap around."""
 
 
 def integer_product_kernel(sums: str, finish: str, output_type: np.dtype[Any] | None = None) -> Kernel:
@@ -60,7 +61,8 @@ def integer_product_kernel(sums: str, finish: str, output_type: np.dtype[Any] | 
     """
     parameters = struct(("a", _QUANTITIES), ("b", _QUANTITIES), ("tiles", TILES), ("finish", _FINISHES[finish]))
     name = finish if output_type is None else f"{finish}<{scalar_type(output_type)}>"
-    return Kernel(FILE, f"integer_product<{sums}, {name}>", parameters, f"IntegerProductParameters<{name}>")
+    entry = "integer_product" if "," in sums else "byte_product"
+    return Kernel(FILE, f"{entry}<{sums}, {name}>", parameters, f"IntegerProductParameters<{name}>")
 
 
 def _kernel_of(desc: QuantizedProductDesc) -> Kernel:
