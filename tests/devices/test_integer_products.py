@@ -187,3 +187,34 @@ def test_scales_without_a_quotient(any_device: dml.Device) -> None:
         result = run_in_layouts(desc, given, any_device)["output_tensor"]
     np.testing.assert_array_equal(result, wanted)
     assert {-128, 127, 7} <= set(result.ravel().tolist())
+
+
+SUMS = [(65, 1000, 3), (1, 257, 70), (3, 4099, 2), (2, 256, 2)]
+"""Rows, terms and columns: more terms than are summed at a time, and a rest that no word of four fills."""
+
+
+@pytest.mark.parametrize("a_type", ["int8", "uint8"])
+@pytest.mark.parametrize("b_type", ["int8", "uint8"])
+@pytest.mark.parametrize("extreme", [False, True])
+def test_long_sums_of_bytes_are_exact(any_device: dml.Device, a_type: str, b_type: str, extreme: bool) -> None:
+    """Also where all differences to the zero points are the largest that there are."""
+    rng = np.random.default_rng(3)
+
+    def drawn(dtype: str, *sizes: int, end: str) -> Array:
+        limits = np.iinfo(dtype)
+        values = np.full(sizes, getattr(limits, end)) if extreme else rng.integers(limits.min, limits.max + 1, sizes)
+        return values.astype(dtype)
+
+    for rows, terms, columns in SUMS:
+        own = {
+            "a_tensor": drawn(a_type, 1, 1, rows, terms, end="min"),
+            "a_zero_point_tensor": drawn(a_type, 1, 1, rows, 1, end="max"),
+            "b_tensor": drawn(b_type, 1, 1, terms, columns, end="min"),
+            "b_zero_point_tensor": drawn(b_type, 1, 1, 1, columns, end="max"),
+        }
+        described_as = {name: dml.TensorDesc.of(array) for name, array in own.items()}
+        columns_first = described_as["a_tensor"].replace(strides=[rows * terms, rows * terms, 1, rows])
+        a, b = (own[f"{name}_tensor"].astype(np.int64) - own[f"{name}_zero_point_tensor"] for name in "ab")
+        for layout in (described_as["a_tensor"], columns_first):
+            desc = dml.MatrixMultiplyIntegerDesc(**(described_as | {"a_tensor": layout})).with_outputs()
+            np.testing.assert_array_equal(run(desc, own, any_device)["output_tensor"], (a @ b).astype(np.int32))
