@@ -41,9 +41,15 @@ def weights() -> dict[str, Array]:
     return loaded
 
 
+def words_for(device: dml.Device) -> list[str]:
+    """All words, or a fifth of them where the CPU runs the kernels: a step of the network is a dispatch."""
+    return list(PHONEMES)[:: 5 if kernels_on_cpu(device) else 1]
+
+
 def test_words_are_pronounced_as_by_g2p_en(any_device: dml.Device, weights: dict[str, Array]) -> None:
-    words = list(PHONEMES)
-    assert dict(zip(words, pronounce.Pronouncer(weights, any_device)(words), strict=True)) == PHONEMES
+    words = words_for(any_device)
+    found = dict(zip(words, pronounce.Pronouncer(weights, any_device)(words), strict=True))
+    assert found == {word: PHONEMES[word] for word in words}
 
 
 def float64_logits(word: str, weights: dict[str, Array]) -> Array:
@@ -70,7 +76,7 @@ def float64_logits(word: str, weights: dict[str, Array]) -> Array:
 
 
 def test_logits_are_those_of_float64(any_device: dml.Device, weights: dict[str, Array]) -> None:
-    words = list(PHONEMES)
+    words = words_for(any_device)
     for word, found in zip(words, pronounce.Pronouncer(weights, any_device).logits(words), strict=True):
         expected = float64_logits(word, weights)
         assert found.shape == expected.shape

@@ -17,7 +17,7 @@ from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from tests.support.own_descs import GATES, OWN, ROLES
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 Members = dict[str, Any]
 Symbols = dict[str, int]
 

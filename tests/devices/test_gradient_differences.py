@@ -145,19 +145,19 @@ upstream_names = st.lists(st.sampled_from(OUTPUTS), unique=True)
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(thorough, max_examples=80)
+@settings(thorough, max_examples=25)
 @given(options("RNN"), upstream_names, seeds)
 def test_rnn(chosen: dict[str, Any], upstream: list[str], seed: int) -> None:
     compare("RNN", chosen, upstream, seed)
 
 
-@settings(thorough, max_examples=160)
+@settings(thorough, max_examples=50)
 @given(options("LSTM"), upstream_names, seeds)
 def test_lstm(chosen: dict[str, Any], upstream: list[str], seed: int) -> None:
     compare("LSTM", chosen, upstream, seed)
 
 
-@settings(thorough, max_examples=100)
+@settings(thorough, max_examples=30)
 @given(options("GRU"), upstream_names, seeds)
 def test_gru(chosen: dict[str, Any], upstream: list[str], seed: int) -> None:
     compare("GRU", chosen, upstream, seed)

@@ -192,7 +192,7 @@ def runs(draw: st.DrawFn) -> Run:
     )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(runs())
 def test_any_combination(run: Run) -> None:
     kept = {name: placed.memory.copy() for name, placed in run.inputs.items()}
