@@ -75,42 +75,43 @@ def numbers(rng: np.random.Generator, sizes: tuple[int, ...], dtype: Any) -> Arr
     return rng.normal(size=sizes).astype(dtype)
 
 
-def test_average_pooling_and_its_gradient(any_device: dml.Device) -> None:
-    rng, count = np.random.default_rng(1), 0
-    for kind, dtype, include in itertools.product(
-        (dml.AveragePoolingDesc, dml.AveragePooling1Desc, dml.AveragePoolingGradDesc), (np.float32, np.float16), (False, True)
-    ):
-        for case in cases(kind):
-            backward = kind is dml.AveragePoolingGradDesc
-            x, dy = numbers(rng, case[0], dtype), numbers(rng, (*case[0][:2], *positions(case)), dtype)
-            wanted = np.zeros(x.shape if backward else dy.shape)
-            for out, inside, size in windows(case):
-                divisor = size if include else len(inside)
-                for at in inside:
-                    source, place = (dy[(..., *out)], at) if backward else (x[(..., *at)], out)
-                    wanted[(..., *place)] += source.astype(np.float64) / divisor
-            names = ("input_gradient_tensor", "output_gradient_tensor") if backward else ("input_tensor", "output_tensor")
-            described = {names[0]: tensor(dy if backward else x), names[1]: tensor(x) if backward else outputs(case, dtype)}
-            desc = kind(**described, **members(case, kind), include_padding=include)
-            result = run_in_layouts(desc, {names[0]: dy if backward else x}, any_device)[names[1]]
-            assert_close(result, wanted, dtype, terms=16, what=f"{kind.__name__} {case} {include}")
-            count += 1
-    assert count > 50
+@pytest.mark.pairwise
+@pytest.mark.parametrize("include", [False, True], ids=["without padding", "with padding"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kind", [dml.AveragePoolingDesc, dml.AveragePooling1Desc, dml.AveragePoolingGradDesc])
+def test_average_pooling_and_its_gradient(any_device: dml.Device, kind: Any, dtype: Any, include: bool) -> None:
+    rng = np.random.default_rng(1)
+    for case in cases(kind):
+        backward = kind is dml.AveragePoolingGradDesc
+        x, dy = numbers(rng, case[0], dtype), numbers(rng, (*case[0][:2], *positions(case)), dtype)
+        wanted = np.zeros(x.shape if backward else dy.shape)
+        for out, inside, size in windows(case):
+            divisor = size if include else len(inside)
+            for at in inside:
+                source, place = (dy[(..., *out)], at) if backward else (x[(..., *at)], out)
+                wanted[(..., *place)] += source.astype(np.float64) / divisor
+        names = ("input_gradient_tensor", "output_gradient_tensor") if backward else ("input_tensor", "output_tensor")
+        described = {names[0]: tensor(dy if backward else x), names[1]: tensor(x) if backward else outputs(case, dtype)}
+        desc = kind(**described, **members(case, kind), include_padding=include)
+        result = run_in_layouts(desc, {names[0]: dy if backward else x}, any_device)[names[1]]
+        assert_close(result, wanted, dtype, terms=16, what=f"{kind.__name__} {case} {include}")
 
 
+@pytest.mark.pairwise
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("kind", [dml.LPPoolingDesc, dml.LPPooling1Desc])
 @pytest.mark.parametrize("p", [1, 2, 3, 10])
-def test_lp_pooling(any_device: dml.Device, p: int) -> None:
+def test_lp_pooling(any_device: dml.Device, p: int, kind: Any, dtype: Any) -> None:
     rng = np.random.default_rng(2)
-    for kind, dtype in itertools.product((dml.LPPoolingDesc, dml.LPPooling1Desc), (np.float32, np.float16)):
-        for case in cases(kind):
-            x = numbers(rng, case[0], dtype)
-            wanted: Any = np.zeros((*case[0][:2], *positions(case)))
-            for out, inside, _ in windows(case):
-                taps = np.array([x[(..., *at)].astype(np.float64) for at in inside])
-                wanted[..., *out] = np.linalg.norm(taps.reshape(len(inside), -1), p, axis=0).reshape(case[0][:2])
-            desc = kind(input_tensor=tensor(x), output_tensor=outputs(case, dtype), **members(case, kind), p=p)
-            result = run_in_layouts(desc, {"input_tensor": x}, any_device)["output_tensor"]
-            assert_close(result, wanted, dtype, terms=16, what=f"{kind.__name__} {case}")
+    for case in cases(kind):
+        x = numbers(rng, case[0], dtype)
+        wanted: Any = np.zeros((*case[0][:2], *positions(case)))
+        for out, inside, _ in windows(case):
+            taps = np.array([x[(..., *at)].astype(np.float64) for at in inside])
+            wanted[..., *out] = np.linalg.norm(taps.reshape(len(inside), -1), p, axis=0).reshape(case[0][:2])
+        desc = kind(input_tensor=tensor(x), output_tensor=outputs(case, dtype), **members(case, kind), p=p)
+        result = run_in_layouts(desc, {"input_tensor": x}, any_device)["output_tensor"]
+        assert_close(result, wanted, dtype, terms=16, what=f"{kind.__name__} {case}")
 
 
 def test_lp_pooling_does_not_overflow_on_the_way(any_device: dml.Device) -> None:

@@ -101,7 +101,7 @@ SIZES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 )
 def test_sizes(any_device: dml.Device, function: str, dtype: Any) -> None:
     rng = np.random.default_rng(1)
-    for sizes, axes in SIZES:
+    for sizes, axes in SIZES if dtype == np.float32 else SIZES[::2]:
         x = values(rng, sizes, dtype)
         what = f"{function} of {sizes} over {axes}"
         assert_close(run(any_device, described(function, x, axes), x), expected(function, x, axes), dtype, what=what)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+_Row = TypeVar("_Row", bound=Sequence[Hashable])
 
 
 def _pairs(row: Sequence[Hashable]) -> set[tuple[int, Hashable, int, Hashable]]:
@@ -42,6 +44,16 @@ def covering_rows(rows: Sequence[Sequence[Hashable]]) -> list[int]:
     return sorted(chosen)
 
 
+PAIRS_OR_ALL = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["pairs", "all"])
+"""Of a test whose rows go into one pass: it takes `chosen` ones."""
+
+
+def chosen(rows: Iterable[_Row], every: bool) -> list[_Row]:
+    """All rows, or those that together have every pair of values."""
+    table = list(rows)
+    return table if every else [table[number] for number in covering_rows(table)]
+
+
 def first_few(values: Sequence[Any], count: int) -> list[Any]:
     """All values, as those of a parameter; those behind the first `count` are slow: random cases of which a few are enough in most runs."""
     return [*values[:count], *(pytest.param(value, marks=pytest.mark.slow) for value in values[count:])]
@@ -63,7 +75,7 @@ def mark_slow(items: Iterable[pytest.Item]) -> None:
         test = item.nodeid.partition("[")[0]
         tables.setdefault((test, devices), []).append((item, row))
     for table in tables.values():
-        chosen = set(covering_rows([row for _, row in table]))
+        covering = set(covering_rows([row for _, row in table]))
         for number, (item, _) in enumerate(table):
-            if number not in chosen:
+            if number not in covering:
                 item.add_marker(pytest.mark.slow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -158,6 +159,24 @@ def scratch(size: int) -> tuple[Array, int]:
     start = -block.ctypes.data % 64
     block[start + size :] = GUARD
     return block[: start + size + 64], int(block.ctypes.data) + start
+
+
+def check_allocations(plan: Any, run: Any, most: int) -> None:
+    """Fails if a launch over prepared constants allocates `most` bytes or more, or writes behind what it was given."""
+    (packed, persistent), (block, temporary) = scratch(plan.persistent_size), scratch(plan.prepared_temporary_size)
+    pointers = {name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}
+    plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent)(0)
+    launch = plan.bind(pointers, temporary, persistent)
+    launch(0)
+    tracemalloc.start()
+    try:
+        launch(0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < most, f"{peak} bytes"
+    assert (packed[-64:] == GUARD).all()
+    assert (block[-64:] == GUARD).all()
 
 
 def build(

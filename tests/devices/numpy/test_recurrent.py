@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from tests.support.recurrent_runs import (
     USUAL,
     Run,
     build,
+    check_allocations,
     check_threads_share,
     place,
     random_run,
@@ -257,21 +257,7 @@ def test_a_launch_allocates_nothing_big(
         lengths=[4, 2] * (batch // 2) or [4] if ragged else None,
         **flags,
     )
-    plan = RecurrentPlan(run.desc)
-    (packed, persistent), (block, temporary) = scratch(plan.persistent_size), scratch(plan.prepared_temporary_size)
-    pointers = {name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}
-    plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent)(0)
-    launch = plan.bind(pointers, temporary, persistent)
-    launch(0)
-    tracemalloc.start()
-    try:
-        launch(0)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < (40_000 if batch == 1 else 96_000), f"{peak} bytes"
-    assert (packed[-64:] == GUARD).all()
-    assert (block[-64:] == GUARD).all()
+    check_allocations(RecurrentPlan(run.desc), run, 40_000 if batch == 1 else 96_000)
 
 
 @pytest.mark.parametrize(

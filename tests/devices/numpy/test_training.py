@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,6 +22,7 @@ from tests.support.recurrent_runs import (
     OPTIONAL,
     USUAL,
     Run,
+    check_allocations,
     scratch,
 )
 from tests.support.tolerance import assert_close
@@ -337,21 +337,7 @@ def test_a_launch_allocates_nothing_big(
     monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer.share", one_after_the_other)  # NumPy's buffers of both would add up
     options: dict[str, Any] = {"lengths": [4, 2] * (batch // 2) or [4], "mask": np.arange(6 * batch) % 3} if selective else {}
     run = build(cell, np.random.default_rng(8), t=6, b=batch, i=64, h=256, dropout=dropout, **options, **flags)
-    plan = RecurrentPlan(run.desc)
-    (packed, persistent), (block, temporary) = scratch(plan.persistent_size), scratch(plan.prepared_temporary_size)
-    pointers = {name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}
-    plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent)(0)
-    launch = plan.bind(pointers, temporary, persistent)
-    launch(0)
-    tracemalloc.start()
-    try:
-        launch(0)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < (40_000 if batch == 1 else 96_000), f"{peak} bytes"
-    assert (packed[-64:] == GUARD).all()
-    assert (block[-64:] == GUARD).all()
+    check_allocations(RecurrentPlan(run.desc), run, 40_000 if batch == 1 else 96_000)
 
 
 def test_what_is_constant() -> None:
