@@ -19,6 +19,7 @@ SECTIONS: Mapping[str, str] = {
     "rules": "Rules of single operators",
     "arrays": "Arrays, buffers and bindings",
     "graphs": "Graphs",
+    "expressions": "Expressions",
     "models": "Files and models of DxDispatch",
     "keras": "Layers and models of dmlpy.keras",
 }

@@ -33,8 +33,11 @@ API: Mapping[str, tuple[str, str]] = {
     "reference": ("Definitions", "What an operator should give, computed plainly; every device is held to it."),
 }
 """The rooms that have public names in `dmlpy`, each with its page's title and first sentence."""
-MODULES: Mapping[str, str] = {"x": "dmlpy.x", "keras": "dmlpy.keras", "torch": "dmlpy.torch"}
+MODULES: Mapping[str, str] = {"x": "dmlpy.x", "pydirectml": "dmlpy.pydirectml", "keras": "dmlpy.keras", "torch": "dmlpy.torch"}
 """Packages with separate public names, by the name of their page."""
+
+UNINDEXED = ("dmlpy.pydirectml",)
+"""Packages that repeat names of others."""
 
 _LAYOUTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Packed": ("The usual layout: the elements lie one after the other, the last axis fastest.", {"sizes": [2, 3, 4]}),
@@ -146,12 +149,12 @@ def _module_page(module: str) -> str:
     return page(
         code(module),
         _eval(f".. automodule:: {module}\n   :no-members:"),
-        *(_autodoc(f"{module}.{name}", getattr(found, name)) for name in names),
+        *(_autodoc(f"{module}.{name}", getattr(found, name), indexed=module not in UNINDEXED) for name in names),
     )
 
 
-def _autodoc(name: str, value: Any) -> str:
-    """A section for a public name, filled by Sphinx from its docstring."""
+def _autodoc(name: str, value: Any, *, indexed: bool = True) -> str:
+    """A section for a public name, filled by Sphinx from its docstring; other pages' links lead there if it is indexed."""
     if not isinstance(value, type):
         kind, options = ("autofunction" if callable(value) else "autodata"), ""
     else:
@@ -162,6 +165,7 @@ def _autodoc(name: str, value: Any) -> str:
         )
         exclude = ", ".join(fields)
         kind, options = "autoclass", f"\n   :members:\n   :exclude-members: {exclude}\n   :show-inheritance:"
+    options += "" if indexed else "\n   :no-index:"
     parts = [f"## {code(name.rpartition('.')[2])}", _eval(f".. {kind}:: {name}{options}")]
     if isinstance(value, type) and issubclass(value, Struct) and value.model_fields:
         parts.append(members_table(value, "reference/api/description"))

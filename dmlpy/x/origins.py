@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_AS_CALLERS = "dmlpy.site.error_examples"
+"""Modules of dmlpy whose functions do what callers do."""
 
 _SCOPES: ContextVar[tuple[str, ...]] = ContextVar("dmlpy.x scopes", default=())
 
@@ -34,7 +37,7 @@ def caller() -> str:
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module != "dmlpy" and not module.startswith("dmlpy."):
+        if not f"{module}.".startswith("dmlpy.") or module.startswith(_AS_CALLERS):
             return f"at {_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
         if frame.f_back is None:
             break
@@ -43,6 +46,7 @@ def caller() -> str:
 
 
 def _shown(file: str) -> str:
-    """The file as a message names it: relative to the current folder if it lies below."""
-    here = os.getcwd() + os.sep
-    return file.removeprefix(here)
+    """The file as a message names it: relative to the current folder if it lies below, else with its folder's name."""
+    path = Path(file)
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else Path(*path.parts[-2:]) if path.is_absolute() else path)

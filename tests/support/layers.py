@@ -23,7 +23,7 @@ LAYERS = [
     {"devices.numba"},
     {"compiler", "directml", "inspection.catalog"},
     {"x"},
-    {"dxdispatch", "torch", "keras", "stubs"},
+    {"dxdispatch", "torch", "keras", "stubs", "pydirectml"},
     {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},
     {"bench", "site"},
     {"cli"},

@@ -1,0 +1,167 @@
+"""pydirectml's way from expressions to data: `GraphBuilder`, `Model`, `Binding` and `Device`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.arrays import Buffer
+from dmlpy.compiler import Flags
+from dmlpy.compiler import compile as compile_graph
+from dmlpy.description.enums import ExecutionFlags, TensorFlags
+from dmlpy.description.member_forms import brief
+from dmlpy.description.naming import listed, plural
+from dmlpy.devices import device as find_device
+from dmlpy.pydirectml.expressions import Expression, exists
+from dmlpy.pydirectml.tensors import TensorData, TensorDesc, as_float32
+from dmlpy.validation.problems import BindError, DescError, Problem
+from dmlpy.x import calls
+from dmlpy.x.composition import graph
+from dmlpy.x.origins import caller
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.x.sources import End
+
+_chosen: str | None = None
+"""The device that `python -m dmlpy.pydirectml --device` chooses, whatever the script asks for."""
+
+
+def choose_device(name: str | None) -> None:
+    """Makes every `Device` that is made from now on one of this name, like `numpy` or `cuda`; None lets the script choose.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    global _chosen
+    if name is not None:
+        find_device(name)
+    _chosen = name
+
+
+class Binding:
+    """Data for an input.
+
+    Args:
+        expr: what `input_tensor` gave.
+        data: an array of any sizes. Its elements are cast to float32 in C order; only the number of bytes must be the tensor's, so that
+            [8, 1, 1] is bound to sizes [1, 8, 28, 28] with strides [8, 1, 0, 0].
+    """
+
+    def __init__(self, expr: Expression, data: Any) -> None:
+        self.expr = expr
+        self.data = as_float32(data, f"Binding {caller()}")
+
+
+class GraphBuilder:
+    """What the inputs of a graph belong to. `device` is where its models run."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._inputs: dict[int, Expression] = {}
+
+    def build(self, flags: Flags | Sequence[Flags], outputs: Sequence[Expression]) -> Model:
+        """Compiles the expressions. What they do not need is left out.
+
+        Raises:
+            CompileError: operators that break rules, with the lines of the script that made them.
+        """
+        wanted = [output for output in outputs if exists(output)]
+        inputs = [self._inputs[index] for index in sorted(self._inputs)]
+        return Model(compile_graph(graph(wanted, inputs=inputs), self.device.device, flags=flags or ExecutionFlags.NONE), wanted)
+
+    def _input(self, index: int, desc: TensorDesc) -> Expression:
+        if index in self._inputs:
+            problem = Problem("graph.index", "input_index", str(index), "an index that no other input has")
+            raise DescError(f"input_tensor {caller()}", [problem])
+        # Data are given with each call, so nothing is kept from an initialisation.
+        tensor = desc.desc.replace(flags=TensorFlags.NONE)
+        self._inputs[index] = Expression(calls.input_end(f"input_{index}", tensor))
+        return self._inputs[index]
+
+
+class Model:
+    """A compiled graph."""
+
+    def __init__(self, compiled: Any, outputs: Sequence[Expression]) -> None:
+        self.compiled = compiled
+        self.outputs = list(outputs)
+
+
+class Device:
+    """Where models run.
+
+    Args:
+        use_gpu: the first GPU that answers, else NumPy; without it NumPy. `python -m dmlpy.pydirectml --device` overrides it.
+        use_debug_layer: has no effect: everything is checked in any case.
+    """
+
+    def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
+        self.device = find_device(_chosen if _chosen is not None else None if use_gpu else "numpy")
+
+    def compute(self, model: Model, inputs: Sequence[Binding | None], outputs: Sequence[Expression | None]) -> list[TensorData]:
+        """Runs a model.
+
+        Args:
+            model: what `GraphBuilder.build` gave.
+            inputs: data for each input that the model reads, in any order; others may be among them.
+            outputs: the outputs to return, of those that the model was built with.
+
+        Returns:
+            Each output's data, without those that are None.
+
+        Raises:
+            BindError: data of another number of bytes, or none for an input.
+            DescError: an output that the model does not have.
+        """
+        stream = self.device.current_stream()
+        memory = {name: self.device.upload(data, stream) for name, data in self._bytes(model, inputs).items()}
+        given = {name: Buffer(item.pointer, item.size) for name, item in memory.items()}
+        found = model.compiled(stream=stream, **given)
+        results = []
+        for output in outputs:
+            if output is not None and exists(output):
+                results.append(TensorData.of(np.asarray(self.device.to_host(getattr(found, _name_of(model, output))))))
+        return results
+
+    @staticmethod
+    def _bytes(model: Model, inputs: Sequence[Binding | None]) -> dict[str, np.ndarray[Any, Any]]:
+        """The bytes of each input that the model reads, by name."""
+        wanted = model.compiled.inputs
+        given: dict[str, np.ndarray[Any, Any]] = {}
+        problems = []
+        for binding in inputs:
+            if not isinstance(binding, Binding) or not exists(binding.expr):
+                continue
+            name, data = binding.expr._end.source.name, binding.data
+            if name not in wanted:
+                continue
+            needed = wanted[name].size_in_bytes
+            if data.nbytes != needed:
+                found = f"data of {data.nbytes} bytes, {listed(data.shape)} as float32"
+                problems.append(Problem("bind.bytes", name, found, f"{needed} bytes", (f"its desc is {wanted[name].summary()}",)))
+            given[name] = np.frombuffer(data.tobytes(), np.uint8)
+        for name, tensor in wanted.items():
+            if name not in given:
+                problems.append(Problem("bind.missing", name, "not given", f"a Binding for {tensor.summary()}"))
+        if problems:
+            raise BindError(f"compute {caller()}", problems)
+        return given
+
+    def __repr__(self) -> str:
+        return f"dml.Device on {'CPU' if self.device.memory_kind == 'cpu' else 'GPU'}"
+
+
+def _name_of(model: Model, output: Expression) -> str:
+    """The name of a model's output."""
+    for index, known in enumerate(model.outputs):
+        if known is output or _same(known._end, output._end):
+            return f"output_{index}"
+    expected = f"one of the {plural(len(model.outputs), 'output')} that the model was built with"
+    raise DescError(f"compute {caller()}", [Problem("expression.operand", "outputs", brief(output), expected)])
+
+
+def _same(one: End, other: End) -> bool:
+    return (one.source, one.index, one.tensor) == (other.source, other.index, other.tensor)

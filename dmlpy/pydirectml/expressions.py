@@ -1,0 +1,74 @@
+"""pydirectml's expressions: those of `dmlpy.x`, with pydirectml's operators and outputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from dmlpy.pydirectml.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
+from dmlpy.x import calls, expressions
+from dmlpy.x.origins import caller
+
+if TYPE_CHECKING:
+    from dmlpy.x.sources import End
+
+
+class Expression(expressions.Expression):
+    """The tensor that an input or an operator gives. `Expression()` stands for none.
+
+    `+ - * / %` take expressions, and but for `%` numbers on either side. The remainder has the sign of the dividend, as in C.
+    """
+
+    def __init__(self, end: End | None = None) -> None:
+        if end is not None:
+            super().__init__(end)
+
+    def get_output_desc(self) -> TensorDesc:
+        """The desc of the tensor.
+
+        Raises:
+            DescError: the expression is an empty one.
+        """
+        if not exists(self):
+            raise DescError(f"get_output_desc {caller()}", [Problem("expression.operand", "expression", "empty", "one that was made")])
+        return TensorDesc.of(self.tensor)
+
+    def __mod__(self, other: Any) -> Self:
+        return self._binary("MODULUS_TRUNCATE", self, other)
+
+    def __rmod__(self, other: Any) -> Self:
+        return self._binary("MODULUS_TRUNCATE", other, self)
+
+    def __repr__(self) -> str:
+        return super().__repr__() if exists(self) else "<empty expression>"
+
+
+class MaxPoolingOutputs(NamedTuple):
+    """The outputs of `max_pooling`."""
+
+    values: Expression
+    indices: Expression
+    """Empty unless `output_indices` is true."""
+
+
+class GRUOutputs(NamedTuple):
+    """The outputs of `gru`; those that `output_options` leaves out are empty."""
+
+    sequence: Expression
+    single: Expression
+
+
+def exists(expression: Expression | None) -> bool:
+    """Whether there is a tensor: pydirectml's optional arguments take None and empty expressions."""
+    return expression is not None and hasattr(expression, "_end")
+
+
+def one(operator: str, /, **members: Any) -> Expression:
+    """The first output of an operator; empty expressions among the members count as None."""
+    return made(operator, **members)[0]
+
+
+def made(operator: str, /, **members: Any) -> tuple[Expression, ...]:
+    """The outputs of an operator, empty where it has none with these members."""
+    given = {name: None if isinstance(value, Expression) and not exists(value) else value for name, value in members.items()}
+    return tuple(Expression(end) for end in calls.call(operator, **given))

@@ -1,0 +1,304 @@
+"""pydirectml's functions, with its names, orders of arguments and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.descs import FusableDesc
+from dmlpy.description.enums import (
+    ConvolutionDirection,
+    ConvolutionMode,
+    DataType,
+    InterpolationMode,
+    MatrixTransform,
+    PaddingMode,
+    RecurrentDirection,
+)
+from dmlpy.description.member_forms import brief
+from dmlpy.description.registry import operator_class
+from dmlpy.description.tensors import TensorDesc as Desc
+from dmlpy.description.value_structs import Size2D as _Size2D
+from dmlpy.pydirectml.enumerations import OperatorType, OutputOptions
+from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs, made, one
+from dmlpy.validation.problems import DescError, Problem
+from dmlpy.x.origins import caller
+
+if TYPE_CHECKING:
+    from dmlpy.pydirectml.device import GraphBuilder
+    from dmlpy.pydirectml.tensors import TensorDesc
+
+Ints = Sequence[int]
+Optional = Expression | None
+
+
+@dataclass(frozen=True)
+class Size2D:
+    """A width and a height."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class FusedActivation:
+    """A function that another operator applies to its result.
+
+    Attributes:
+        activation: its `OperatorType`, like `OperatorType.ACTIVATION_RELU`; INVALID for none.
+        param_1: the first attribute of its struct, such as Alpha.
+        param_2: the second one, such as Beta.
+    """
+
+    activation: Any = OperatorType["INVALID"]
+    param_1: float = 0.0
+    param_2: float = 0.0
+
+    def desc(self) -> FusableDesc | None:
+        """The activation's desc; None for none.
+
+        Raises:
+            DescError: the operator is no activation that others can hold.
+        """
+        name = getattr(self.activation, "name", self.activation)
+        if name == "INVALID":
+            return None
+        kind = operator_class(str(name))
+        if not issubclass(kind, FusableDesc):
+            raise DescError(f"FusedActivation {caller()}", [Problem("field.form", "activation", brief(name), "an activation")])
+        return kind(**dict(zip(kind.attribute_names(), (self.param_1, self.param_2), strict=False)))
+
+
+_NONE = FusedActivation()
+
+
+def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc) -> Expression:
+    """An input of the graph that is built in the scope."""
+    return scope._input(input_index, tensor_desc)
+
+
+def convolution(
+    input: Expression,
+    filter: Expression,
+    bias: Optional = None,
+    mode: ConvolutionMode = ConvolutionMode.CROSS_CORRELATION,
+    direction: ConvolutionDirection = ConvolutionDirection.FORWARD,
+    strides: Ints = (),
+    dilations: Ints = (),
+    start_padding: Ints = (),
+    end_padding: Ints = (),
+    output_padding: Ints = (),
+    group_count: int = 1,
+    fused_activation: FusedActivation = _NONE,
+    output_sizes: Ints = (),
+) -> Expression:
+    """CONVOLUTION. Empty lists stand for ones (strides, dilations), zeros (paddings), and sizes that are inferred."""
+    windows = _filled(strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding)
+    members: dict[str, Any] = {"mode": mode, "direction": direction, "group_count": group_count, "output_sizes": output_sizes or None}
+    tensors = {"input_tensor": input, "filter_tensor": filter, "bias_tensor": bias}
+    fused = {"fused_activation": fused_activation.desc()}
+    return one("CONVOLUTION", **tensors, **members, **windows, **_filled(output_padding=output_padding), **fused)
+
+
+def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
+    """UPSAMPLE_2D."""
+    size = _Size2D(width=scale_size.width, height=scale_size.height)
+    return one("UPSAMPLE_2D", input_tensor=input, scale_size=size, interpolation_mode=interpolation_mode)
+
+
+def activation_identity(input: Expression) -> Expression:
+    """ACTIVATION_IDENTITY."""
+    return one("ACTIVATION_IDENTITY", input_tensor=input)
+
+
+def activation_linear(input: Expression, alpha: float, beta: float) -> Expression:
+    """ACTIVATION_LINEAR."""
+    return one("ACTIVATION_LINEAR", input_tensor=input, alpha=alpha, beta=beta)
+
+
+def activation_relu(input: Expression) -> Expression:
+    """ACTIVATION_RELU."""
+    return one("ACTIVATION_RELU", input_tensor=input)
+
+
+def activation_sigmoid(input: Expression) -> Expression:
+    """ACTIVATION_SIGMOID."""
+    return one("ACTIVATION_SIGMOID", input_tensor=input)
+
+
+def activation_soft_max(input: Expression) -> Expression:
+    """ACTIVATION_SOFTMAX, over the last dimension; those before it and the batch must have size 1."""
+    return one("ACTIVATION_SOFTMAX", input_tensor=input)
+
+
+def activation_tanh(input: Expression) -> Expression:
+    """ACTIVATION_TANH."""
+    return one("ACTIVATION_TANH", input_tensor=input)
+
+
+def add(a: Expression, b: Expression, fused_activation: FusedActivation = _NONE) -> Expression:
+    """ELEMENT_WISE_ADD1."""
+    return one("ELEMENT_WISE_ADD1", a_tensor=a, b_tensor=b, fused_activation=fused_activation.desc())
+
+
+def subtract(a: Expression, b: Expression) -> Expression:
+    """ELEMENT_WISE_SUBTRACT."""
+    return one("ELEMENT_WISE_SUBTRACT", a_tensor=a, b_tensor=b)
+
+
+def multiply(a: Expression, b: Expression) -> Expression:
+    """ELEMENT_WISE_MULTIPLY."""
+    return one("ELEMENT_WISE_MULTIPLY", a_tensor=a, b_tensor=b)
+
+
+def divide(a: Expression, b: Expression) -> Expression:
+    """ELEMENT_WISE_DIVIDE."""
+    return one("ELEMENT_WISE_DIVIDE", a_tensor=a, b_tensor=b)
+
+
+def padding(input: Expression, padding_mode: PaddingMode, padding_value: float, start_padding: Ints, end_padding: Ints) -> Expression:
+    """PADDING."""
+    sizes = {"start_padding": start_padding, "end_padding": end_padding}
+    return one("PADDING", input_tensor=input, padding_mode=padding_mode, padding_value=padding_value, **sizes)
+
+
+def mean_variance_normalization(
+    input: Expression,
+    scale: Optional = None,
+    bias: Optional = None,
+    axes: Ints = (),
+    normalize_variance: bool = True,
+    epsilon: float = 1e-5,
+    fused_activation: FusedActivation = _NONE,
+) -> Expression:
+    """MEAN_VARIANCE_NORMALIZATION1. Empty axes stand for the spatial ones, [2, 3] of 4 dimensions."""
+    members: dict[str, Any] = {"axes": axes or range(2, len(input.sizes)), "normalize_variance": normalize_variance, "epsilon": epsilon}
+    tensors = {"input_tensor": input, "scale_tensor": scale, "bias_tensor": bias}
+    return one("MEAN_VARIANCE_NORMALIZATION1", **tensors, **members, fused_activation=fused_activation.desc())
+
+
+def slice(input: Expression, input_window_offsets: Ints, input_window_sizes: Ints, input_window_strides: Ints) -> Expression:
+    """SLICE1."""
+    window = {"input_window_sizes": input_window_sizes, "input_window_strides": input_window_strides}
+    return one("SLICE1", input_tensor=input, input_window_offsets=input_window_offsets, **window)
+
+
+def value_scale_2d(input: Expression, scale: float, bias: Sequence[float]) -> Expression:
+    """VALUE_SCALE_2D."""
+    return one("VALUE_SCALE_2D", input_tensor=input, scale=scale, bias=bias)
+
+
+def batch_normalization(
+    input: Expression,
+    mean: Expression,
+    variance: Expression,
+    scale: Expression,
+    bias: Expression,
+    spatial: bool,
+    epsilon: float,
+    fused_activation: FusedActivation = _NONE,
+) -> Expression:
+    """BATCH_NORMALIZATION."""
+    tensors = {"input_tensor": input, "mean_tensor": mean, "variance_tensor": variance, "scale_tensor": scale, "bias_tensor": bias}
+    return one("BATCH_NORMALIZATION", **tensors, spatial=bool(spatial), epsilon=epsilon, fused_activation=fused_activation.desc())
+
+
+def local_response_normalization(
+    input: Expression, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float
+) -> Expression:
+    """LOCAL_RESPONSE_NORMALIZATION."""
+    members: dict[str, Any] = {"cross_channel": bool(cross_channel), "local_size": local_size, "alpha": alpha, "beta": beta, "bias": bias}
+    return one("LOCAL_RESPONSE_NORMALIZATION", input_tensor=input, **members)
+
+
+def gemm(
+    a: Expression,
+    b: Expression,
+    c: Optional = None,
+    trans_a: MatrixTransform = MatrixTransform.NONE,
+    trans_b: MatrixTransform = MatrixTransform.NONE,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    fused_activation: FusedActivation = _NONE,
+) -> Expression:
+    """GEMM."""
+    members: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b, "alpha": alpha, "beta": beta}
+    return one("GEMM", a_tensor=a, b_tensor=b, c_tensor=c, **members, fused_activation=fused_activation.desc())
+
+
+def average_pooling(
+    input: Expression, strides: Ints, window_sizes: Ints, start_padding: Ints, end_padding: Ints, include_padding: bool
+) -> Expression:
+    """AVERAGE_POOLING. The strides come first."""
+    members: dict[str, Any] = {"strides": strides, "window_size": window_sizes, "include_padding": bool(include_padding)}
+    return one("AVERAGE_POOLING", input_tensor=input, **members, **_filled(start_padding=start_padding, end_padding=end_padding))
+
+
+def max_pooling(
+    input: Expression,
+    window_sizes: Ints,
+    strides: Ints = (),
+    start_padding: Ints = (),
+    end_padding: Ints = (),
+    dilations: Ints = (),
+    output_indices: bool = False,
+) -> MaxPoolingOutputs:
+    """MAX_POOLING2. Empty lists stand for ones (strides, dilations) and zeros (paddings)."""
+    windows = _filled(strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding)
+    values, indices = made("MAX_POOLING2", input_tensor=input, window_size=window_sizes, **windows)
+    return MaxPoolingOutputs(values, indices if output_indices else Expression())
+
+
+def reinterpret(input: Expression, new_type: DataType, new_size: Ints, new_strides: Ints | None = None) -> Expression:
+    """The same bytes under another desc; without strides it is packed.
+
+    Raises:
+        DescError: the desc reaches farther than the bytes.
+    """
+    desc = Desc(data_type=new_type, sizes=new_size, strides=new_strides or None)
+    problems = desc.problems(output=False)
+    total = input.tensor.size_in_bytes
+    if not problems and desc.size_in_bytes > total:
+        problems = [Problem("expression.sizes", "new_size", desc.summary(), f"a desc of at most {total} bytes, those of the expression")]
+    if problems:
+        raise DescError(f"reinterpret {caller()}", problems)
+    return input.viewed(desc if desc.size_in_bytes == total else desc.replace(total_tensor_size_in_bytes=total))
+
+
+def join(input: Sequence[Expression], axis: int) -> Expression:
+    """JOIN."""
+    return one("JOIN", input_tensors=input, axis=axis)
+
+
+def gru(
+    input: Expression,
+    weight: Expression,
+    recurrence: Expression,
+    bias: Optional = None,
+    hidden_init: Optional = None,
+    sequence_lengths: Optional = None,
+    activation_descs: Sequence[FusedActivation] = (),
+    direction: RecurrentDirection = RecurrentDirection.FORWARD,
+    linear_before_reset: bool = True,
+    output_options: OutputOptions = OutputOptions.Both,
+) -> GRUOutputs:
+    """GRU. `output_options` says which outputs there are."""
+    tensors = {"input_tensor": input, "weight_tensor": weight, "recurrence_tensor": recurrence, "bias_tensor": bias}
+    tensors |= {"hidden_init_tensor": hidden_init, "sequence_lengths_tensor": sequence_lengths}
+    members: dict[str, Any] = {"direction": direction, "linear_before_reset": bool(linear_before_reset)}
+    sequence, single = made("GRU", **tensors, **members, activation_descs=[item.desc() for item in activation_descs])
+    wanted = OutputOptions(output_options)
+    return GRUOutputs(
+        sequence if wanted != OutputOptions.Single else Expression(), single if wanted != OutputOptions.Sequence else Expression()
+    )
+
+
+def gather(input: Expression, indices: Expression, axis: int, index_dimensions: int) -> Expression:
+    """GATHER."""
+    return one("GATHER", input_tensor=input, indices_tensor=indices, axis=axis, index_dimensions=index_dimensions)
+
+
+def _filled(**arrays: Ints) -> dict[str, Ints]:
+    """The lists that are not empty; the others have defaults."""
+    return {name: array for name, array in arrays.items() if len(array)}
