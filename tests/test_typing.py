@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import dmlpy as dml
-from dmlpy import directml, operators
+from dmlpy import directml, operators, x
 from dmlpy.description.naming import c_member
 from dmlpy.description.structs import Struct
 from dmlpy.directml.names import TYPES
@@ -31,9 +31,9 @@ NAMES, CONSTRUCTORS = "names.py", "constructors.py"
 
 def uses_of_all_names() -> list[str]:
     """Lines that use every public name of dmlpy and of its operators, and at last an attribute that does not exist."""
-    lines = ["import dmlpy", "from dmlpy import *", "from dmlpy import operators", "known: str = dmlpy.__version__"]
+    lines = ["import dmlpy", "from dmlpy import *", "from dmlpy import operators, x", "known: str = dmlpy.__version__"]
     lines += [f"print({name})" for name in dml.__all__]
-    lines += [f"print(operators.{name})" for name in operators.__all__]
+    lines += [f"print(operators.{name})" for name in operators.__all__] + [f"print(x.{name})" for name in x.__all__]
     return [*lines, "print(GEMMDesc.no_such_attribute)"]
 
 
@@ -128,6 +128,7 @@ def test_the_contract_runs() -> None:
     assert not single[0, 0, 1].any()
     contract.errors()
     contract.travel()
+    assert np.isfinite(contract.expressions())
     assert dml.check(contract.lstm()) == []
     assert dml.check(contract.pooling()) == []
     assert dml.check(contract.gru(), "1_0") == []

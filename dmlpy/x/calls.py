@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +59,8 @@ def end_of(value: Any) -> End:
         return value._end
     if isinstance(value, np.ndarray | np.generic):
         data, tensor = constant_of(value)
-        return End(ConstantSource(name=scoped("constant"), origin=caller(), data=data, tensor=tensor), 0, tensor)
+        # Copied: the array may change before the graph is built.
+        return End(ConstantSource(name=scoped("constant"), origin=caller(), data=data.tobytes(), tensor=tensor), 0, tensor)
     raise DescError("operand", [Problem("expression.operand", "", brief(value), "an expression or an array of NumPy")])
 
 
@@ -109,12 +110,10 @@ class _Call:
         sizes = told_sizes(self.kind, tensors, given)
         types = {field.name: given.pop(_type_argument(field), None) for field in self.kind.outputs()}
         members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
-        outputs = {name: value for name, value in members.items() if name in types}
-        if sizes is not None:
-            outputs |= self._sized(sizes, tensors, members, types)
-        desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**tensors, **members | outputs)
-        desc = self._with_outputs(desc, outputs, types)
-        if problems := check(desc):
+        sized = {} if sizes is None else self._sized(sizes, tensors, members, types)
+        desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**sized, **tensors, **members)
+        desc = self._with_outputs(desc, sized, types)
+        if problems := [*self._without_operands(desc), *check(desc)]:
             raise DescError(self.name, problems)
         source = OperatorSource(name=scoped(self.name), origin=caller(), desc=desc, inputs=self.ends)
         found = [None if slot.tensor is None else End(source, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
@@ -131,7 +130,7 @@ class _Call:
         places = {f"{field.name}[{index}]": item for index, item in enumerate(value)} if field.listed else {field.name: value}
         for place, item in places.items():
             try:
-                self.ends[place] = self._scalar(item, field) if _is_number(item) else end_of(item)
+                self.ends[place] = self._scalar(item, field) if is_number(item) else end_of(item)
             except DescError as error:
                 problems += [problem.under(place) for problem in error.problems]
 
@@ -156,15 +155,14 @@ class _Call:
                 raise DescError(self.name, [Problem("expression.sizes", "sizes", found, "sizes that broadcast to each other", (why,))])
             for field in shared:
                 self.ends[field.name] = _View(self.ends[field.name]).broadcast(*sizes)._end
-        listed_fields = {field.name for field in self.kind.inputs() if field.listed}
-        found_: dict[str, Any] = {}
+        tensors: dict[str, Any] = {}
         for place, end in self.ends.items():
-            field_name = place.partition("[")[0]
-            if field_name in listed_fields:
-                found_.setdefault(field_name, []).append(end.tensor)
+            name, bracket, _ = place.partition("[")
+            if bracket:
+                tensors.setdefault(name, []).append(end.tensor)
             else:
-                found_[field_name] = end.tensor
-        return found_
+                tensors[name] = end.tensor
+        return tensors
 
     def _type_numbers(self, fields: Sequence[TensorField]) -> None:
         """Makes nodes of numbers among operands, of the type of another operand, first of one that shares the type variable."""
@@ -189,22 +187,27 @@ class _Call:
             return {field.name: [TensorDesc(data_type=data_type, sizes=own) for own in sizes]}
         return {field.name: TensorDesc(data_type=data_type, sizes=sizes)}
 
-    def _with_outputs(self, desc: OperatorDesc, given: Mapping[str, Any], types: Mapping[str, Any]) -> OperatorDesc:
-        """The desc with the outputs that it may have, of the wanted types, laid out by the policy."""
-        wanted = [name for name in desc.applicable_outputs() if name not in given]
-        told = {name: types[name] or _preferred(desc, name) for name in wanted}
+    def _with_outputs(self, desc: OperatorDesc, sized: Iterable[str], types: Mapping[str, Any]) -> OperatorDesc:
+        """The desc with the outputs that it may have, of the wanted types; those that nobody described are laid out by the policy."""
+        wanted = [name for name in desc.applicable_outputs() if getattr(desc, name) is None]
         if wanted:
-            desc = desc.with_outputs(*wanted, data_types=told)
+            desc = desc.with_outputs(*wanted, data_types={name: types[name] or _preferred(desc, name) for name in wanted})
         policy = current_policy()
         laid: dict[str, Any] = {}
-        for field in self.kind.outputs():
-            tensor = getattr(desc, field.name)
-            if tensor is not None:
-                laid[field.name] = [policy.laid_out(item) for item in tensor] if field.listed else policy.laid_out(tensor)
+        for name in (*sized, *wanted):
+            described = getattr(desc, name)
+            laid[name] = policy.laid_out(described) if isinstance(described, TensorDesc) else [policy.laid_out(item) for item in described]
         return desc.replace(**laid)
 
+    def _without_operands(self, desc: OperatorDesc) -> Iterator[Problem]:
+        """The inputs that a whole desc describes though the call gives nothing for them."""
+        for slot in desc.input_slots():
+            if slot.tensor is not None and slot.place not in self.ends:
+                yield Problem("expression.operand", slot.place, "described, but not given", "an expression for each input of the desc")
 
-def _is_number(value: Any) -> bool:
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number of Python or NumPy."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.ndarray)
 
 

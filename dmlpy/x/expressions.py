@@ -139,7 +139,7 @@ class Expression(Operand, Viewed):
         return self._binary("MODULUS_FLOOR", other, self)
 
     def __pow__(self, other: Expression | Array | float) -> Self:
-        if _is_number(other):
+        if calls.is_number(other):
             return self._of(one("ELEMENT_WISE_CONSTANT_POW", input_tensor=self, exponent=other))
         return self._of(one("ELEMENT_WISE_POW", input_tensor=self, exponent_tensor=other))
 
@@ -202,7 +202,7 @@ class Expression(Operand, Viewed):
 
     def _takes_scale_bias(self, other: Any) -> bool:
         """Whether ELEMENT_WISE_IDENTITY with a scale and a bias can add or multiply the operand."""
-        return _is_number(other) and self.tensor.data_type.name in ("FLOAT32", "FLOAT16")
+        return calls.is_number(other) and self.tensor.data_type.name in ("FLOAT32", "FLOAT16")
 
     def _scaled(self, scale: Any, bias: Any) -> Self:
         return self._of(one("ELEMENT_WISE_IDENTITY", input_tensor=self, scale_bias={"Scale": scale, "Bias": bias}))
@@ -272,10 +272,6 @@ def one(operator: str, /, **members: Any) -> Expression:
 def several(operator: str, /, **members: Any) -> tuple[Any, ...]:
     """The outputs of an operator in the struct's order; None for those that it does not have with these members."""
     return tuple(None if end is None else Expression(end) for end in calls.call(operator, **members))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _product(a: Expression, b: Expression) -> Expression:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
+from dmlpy import x
 
 T, B, N, H = 7, 3, 11, 5
 
@@ -134,3 +135,21 @@ def travel() -> None:
     any_kind: dml.OperatorDesc = dml.OperatorDesc.from_json(desc.to_json(flat=True))
     assert again == desc
     assert any_kind == desc
+
+
+def expressions() -> float:
+    """Functions of `dmlpy.x` with their arguments, Python's operators, and what they give."""
+    image = x.input("image", [1, 3, 8, 8])
+    features: x.Expression = x.convolution(image, np.ones((4, 3, 3, 3), np.float32), strides=[2, 2], mode="CROSS_CORRELATION")
+    pooled: x.MaxPooling2Outputs = x.max_pooling2(features * 2 + 1.0, window_size=(2, 2))
+    values, indices = pooled
+    chosen = x.if_(values >= 0.5, values, -values[:, ::2, 0] @ np.ones((2, 1), np.float32))
+    parts: tuple[x.Expression, ...] = x.split(x.join([chosen, chosen], axis=1), axis=1, output_axis_sizes=[3, 5])
+    with x.tensor_policy(x.TensorPolicy.interleaved_channel), x.name_scope("head"):
+        reduced = x.reduce(parts[0].reshape(-1).with_leading_ones(2), function=dml.ReduceFunction.SUM)
+    graph: dml.Graph = x.graph({"reduced": reduced, "indices": indices}, "net")
+    assert graph.check() == []
+    network = x.compile([reduced, indices], "numpy", flags=["NONE"])
+    tensor: dml.TensorDesc = reduced.tensor
+    assert tensor.sizes == (1, 1)
+    return float(network(image=np.ones((1, 3, 8, 8), np.float32)).output_0[0, 0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dmlpy as dml
-from dmlpy import directml
+from dmlpy import directml, x
 
 tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 7, 3, 11])
 tanh = dml.ActivationTanhDesc()
@@ -38,3 +38,12 @@ dml.compile(tanh, "numpy")({"input_tensor": 1})  # error: call-arg
 alpha = tanh.alpha  # error: attr-defined
 tensor.sizes.append(3)  # error: attr-defined
 names: list[str] = dml.check(tanh)  # error: assignment
+e = x.input("e", [2, 3])
+x.activation_relu("e")  # error: arg-type
+x.activation_elu(e, 0.5)  # error: call-arg
+x.convolution(e, e, stride=[1, 1])  # error: call-arg
+x.convolution(e, e, strides=1)  # error: arg-type
+x.gemm(e, 2.0)  # error: arg-type
+x.join(e, axis=0)  # error: arg-type
+largest = x.top_k1(e, axis=1, k=1).values  # error: attr-defined
+e + "e"  # error: operator

@@ -182,3 +182,20 @@ def test_operators_that_directml_lacks_are_made_by_their_class() -> None:
         found = x.compile(outputs, "numpy")(**values)
         for own, wanted in zip(found, dml.compile(desc.with_outputs(), "numpy")(**values), strict=True):
             np.testing.assert_array_equal(own, wanted)
+
+
+def test_a_whole_desc_keeps_its_outputs_and_wants_all_its_inputs() -> None:
+    nhwc = dml.TensorDesc(data_type="FLOAT32", sizes=IMAGE, strides=[144, 1, 16, 2])
+    plain = nhwc.replace(strides=None)
+    desc = dml.ElementWiseAddDesc(a_tensor=plain, b_tensor=plain, output_tensor=nhwc)
+    (total,) = x.operator(desc, a_tensor=image(), b_tensor=image())
+    assert total.tensor == nhwc
+    with pytest.raises(dml.DescError, match="b_tensor is described, but not given"):
+        x.operator(desc, a_tensor=image())
+
+
+def test_a_constant_is_the_array_as_it_was() -> None:
+    array = np.ones(3, np.float32)
+    y = x.input("a", [3]) * array
+    array[...] = 7
+    np.testing.assert_array_equal(y.compile("numpy")(a=np.arange(3, dtype=np.float32)).output, np.arange(3))
