@@ -37,6 +37,9 @@ from .devices.device import Device as Device
 from .devices.device import device as device
 from .devices.device import list_devices as list_devices
 from .devices.dispatch import Dispatch as Dispatch
+from .devices.graphs.compiled import CompiledGraph as CompiledGraph
+from .devices.graphs.compiled import PreparedGraph as PreparedGraph
+from .devices.graphs.report import GraphReport as GraphReport
 from .devices.operator import BindingProperties as BindingProperties
 from .devices.operator import CompiledOperator as CompiledOperator
 from .devices.operator import PreparedOperator as PreparedOperator
@@ -313,6 +316,7 @@ __all__ = [
     "Buffer",
     "CastDesc",
     "CompileError",
+    "CompiledGraph",
     "CompiledOperator",
     "ConstantNode",
     "ConvolutionDesc",
@@ -429,6 +433,7 @@ __all__ = [
     "GraphBuilder",
     "GraphEdgeType",
     "GraphNodeType",
+    "GraphReport",
     "HResult",
     "InputEdge",
     "IntermediateEdge",
@@ -469,6 +474,7 @@ __all__ = [
     "ParamsLayout",
     "PickleError",
     "PlanReport",
+    "PreparedGraph",
     "PreparedOperator",
     "Problem",
     "QuantizationType",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.description.descs import OperatorDesc
@@ -18,7 +18,7 @@ from dmlpy.validation.problems import CompileError, DescError, DeviceError, Pick
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.graph import CompiledGraph
+    from dmlpy.devices.graphs import CompiledGraph
     from dmlpy.graphs import Graph
 
 Flags = ExecutionFlags | str | int
@@ -31,6 +31,8 @@ def compile(
     device: Device | str | None = None,
     feature_level: FeatureLevel | str | int = LATEST,
     flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
+    *,
+    fuse: bool = True,
 ) -> CompiledOperator: ...
 @overload
 def compile(
@@ -38,6 +40,8 @@ def compile(
     device: Device | str | None = None,
     feature_level: FeatureLevel | str | int = LATEST,
     flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
+    *,
+    fuse: bool = True,
 ) -> CompiledGraph: ...
 
 
@@ -46,6 +50,8 @@ def compile(
     device: Device | str | None = None,
     feature_level: FeatureLevel | str | int = LATEST,
     flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
+    *,
+    fuse: bool = True,
 ) -> CompiledOperator | CompiledGraph:
     """Checks a desc or a graph and plans its work on a device. Equal descs give the same object, as long as it is in the cache.
 
@@ -57,6 +63,8 @@ def compile(
         feature_level: a cap, as for `check`.
         flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect, on a GPU: it may round
             the factors of FLOAT32 matrix products to TF32. `plan` of what is compiled tells which flags it heeds.
+        fuse: whether activations of a graph become part of the operators before them, where these have a `fused_activation`. Results in
+            FLOAT16 are then not rounded in between. A desc alone has nothing to fuse.
 
     Raises:
         CompileError: the desc breaks rules (all of them are told), or the device does not run the operator yet.
@@ -67,7 +75,7 @@ def compile(
         return _compile(desc, find_device(device), parse_level(feature_level), _parse_flags(flags))
     if not isinstance(desc, Checkable):
         raise DescError("compile", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
-    return _compile_graph(desc, find_device(device), parse_level(feature_level), _parse_flags(flags))
+    return _compile_graph(desc, find_device(device), parse_level(feature_level), _parse_flags(flags), fuse=fuse)
 
 
 def _parse_flags(flags: Flags | Sequence[Flags]) -> ExecutionFlags:
@@ -96,24 +104,22 @@ def _not_built(desc: OperatorDesc, device: Device) -> Problem:
     return Problem("operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", (device.why_not(desc),), remedy)
 
 
-def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledGraph:
-    from dmlpy.devices.graph import CompiledGraph, Wiring, unrunnable
+def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: ExecutionFlags, *, fuse: bool) -> CompiledGraph:
+    from dmlpy.devices.graphs import CompiledGraph, Wiring, compile_wiring
 
     problems = graph.check(level, lenient=True)
     if problems:
         raise CompileError(graph.name or graph.c_name, problems)
     wiring = Wiring.of(graph)
-    problems = unrunnable(graph, wiring)
-    operators: dict[int, CompiledOperator] = {}
-    for index in wiring.order:
+    for index, desc in wiring.operators.items():
         try:
-            operators[index] = _compile(wiring.operators[index], device, level, flags)
+            _compile(desc, device, level, flags)
         except CompileError as error:
             problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
-    copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled))
-    return CompiledGraph(graph, wiring, device, level, flags, operators)
+    copyreg.pickle(CompiledGraph, _graph_compilation)
+    return compile_wiring(wiring, device, level, flags, lambda desc: _compile(desc, device, level, flags), fuse=fuse)
 
 
 def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | CompiledGraph) -> tuple[Any, ...]:
@@ -130,6 +136,12 @@ def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | C
     if found is not compiled.device:
         raise PickleError(f"{compiled!r} cannot be pickled: its device was made by hand, and dmlpy.device({name!r}) would not find it")
     return compile, (described, name, compiled.feature_level, compiled.flags)
+
+
+def _graph_compilation(compiled: CompiledGraph) -> tuple[Any, ...]:
+    """As `_compilation`, for a graph."""
+    make, arguments = _compilation(compiled.graph, compiled)
+    return partial(make, fuse=compiled.fuse), arguments
 
 
 copyreg.pickle(CompiledOperator, lambda compiled: _compilation(compiled.desc, compiled))

@@ -29,6 +29,8 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.description.descs": ("OperatorDesc",),
     "dmlpy.devices.device": ("Device", "device", "list_devices"),
     "dmlpy.devices.dispatch": ("Dispatch",),
+    "dmlpy.devices.graphs.compiled": ("CompiledGraph", "PreparedGraph"),
+    "dmlpy.devices.graphs.report": ("GraphReport",),
     "dmlpy.devices.operator": ("BindingProperties", "CompiledOperator", "PreparedOperator"),
     "dmlpy.devices.report": ("PlanReport",),
     "dmlpy.devices.reserve": ("Reserve",),

@@ -141,8 +141,11 @@ def cycle(known: Mapping[str, Iterable[str]]) -> list[str]:
     return []
 
 
-BACK_REFERENCES = {("dmlpy.devices.dispatch", "dmlpy.devices.operator")}
-"""Imports for type checkers alone, of what refers back to its maker: the type of `Dispatch.operator`."""
+BACK_REFERENCES = {
+    ("dmlpy.devices.dispatch", "dmlpy.devices.operator"),
+    ("dmlpy.devices.graphs.dispatch", "dmlpy.devices.graphs.compiled"),
+}
+"""Imports for type checkers alone, of what refers back to its maker: the types of `Dispatch.operator` and `GraphDispatch.graph`."""
 
 
 def test_no_modules_import_each_other() -> None:

@@ -322,8 +322,12 @@ def hazards(
     return problems
 
 
-def resource(device: Device, name: str, value: Any, needed: int) -> tuple[tuple[int, int] | None, list[Problem]]:
-    """The address and end of caller-given scratch or persistent memory, or the problems with it."""
+def resource(device: Device, name: str, value: Any, needed: int, promised: int = 1) -> tuple[tuple[int, int] | None, list[Problem]]:
+    """The address and end of caller-given scratch or persistent memory, or the problems with it.
+
+    `promised` is an alignment in bytes that tensors within it rely on.
+    """
+    alignment = max(RESOURCE_ALIGNMENT, promised)
     if isinstance(value, Buffer):
         pointer, size, problems = _buffer_range(name, value)
         if problems:
@@ -346,10 +350,8 @@ def resource(device: Device, name: str, value: Any, needed: int) -> tuple[tuple[
     problems = []
     if size < needed:
         problems.append(Problem("resource.size", name, f"{size} bytes", f"at least {needed} bytes"))
-    if needed and (pointer <= 0 or pointer % RESOURCE_ALIGNMENT):
-        problems.append(
-            Problem("resource.alignment", name, f"memory at {pointer:#x}", f"an address that is a multiple of {RESOURCE_ALIGNMENT}")
-        )
+    if needed and (pointer <= 0 or pointer % alignment):
+        problems.append(Problem("resource.alignment", name, f"memory at {pointer:#x}", f"an address that is a multiple of {alignment}"))
     return (None, problems) if problems else ((pointer, pointer + needed), [])
 
 

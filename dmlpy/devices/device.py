@@ -142,8 +142,12 @@ class Device(ABC):
         """
 
     @abstractmethod
+    def replayed(self, launch: Launch) -> Launch:
+        """The form of many launches that is cheapest to repeat with the same memory."""
+
     def repeatable(self, plan: Plan, launch: Launch) -> Launch:
-        """The form of a launch that is cheapest to repeat with the same memory."""
+        """The form of a plan's launch that is cheapest to repeat with the same memory."""
+        return self.replayed(launch) if plan.capturable else launch
 
     def allocate(self, size: int, stream: int, purpose: str) -> Memory:
         """Allocates memory for scratch or packed constants.

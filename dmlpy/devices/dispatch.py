@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -76,6 +76,13 @@ class BoundWork(ABC):
             DeviceError: the launch failed, or there was no memory for its temporaries.
             DispatchError: another call is under way, on another thread or further up the stack.
         """
+        self._alone(self._enqueue_on, stream)
+
+    def _enqueue_on(self, stream: Any) -> None:
+        self._enqueue(self._stream_handle(stream))
+
+    def _alone(self, work: Callable[[Any], None], argument: Any) -> None:
+        """Does work that no other call of this object may overlap."""
         under_way, process = self._under_way, _forks
         call: object = []
         try:
@@ -85,7 +92,7 @@ class BoundWork(ABC):
                         f"{self._name} is being dispatched by another call: a dispatch has one set of memory, so one thread at a time may "
                         "call it. Bind a dispatch for each thread (op.bind), each with separate outputs and scratch"
                     )
-                self._enqueue(self._stream_handle(stream))
+                work(argument)
                 del under_way[process]
             except BaseException:
                 if under_way.get(process) is call:

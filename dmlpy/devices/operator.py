@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -216,9 +216,8 @@ class CompiledOperator:
         outputs: Mapping[str, Any] | Sequence[Any],
         temporary: Any,
         persistent: Any,
-        also_used: Iterable[Memory] = (),
     ) -> Dispatch:
-        """Binds as `bind` does, where scratch may also be `Memory`; `also_used` is other device memory that the work uses."""
+        """Binds as `bind` does, where scratch and persistent memory may also be `Memory`."""
         handle = self.device.current_stream()
         ready: tuple[int, int] | None = None
         problems: list[Problem] = []
@@ -239,7 +238,7 @@ class CompiledOperator:
             raise BindError(f"{self.name}.bind", problems)
         memory = memory or self.device.allocate(needed, handle, f"scratch of {self.name}")
         launch = self._launch(bound, memory.pointer, None if ready is None else ready[0])
-        used = [memory, *([persistent] if isinstance(persistent, Memory) else []), *also_used]
+        used = [memory, *([persistent] if isinstance(persistent, Memory) else [])]
         repeated = self.device.dispatched(self.device.repeatable(self._plan, launch), self.name, used)
         return Dispatch(self, bound, repeated, (used, persistent, temporary))
 

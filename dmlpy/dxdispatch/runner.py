@@ -16,7 +16,7 @@ from dmlpy.description.enums import FeatureLevel, HResult
 from dmlpy.description.naming import c_path
 from dmlpy.devices import CompiledOperator, Device, Memory
 from dmlpy.devices import Dispatch as BoundDispatch
-from dmlpy.devices.graph import CompiledGraph, GraphDispatch
+from dmlpy.devices.graphs import CompiledGraph, GraphDispatch
 from dmlpy.dxdispatch import output
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range
 from dmlpy.dxdispatch.files import Array, write_bytes, write_npy
@@ -226,6 +226,10 @@ class _ModelRun:
         if isinstance(compiled, CompiledGraph):
             # A graph's input that feeds no node may be bound, to no effect.
             inputs = {place: buffer for place, buffer in inputs.items() if place in compiled.inputs}
+            owned = {place: inputs.pop(place) for place in compiled.prepared_inputs if place in inputs}
+            if compiled.prepared_inputs:
+                prepared = compiled.prepare(owned, stream=self.stream)
+                return prepared.bind(inputs, {place: buffer for place, buffer in buffers.items() if place in outputs})
         return compiled.bind(inputs, {place: buffer for place, buffer in buffers.items() if place in outputs})
 
     def outputs(self, name: str) -> dict[str, TensorDesc]:

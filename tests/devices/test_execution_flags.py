@@ -81,7 +81,7 @@ def test_a_graph_hands_them_to_its_nodes() -> None:
     builder.output("y", builder.add(dml.ActivationTanhDesc, "tanh", input_tensor=builder.input("x", tensor(2, 3))))
     graph = dml.compile(builder.build(), "numpy", flags="DESCRIPTORS_VOLATILE")
     assert graph.flags == VOLATILE
-    assert [op.flags for op in graph._operators.values()] == [VOLATILE]
+    assert [step.operator.flags for step in graph._program.steps] == [VOLATILE]
 
 
 @pytest.mark.parametrize(

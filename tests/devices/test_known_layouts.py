@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices import binding
-from dmlpy.devices.graph import CompiledGraph
+from dmlpy.devices.graphs import CompiledGraph
 from dmlpy.devices.operator import CompiledOperator
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -326,10 +326,11 @@ def bind_join(arrays: Any) -> Any:
     return dml.compile(join, "numpy")(input_tensors=arrays)
 
 
-def graph_of_a_constant() -> Any:
+def bind_unprepared() -> Any:
     g = dml.GraphBuilder()
-    g.output("y", g.constant("x", np.zeros(1, np.float32)))
-    return dml.compile(g.build(), "numpy")
+    x = g.input("x", tensor(3, flags="OWNED_BY_DML"))
+    g.output("y", g.add(dml.ActivationReluDesc, input_tensor=x))
+    return dml.compile(g.build(), "numpy").bind([np.zeros(3, np.float32)], [np.zeros(3, np.float32)])
 
 
 CODES: dict[str, Callable[[], Any]] = {
@@ -357,7 +358,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "dimension_count_range": lambda: gather_nd1(input_dimension_count=3),
     "fused_axes": lambda: softmax_of_product(2),
     "fused_function": lambda: convolution(fused_activation=dml.ActivationHardmaxDesc()),
-    "graph.copy": graph_of_a_constant,
+    "bind.unprepared": bind_unprepared,
     "groups_of_channels": lambda: convolution(group_count=3),
     "images_given": lambda: roi_gradient(input_tensor=None),
     "padding_cuts": lambda: convolution(direction="BACKWARD", start_padding=(9, 1)),
@@ -515,8 +516,8 @@ def test_every_code_is_reached(code: str) -> None:
 
 
 def test_every_code_of_the_source_is_in_the_table() -> None:
-    elsewhere = {"cli.py", "dxdispatch", "cuda", "keras", "graphs"}
-    files = [path for path in SOURCE.rglob("*.py") if not elsewhere & {*path.relative_to(SOURCE).parts}]
+    elsewhere = ("cli.py", "dxdispatch", "devices/cuda", "keras", "graphs")
+    files = [path for path in SOURCE.rglob("*.py") if not path.relative_to(SOURCE).as_posix().startswith(elsewhere)]
     emitted = {code for path in files for code in codes_in(path.read_text(encoding="utf-8"))}
     rules = {name for kind in OPERATORS.values() for name in kind.rules()}
     assert emitted | rules == set(CODES)

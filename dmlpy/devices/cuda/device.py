@@ -146,9 +146,7 @@ class CudaDevice(Device):
 
         return in_range(seam, name, dispatch)
 
-    def repeatable(self, plan: Plan, launch: Launch) -> Launch:
-        if not plan.capturable:
-            return launch
+    def replayed(self, launch: Launch) -> Launch:
         seam = self.seam
         graph = seam.capture(self.ordinal, launch)
 

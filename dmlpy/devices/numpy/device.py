@@ -107,7 +107,7 @@ class NumpyDevice(Device):
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
         return apart_from_forks(launch)
 
-    def repeatable(self, plan: Plan, launch: Launch) -> Launch:
+    def replayed(self, launch: Launch) -> Launch:
         return launch
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import dmlpy as dml
 from dmlpy.graphs import read_serialized
 from dmlpy.site.error_examples.example import shows
@@ -30,15 +32,18 @@ larger = image.replace(sizes=[1, 1, 4, 3])
 half = dml.TensorDesc(data_type="FLOAT16", sizes=[1, 1, 4, 3])
 
 
+@shows("bind.unprepared")
+def bind_unprepared() -> Any:
+    owned = image.replace(flags="OWNED_BY_DML")
+    g = dml.GraphBuilder()
+    g.output("y", g.add(dml.ElementWiseAddDesc, a_tensor=g.input("x", image), b_tensor=g.input("w", owned)))
+    x, w, y = (np.zeros(image.sizes, np.float32) for _ in range(3))
+    dml.compile(g.build(), "numpy").bind({"x": x, "w": w}, {"y": y})
+
+
 @shows("graph.constant_size")
 def graph_constant_size() -> Any:
     return graph.replace(nodes=[relu, add, dml.ConstantNode(data=bytes(16), name="ones")]).check()
-
-
-@shows("graph.copy")
-def graph_copy() -> Any:
-    again = dml.OutputEdge(from_node_index=1, from_node_output_index=0, graph_output_index=1)
-    dml.compile(graph.replace(output_edges=[to_y, again], output_count=2, output_names=["y", "z"]), "numpy")
 
 
 @shows("graph.cycle")

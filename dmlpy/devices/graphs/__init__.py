@@ -1,0 +1,50 @@
+"""Graphs on devices: their memory is planned, activations are fused, views are not copied.
+
+`compiled.py` has what users hold. `Wiring` is the graph as it is run, `fusion.py` and `layout.py` change it, `memory.py` plans the block of
+memory, and `Program` holds the result; `packing.py` and `dispatch.py` run it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
+from dmlpy.devices.graphs.dispatch import GraphDispatch
+from dmlpy.devices.graphs.fusion import fused
+from dmlpy.devices.graphs.layout import Layout
+from dmlpy.devices.graphs.program import program_of
+from dmlpy.devices.graphs.wiring import Wiring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+    from dmlpy.devices.device import Device
+    from dmlpy.devices.operator import CompiledOperator
+
+__all__ = ["CompiledGraph", "GraphDispatch", "PreparedGraph", "Wiring", "compile_wiring"]
+
+
+def compile_wiring(
+    wiring: Wiring,
+    device: Device,
+    feature_level: FeatureLevel,
+    flags: ExecutionFlags,
+    compile_node: Callable[[OperatorDesc], CompiledOperator],
+    *,
+    fuse: bool,
+) -> CompiledGraph:
+    """Plans a graph whose nodes all compile.
+
+    Args:
+        wiring: the graph's.
+        device: where it runs.
+        feature_level: the cap that the nodes are checked against.
+        flags: the execution flags.
+        compile_node: compiles a desc for the device, level and flags. What it refuses is not fused and no view.
+        fuse: whether activations are moved into the operators before them.
+    """
+    whole = fused(wiring, compile_node) if fuse else wiring
+    program = program_of(whole, Layout(whole, compile_node), compile_node)
+    return CompiledGraph(wiring.graph, program, device, feature_level, flags, fuse=fuse)

@@ -1,0 +1,366 @@
+"""`CompiledGraph`: a checked graph, planned on a device, and `PreparedGraph`, which has taken its owned inputs and packed its constants."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dmlpy.description.naming import did_you_mean
+from dmlpy.description.outputs import Outputs
+from dmlpy.devices import binding
+from dmlpy.devices.binding import Bound, KnownLayouts
+from dmlpy.devices.device import Device, Memory
+from dmlpy.devices.graphs.dispatch import GraphDispatch
+from dmlpy.devices.graphs.hazards import shared_memory
+from dmlpy.devices.graphs.packing import Packing
+from dmlpy.devices.operator import BindingProperties
+from dmlpy.validation.problems import BindError, Problem
+from dmlpy.validation.tensor_arguments import in_order, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.program import Program
+    from dmlpy.devices.graphs.report import GraphReport
+    from dmlpy.graphs import Graph
+
+Values = Any
+"""Arrays or `Buffer`s by name, or a list of them in the graph's order."""
+
+
+class CompiledGraph:
+    """A graph on a device: its nodes run one after the other, on one stream. Immutable; threads may share it.
+
+    A pickle holds the graph, the device's name, the feature level, the flags and whether activations are fused: it is compiled again where
+    it is loaded.
+
+    Attributes:
+        graph: the compiled graph.
+        device: the device that it runs on.
+        feature_level: the cap that it was checked against.
+        flags: the execution flags, of every node.
+        fuse: whether activations are moved into the operators before them.
+    """
+
+    def __init__(
+        self, graph: Graph, program: Program, device: Device, feature_level: FeatureLevel, flags: ExecutionFlags, *, fuse: bool
+    ) -> None:
+        self.graph = graph
+        self.device = device
+        self.feature_level = feature_level
+        self.flags = flags
+        self.fuse = fuse
+        self.name = graph.name or "graph"
+        self._program = program
+        self._layouts = {
+            kind: {name: KnownLayouts() for name in known} for kind, known in (("input", self.inputs), ("output", self.outputs))
+        }
+        stream = device.current_stream()
+        # DirectML too copies constants when it compiles.
+        self._constants = {
+            source: device.upload(np.frombuffer(node.data, np.uint8), stream)
+            for source in program.raw_constants
+            if (node := program.wiring.constant(source)) is not None
+        }
+        self._packing = Packing(program, device, self.name)
+        self._lock = threading.Lock()
+        self._packed_constants: Memory | None = None
+
+    @cached_property
+    def inputs(self) -> dict[str, TensorDesc]:
+        """The inputs to bind, by name (`input_0`, ... if the graph has no names), without inputs that feed no node."""
+        return {name: tensor for name, (_, tensor) in self._program.wiring.inputs.items()}
+
+    @cached_property
+    def outputs(self) -> dict[str, TensorDesc]:
+        """The outputs, by name (`output_0`, ...)."""
+        return dict(self._program.wiring.bound_outputs)
+
+    @property
+    def prepared_inputs(self) -> tuple[str, ...]:
+        """The inputs that are flagged OWNED_BY_DML, which `prepare` takes, all at once, in the graph's order."""
+        return self._program.wiring.owned
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        """The bytes of scratch, which holds all tensors between nodes, and of what `prepare` copies and packs."""
+        count = self.graph.input_count + self.graph.output_count
+        return BindingProperties(count, self._program.plan.size, self._program.persistent_size)
+
+    def explain_plan(self) -> GraphReport:
+        """Reports the order of the nodes, the plan of the memory, and the work and predicted cost of one dispatch.
+
+        The figures are the sums of `CompiledOperator.explain_plan` over all nodes that run; the nodes' reports are its `parts`.
+        """
+        from dmlpy.devices.graphs.report import report_of
+
+        return report_of(self.graph.name or self.graph.c_name, self.device.name, self._program)
+
+    def memory_svg(self) -> str:
+        """A picture of the scratch: each tensor as a box from the step that writes it to the last one that reads it, at its place."""
+        from dmlpy.devices.graphs.picture import memory_svg
+
+        return memory_svg(self._program)
+
+    def prepare(
+        self, inputs: Values = None, /, *, persistent: Any = None, stream: Any = None, copy: bool = False, **owned: Any
+    ) -> PreparedGraph:
+        """Takes the owned inputs and packs the constants once for all later dispatches, as DirectML's initializer does.
+
+        Args:
+            inputs: the owned inputs by name or as a list in the graph's order, as for `bind`, if they are not given as keywords.
+            persistent: memory to copy and pack into (`binding_properties.persistent_resource_size` bytes); None allocates it.
+            stream: as for `Dispatch`; later work must be ordered after it.
+            copy: whether arrays in host memory are copied to a GPU.
+            **owned: all of `prepared_inputs`, by name. Their memory may be changed or freed once the stream has come past this call.
+
+        Raises:
+            BindError: an input is missing or does not fit; nothing was written.
+            DeviceError: not enough memory, a failed launch.
+        """
+        handle = self.device.stream_handle(stream)
+        wanted = {name: self.inputs[name] for name in self.prepared_inputs}
+        given = owned if inputs is None else inputs
+        bound, problems = self._place(given, wanted, self._input_order(), "input", handle if copy else None)
+        if inputs is not None and owned:
+            problems.append(Problem("bind.form", "inputs", "given beside keywords", "either of them"))
+        area = None
+        if persistent is not None:
+            area, wrong = self._resource("persistent", persistent, self._program.persistent_size)
+            problems += wrong
+        problems = problems or shared_memory(bound, [], {"persistent": area} if area else {}, packing=True)
+        if problems:
+            raise BindError(f"{self.name}.prepare", problems)
+        memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
+        return PreparedGraph(self, self._packing.pack(bound, memory, handle))
+
+    def __call__(self, *, stream: Any = None, **tensors: Any) -> Any:
+        """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.
+
+        Args:
+            stream: as for `Dispatch`.
+            **tensors: arrays or `Buffer`s of the inputs, and of outputs that shall be filled, by name.
+
+        Returns:
+            Outputs: those that were not passed are allocated.
+
+        Raises:
+            BindError: arrays that do not fit; nothing was written.
+            DeviceError: not enough memory, a failed launch.
+        """
+        return self._run(tensors, None, stream)
+
+    def bind(self, inputs: Values, outputs: Values, temporary: Any = None, persistent: Any = None) -> GraphDispatch:
+        """Binds memory for many dispatches.
+
+        A node may read more of another's output than that node writes: gaps between strided elements, or bytes behind the last one. They
+        are zero.
+
+        Args:
+            inputs: arrays or `Buffer`s by name, or a list of them in the graph's order, with None for inputs that feed no node and for
+                those that `prepare` has taken.
+            outputs: the same.
+            temporary: scratch (`binding_properties.temporary_resource_size` bytes); None allocates it.
+            persistent: memory that `prepare` filled; a graph without owned inputs packs its constants by itself where it is None.
+
+        Raises:
+            BindError: memory that does not fit, is missing, or is used twice, or the owned inputs of the graph were not prepared.
+            DeviceError: not enough memory for the scratch.
+        """
+        problems: list[Problem] = []
+        memory = None
+        if persistent is not None:
+            area, problems = self._resource("persistent", persistent, self._program.persistent_size)
+            memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
+        elif self.prepared_inputs:
+            names = ", ".join(self.prepared_inputs)
+            remedy = "bind what g.prepare(...) returns, or give the memory that it has filled as persistent"
+            why = (f"{names}: flagged OWNED_BY_DML",)
+            problems = [Problem("bind.unprepared", "persistent", "not given", "memory with the owned inputs of the graph", why, remedy)]
+        return self._bind(inputs, outputs, temporary, memory, problems)
+
+    def _bind(self, inputs: Values, outputs: Values, temporary: Any, persistent: Memory | None, problems: list[Problem]) -> GraphDispatch:
+        """Binds as `bind` does; `problems` are those found so far."""
+        wanted = {name: tensor for name, tensor in self.inputs.items() if name not in self.prepared_inputs}
+        bound, wrong = self._place(inputs, wanted, self._input_order(), "input")
+        written, wrong_outputs = self._place(outputs, self.outputs, list(self.outputs), "output")
+        problems = problems + wrong + wrong_outputs
+        area = None
+        if temporary is not None:
+            area, wrong = self._resource("temporary", temporary, self._program.plan.size)
+            problems += wrong
+        areas = {"temporary": area, "persistent": None if persistent is None else persistent.area}
+        problems = problems or shared_memory(bound, written, {name: taken for name, taken in areas.items() if taken})
+        if problems:
+            raise BindError(self.name, problems)
+        scratch = None if area is None else Memory(area[0], area[1] - area[0], temporary)
+        return self._dispatch(bound, written, scratch, persistent, repeated=True)
+
+    def _dispatch(
+        self, bound: Sequence[Bound], written: Sequence[Bound], scratch: Memory | None, persistent: Memory | None, *, repeated: bool
+    ) -> GraphDispatch:
+        stream = self.device.current_stream()
+        scratch = scratch or self._allocate(self._program.plan.size, stream, f"the tensors and scratch of {self.name}")
+        persistent = persistent or self._own_constants()
+        return GraphDispatch(self, bound, written, self._constants, scratch, persistent, repeated=repeated)
+
+    def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any) -> Outputs:
+        handle = self.device.stream_handle(stream)
+        results = {name: tensors.get(name) for name in self.outputs}
+        given = {name: value for name, value in tensors.items() if name not in results}
+        taken = set() if persistent is None else set(self.prepared_inputs)
+        wanted = {name: tensor for name, tensor in self.inputs.items() if name not in taken}
+        bound, problems = self._place(given, wanted, self._input_order(), "input")
+        passed = {name: value for name, value in results.items() if value is not None}
+        written, wrong = self._place(passed, {name: self.outputs[name] for name in passed}, list(passed), "output")
+        problems += wrong
+        problems = problems or shared_memory(bound, written, {"persistent": persistent.area} if persistent else {})
+        if problems:
+            raise BindError(self.name, problems)
+        for name, value in results.items():
+            if value is None:
+                results[name] = self.device.empty(self.outputs[name], handle)
+                written.append(binding.placed(self.device, name, self.outputs[name], results[name]))
+        if persistent is None and self.prepared_inputs:
+            persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
+        others = [item for item in bound if item.name not in self.prepared_inputs]
+        self._dispatch(others, written, None, persistent, repeated=False)(handle)
+        return Outputs(results)
+
+    def _own_constants(self) -> Memory | None:
+        """The packed constants of a graph without owned inputs: packed once, when they are first needed."""
+        if not self._program.persistent_size or self.prepared_inputs:
+            return None
+        with self._lock:
+            if self._packed_constants is None:
+                stream = self.device.current_stream()
+                packed = self._packing.pack([], None, stream)
+                self.device.synchronize(stream)  # dispatches may go into other streams
+                self._packed_constants = packed
+        return self._packed_constants
+
+    def _allocate(self, size: int, stream: int, purpose: str) -> Memory:
+        return self._packing.allocate(size, stream, purpose)
+
+    def _input_order(self) -> list[str]:
+        """The names of all inputs in the graph's order, those that feed no node included."""
+        return list(self.graph.input_names or (f"input_{index}" for index in range(self.graph.input_count)))
+
+    def _resource(self, name: str, value: Any, needed: int) -> tuple[tuple[int, int] | None, list[Problem]]:
+        return binding.resource(self.device, name, value, needed, self._program.alignment)
+
+    def _place(
+        self,
+        values: Values,
+        wanted: Mapping[str, TensorDesc],
+        order: Sequence[str],
+        kind: Literal["input", "output"],
+        copied_on: int | None = None,
+    ) -> tuple[list[Bound], list[Problem]]:
+        """The memory of values; with `copied_on`, a stream, arrays in host memory are copied to the device."""
+        found: list[Bound] = []
+        given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
+        problems += [self._unwanted(name, wanted, kind) for name in given if name not in wanted and given[name] is not None]
+        for name, tensor in wanted.items():
+            if given.get(name) is None:
+                problems.append(Problem("bind.missing", name, "not given", f"memory for {tensor.summary()}"))
+                continue
+            host = binding.host_array(self.device, given[name]) if copied_on is not None else None
+            if host is not None and copied_on is not None:
+                wrong = binding.value_form_problems(name, tensor, host, output=False, copied=True)
+                memory = None if wrong else self.device.upload(binding.staged(tensor, host), copied_on)
+                place = None if memory is None else Bound(name, tensor, False, memory.pointer, memory)
+            else:
+                known = self._layouts[kind][name]
+                place, wrong = binding.place(self.device, name, tensor, given[name], output=kind == "output", known=known)
+            problems += wrong
+            found += [place] if place else []
+        return found, problems
+
+    def _unwanted(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
+        """The problem of memory that is given for what is not bound here."""
+        if kind == "input" and name in self.prepared_inputs:
+            return Problem("bind.packed", name, "given", "nothing: prepare has taken it")
+        expected = f"one of {', '.join(wanted)}" if wanted else "nothing"
+        return Problem("bind.unknown", name, f"not among the {kind}s of the graph", expected, remedy=did_you_mean(name, wanted))
+
+    def _repr_html_(self) -> str:
+        from dmlpy.inspection.render import paragraph_html
+
+        return self.graph._repr_html_() + paragraph_html(repr(self)) + self.memory_svg()
+
+    def __copy__(self) -> CompiledGraph:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledGraph:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"
+
+
+class PreparedGraph:
+    """A compiled graph that has taken its owned inputs. Called and bound like the graph, without them. Immutable.
+
+    A pickle holds the graph's and the packed bytes. Where plans pack in another layout, loading it raises `PickleError`.
+
+    Attributes:
+        graph: the compiled graph.
+    """
+
+    def __init__(self, graph: CompiledGraph, memory: Memory) -> None:
+        self.graph = graph
+        self._memory = memory
+
+    @property
+    def device(self) -> Device:
+        return self.graph.device
+
+    @property
+    def inputs(self) -> dict[str, TensorDesc]:
+        """The inputs that are still to bind, by name."""
+        return {name: tensor for name, tensor in self.graph.inputs.items() if name not in self.graph.prepared_inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorDesc]:
+        """The outputs, by name."""
+        return self.graph.outputs
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        return self.graph.binding_properties
+
+    def explain_plan(self) -> GraphReport:
+        """Reports what `CompiledGraph.explain_plan` reports."""
+        return self.graph.explain_plan()
+
+    def __call__(self, *, stream: Any = None, **tensors: Any) -> Any:
+        """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
+        return self.graph._run(tensors, self._memory, stream)
+
+    def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
+        """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""
+        return self.graph._bind(inputs, outputs, temporary, self._memory, [])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        packing = self.graph._packing
+        return _prepared, (self.graph, packing.packed_bytes(self._memory), packing.fingerprint())
+
+    def __copy__(self) -> PreparedGraph:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> PreparedGraph:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<graph of {len(self.graph.graph.nodes)} nodes prepared for {self.device.name}>"
+
+
+def _prepared(graph: CompiledGraph, packed: bytes, fingerprint: bytes) -> PreparedGraph:
+    """Restores a prepared graph from a pickle."""
+    return PreparedGraph(graph, graph._packing.restored(packed, fingerprint))

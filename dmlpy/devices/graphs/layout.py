@@ -1,0 +1,309 @@
+"""`Layout`: which values of a graph lie in the memory of others, so that fewer are copied and fewer need memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import TensorFlags
+from dmlpy.description.tensors import same_layout
+from dmlpy.devices.graphs.views import Movement, moved_strides, movements
+from dmlpy.devices.graphs.wiring import Source, Use, with_tensors
+from dmlpy.validation.problems import CompileError, DescError, DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.wiring import Wiring
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value lies.
+
+    Attributes:
+        root: the value whose memory it is: the value itself, or another one.
+        first: the element of that memory where it begins.
+        strides: its strides there, in elements.
+    """
+
+    root: Source
+    first: int
+    strides: tuple[int, ...]
+
+
+class Layout:
+    """The places of all values of a graph. A value lies in memory of its own until it is put into that of another one.
+
+    Attributes:
+        wiring: the graph.
+        views: the nodes that need not run, since what they give lies within what they read, or the other way round.
+        in_place: the nodes that write to the memory of an input.
+        order: the nodes that run, in order.
+
+    Args:
+        wiring: the graph.
+        compile_node: compiles a desc; what it refuses is not used.
+    """
+
+    def __init__(self, wiring: Wiring, compile_node: Callable[[OperatorDesc], object]) -> None:
+        self.wiring = wiring
+        self.views: list[int] = []
+        self.in_place: list[int] = []
+        self.order = wiring.order()
+        self._compile = compile_node
+        self._places: dict[Source, Place] = {}
+        self._members: dict[Source, list[Source]] = {}
+        """The values in the memory of another one, by that one."""
+        self._outputs = frozenset(wiring.outputs.values())
+        for index in self.order:
+            self._try_view(index)
+        skipped = frozenset(self.views)
+        self.order = tuple(index for index in self.order if index not in skipped)
+        self._write_in_place()
+
+    # where values lie
+
+    def root(self, source: Source) -> Source:
+        """The value whose memory holds a value."""
+        place = self._places.get(source)
+        return source if place is None else place.root
+
+    def members(self, root: Source) -> tuple[Source, ...]:
+        """All values in the memory of a value that is not within another one's; itself first."""
+        return (root, *self._members.get(root, ()))
+
+    def read(self, use: Use) -> tuple[Source, int, TensorDesc]:
+        """How a node reads a value: whose memory, from which byte on, and the desc."""
+        found = self._read(use, self._places)
+        assert found is not None, "places are chosen so that all can read"
+        return found
+
+    def written(self, source: Source) -> tuple[Source, int, TensorDesc]:
+        """How the value of a node is written, as `read`."""
+        desc, place = self.wiring.tensors[source], self._places.get(source)
+        return (source, 0, desc) if place is None else (place.root, _byte(desc, place.first), _strided(desc, place.strides))
+
+    def desc(self, index: int) -> OperatorDesc:
+        """The desc of a node with the layouts in which it reads and writes."""
+        return self._desc(index, self._places)
+
+    def _read(self, use: Use, places: Mapping[Source, Place]) -> tuple[Source, int, TensorDesc] | None:
+        source, tensor = self.wiring.reads[use], self.wiring.seen(use)
+        place = places.get(source)
+        if place is None:
+            return source, 0, tensor
+        written = self.wiring.tensors[source]
+        if tensor.data_type.bits != written.data_type.bits:
+            return None
+        moved = moved_strides(written, place.strides, tensor)
+        if moved is None or _byte(tensor, place.first + moved[0]) % max(1, tensor.guaranteed_base_offset_alignment):
+            return None
+        return place.root, _byte(tensor, place.first + moved[0]), _strided(tensor, moved[1])
+
+    def _desc(self, index: int, places: Mapping[Source, Place]) -> OperatorDesc:
+        desc = self.wiring.operators[index]
+        changed: dict[str, TensorDesc] = {}
+        for slot in desc.slots():
+            if slot.tensor is None:
+                continue
+            if not slot.field.marker.output:
+                read = self._read((index, slot.place), places)
+                if read is None:
+                    raise CompileError(desc.c_name, [])
+                changed[slot.place] = read[2]
+        for at, slot in enumerate(desc.output_slots()):
+            if slot.tensor is not None and (place := places.get((index, at))) is not None:
+                changed[slot.place] = _strided(slot.tensor, place.strides)
+        tensors = desc.tensors()
+        return with_tensors(desc, {name: tensor for name, tensor in changed.items() if tensor != tensors[name]})
+
+    # views
+
+    def _try_view(self, index: int) -> None:
+        """Lets a node that only moves elements not run, if its readers or writers can do without."""
+        parts = movements(self.wiring.operators[index])
+        if not parts:
+            return
+        tensors = self.wiring.operators[index].tensors()
+        values = {slot.place: (index, at) for at, slot in enumerate(self.wiring.operators[index].output_slots())}
+        outputs = [values[part.output] for part in parts]
+        if all(_fits(tensors[part.output], tensors[part.input]) for part in parts) and not any(
+            output in self._outputs or output in self.wiring.uncovered for output in outputs
+        ):
+            within = [self._within_input(index, part) for part in parts]
+            if all(place is not None for place in within) and self._accept(
+                index, {output: place for output, place in zip(outputs, within, strict=True) if place is not None}
+            ):
+                return
+        whole = all(_fits(tensors[part.input], tensors[part.output]) for part in parts)
+        if whole and len(set(outputs)) == 1 and outputs[0] not in self.wiring.uncovered:
+            self._try_within_output(index, parts, outputs[0])
+
+    def _within_input(self, index: int, part: Movement) -> Place | None:
+        """The place of an output within the memory of the input that it is taken from."""
+        use = (index, part.input)
+        root, byte, tensor = self.read(use)
+        if self.wiring.reads[use] in self.wiring.uncovered:
+            return None
+        strides = tensor.element_strides
+        first = _element(tensor, byte) + sum(start * stride for start, stride in zip(part.starts, strides, strict=True))
+        return Place(root, first, tuple(step * stride for step, stride in zip(part.steps, strides, strict=True)))
+
+    def _try_within_output(self, index: int, parts: Iterable[Movement], output: Source) -> None:
+        """Lets those who write the inputs of a node write into the memory of its output."""
+        root, byte, tensor = self.written(output)
+        found: dict[Source, Place] = {}
+        for part in parts:
+            use = (index, part.input)
+            source, seen = self.wiring.reads[use], self.wiring.seen(use)
+            if not self._can_move(source) or source in found or seen.overlaps_itself() or _repeats(seen):
+                return
+            strides = tensor.element_strides
+            first = _element(tensor, byte) + sum(start * stride for start, stride in zip(part.starts, strides, strict=True))
+            begin = self._as_written(source, seen, first, strides)
+            if begin is None:
+                return
+            found[source] = Place(root, *begin)
+        moved = dict(found)
+        for source, place in found.items():
+            for member in self._members.get(source, ()):
+                inner, outer, tensor = self._places[member], self.wiring.tensors[source], self.wiring.tensors[member]
+                moved_to = moved_strides(outer, place.strides, (tensor.sizes, inner.strides), inner.first)
+                if moved_to is None or tensor.data_type.bits != outer.data_type.bits:
+                    return
+                moved[member] = Place(root, place.first + moved_to[0], moved_to[1])
+        self._accept(index, moved)
+
+    def _can_move(self, source: Source) -> bool:
+        """Whether a value can be written elsewhere than to memory of its own."""
+        return (
+            source in self.wiring.tensors
+            and source not in self._places
+            and source not in self._outputs
+            and source not in self.wiring.uncovered
+        )
+
+    def _as_written(self, source: Source, seen: TensorDesc, first: int, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
+        """The first element and the strides of a value whose reader's elements are to lie at other strides; None if no strides tell."""
+        written = self.wiring.tensors[source]
+        if written.element_count != seen.element_count or written.data_type.bits != seen.data_type.bits:
+            return None
+        moved = moved_strides(seen, strides, written)
+        return None if moved is None else (first + moved[0], moved[1])
+
+    def _accept(self, index: int, changed: Mapping[Source, Place]) -> bool:
+        """Takes over new places and leaves a node out, if all that read and write there can be compiled so."""
+        places = {**self._places, **changed}
+        for source, place in changed.items():
+            tensor = self.wiring.tensors[source]
+            if _byte(tensor, place.first) % max(1, tensor.guaranteed_base_offset_alignment):
+                return False
+        concerned = {source[0] for source in changed} | {node for source in changed for node, _ in self.wiring.readers.get(source, ())}
+        try:
+            for node in concerned - {index, *self.views, None}:
+                assert node is not None
+                self._compile(self._desc(node, places))
+        except (CompileError, DescError, DeviceError):
+            return False
+        for source, place in changed.items():
+            if (old := self._places.get(source)) is not None:
+                self._members[old.root].remove(source)
+            self._members.setdefault(place.root, []).append(source)
+        self._places = places
+        self.views.append(index)
+        return True
+
+    # in place
+
+    def _write_in_place(self) -> None:
+        """Lets nodes write to the memory of an input that nobody reads later, where both have the same layout."""
+        steps = {index: step for step, index in enumerate(self.order)}
+        last_read: dict[Source, int] = {}
+        for (node, _), source in self.wiring.reads.items():
+            if node in steps:
+                root = self.root(source)
+                last_read[root] = max(last_read.get(root, 0), steps[node])
+        for step, index in enumerate(self.order):
+            desc = self.wiring.operators[index]
+            if not type(desc).in_place:
+                continue
+            for at, slot in enumerate(desc.output_slots()):
+                output: Source = (index, at)
+                if slot.tensor is None or output in self._places or output in self.wiring.uncovered:
+                    continue
+                replaced = next((root for root in self._replaceable(index, output) if last_read[root] == step), None)
+                if replaced is not None:
+                    self._merge(replaced, output)
+                    last_read[output] = max(last_read.get(output, 0), step)
+                    self.in_place.append(index)
+
+    def _replaceable(self, index: int, output: Source) -> Iterable[Source]:
+        """Values in memory of the graph that a node may overwrite with an output as far as their layout is concerned."""
+        desc, written = self.wiring.operators[index], self.wiring.tensors[output]
+        uses = [(index, slot.place) for slot in desc.input_slots() if slot.tensor is not None]
+        read = {use: self.read(use) for use in uses}
+        for root, byte, tensor in read.values():
+            alike = (tensor.sizes, tensor.data_type) == (written.sizes, written.data_type) and same_layout(written, tensor.element_strides)
+            members = self.members(root)
+            others = [seen for use, seen in read.items() if seen[0] == root and (seen[1] != byte or seen[2] != tensor)]
+            if not alike or byte or others or root not in self.wiring.tensors or root[0] == index:
+                continue
+            kept = any(member in self._outputs or member in self.wiring.uncovered for member in members)
+            if not kept and self.reached(root) <= self._room(output):
+                yield root
+
+    def _room(self, output: Source) -> float:
+        """The bytes of the memory that a value of a node may have: those that the caller binds, or any number."""
+        wiring = self.wiring
+        return min((wiring.bound_outputs[name].reached_bytes for name, source in wiring.outputs.items() if source == output), default=inf)
+
+    def reached(self, root: Source) -> int:
+        """The bytes of a value's memory that anything in it reaches, readers included."""
+        found = 0
+        for member in self.members(root):
+            if member in self.wiring.tensors:
+                _, byte, tensor = self.written(member)
+                found = max(found, byte + tensor.reached_bytes)
+            for use in self.wiring.readers.get(member, ()):
+                if use[0] not in self.views:
+                    _, byte, tensor = self.read(use)
+                    found = max(found, byte + tensor.reached_bytes)
+        return found
+
+    def _merge(self, source: Source, output: Source) -> None:
+        """Puts all that lies in the memory of one value into that of another one, byte by byte at the same place."""
+        own = self.wiring.tensors[source].element_strides
+        for member in self._members.pop(source, []):
+            place = self._places[member]
+            self._places[member] = Place(output, place.first, place.strides)
+            self._members.setdefault(output, []).append(member)
+        self._places[source] = Place(output, 0, own)
+        self._members.setdefault(output, []).append(source)
+
+
+def _byte(desc: TensorDesc, element: int) -> int:
+    return element * desc.data_type.bits // 8
+
+
+def _element(desc: TensorDesc, byte: int) -> int:
+    return byte * 8 // desc.data_type.bits
+
+
+def _fits(part: TensorDesc, whole: TensorDesc) -> bool:
+    """Whether a tensor is in no dimension longer than another one."""
+    return all(size <= other for size, other in zip(part.sizes, whole.sizes, strict=True))
+
+
+def _repeats(desc: TensorDesc) -> bool:
+    return bool(desc.broadcast_axes)
+
+
+def _strided(desc: TensorDesc, strides: tuple[int, ...]) -> TensorDesc:
+    """The desc with other strides; the same one if they say the same."""
+    if same_layout(desc, strides):
+        return desc
+    return desc.replace(strides=strides, total_tensor_size_in_bytes=None, flags=TensorFlags.NONE)

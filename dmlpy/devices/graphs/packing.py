@@ -1,0 +1,152 @@
+"""`Packing`: fills the persistent memory of a graph with copies of its owned inputs and with packed constants."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy.devices.device import Device, Memory, no_memory
+from dmlpy.devices.graphs.memory import aligned
+from dmlpy.devices.pickling import layout_fingerprint
+from dmlpy.devices.plan import Launch, in_order
+from dmlpy.validation.problems import PickleError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.devices.binding import Bound
+    from dmlpy.devices.graphs.program import Program
+    from dmlpy.devices.graphs.wiring import Source
+
+_ALLOCATED_ALIGNMENT = 64
+"""Every device's allocations are aligned to this many bytes."""
+
+
+class Packing:
+    """The initialisation of one graph.
+
+    Attributes:
+        staged_size: bytes of the constants that are only packed, and in the device's memory meanwhile.
+
+    Args:
+        program: the graph's.
+        device: where it runs.
+        name: the graph's, for messages.
+    """
+
+    def __init__(self, program: Program, device: Device, name: str) -> None:
+        self._program, self._device, self._name = program, device, name
+        self._places: dict[Source, int] = {}
+        self.staged_size = 0
+        for source in program.staged_constants:
+            self._places[source] = self.staged_size
+            self.staged_size += aligned(len(self._data(source)))
+
+    def allocate(self, size: int, stream: int, purpose: str) -> Memory:
+        """Memory that is aligned as the descs of the graph promise."""
+        alignment = self._program.alignment
+        if not size or alignment <= _ALLOCATED_ALIGNMENT:
+            return self._device.allocate(size, stream, purpose)
+        block = self._device.allocate(size + alignment, stream, purpose)
+        return Memory(block.pointer + -block.pointer % alignment, size, block, block.used_in)
+
+    def pack(self, owned: Sequence[Bound], persistent: Memory | None, stream: int, temporary: Memory | None = None) -> Memory:
+        """Enqueues the initialisation.
+
+        Args:
+            owned: the owned inputs.
+            persistent: memory to fill; None allocates it.
+            stream: where the work is ordered.
+            temporary: `staged_size` bytes to use meanwhile; None allocates them.
+
+        Returns:
+            The filled memory.
+        """
+        device, program = self._device, self._program
+        memory = persistent or self.allocate(program.persistent_size, stream, f"packed constants of {self._name}")
+        scratch = temporary or device.allocate(self.staged_size, stream, f"constants of {self._name} while they are packed")
+        bases = {program.wiring.inputs[item.name][0]: item.pointer for item in owned}
+        staged = [self._staged(source, scratch.pointer + place, stream) for source, place in self._places.items()]
+        bases |= {source: scratch.pointer + place for source, place in self._places.items()}
+        raw = {source: device.upload(self._data(source), stream) for source in self._packed_and_read()}
+        bases |= {source: item.pointer for source, item in raw.items()}
+        work = self._copies(bases, memory.pointer) + self._packs(bases, memory.pointer)
+        used = [memory, scratch, *staged, *raw.values()]
+        try:
+            device.dispatched(in_order(work), f"{self._name} prepare", used)(stream)
+        except MemoryError as error:
+            raise no_memory(f"{self._name}.prepare", error) from None
+        return memory
+
+    def _data(self, source: Source) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        node = self._program.wiring.constant(source)
+        assert node is not None
+        return np.frombuffer(node.data, np.uint8)
+
+    def _staged(self, source: Source, pointer: int, stream: int) -> Memory:
+        uploaded = self._device.upload(self._data(source), stream)
+        self._device.copy(pointer, uploaded.pointer, uploaded.size, stream)
+        return uploaded
+
+    def _packed_and_read(self) -> tuple[Source, ...]:
+        """Constants that one node packs and another one reads as they are."""
+        packed = {root for step in self._program.steps for root, _ in step.constants.values()}
+        return tuple(source for source in self._program.raw_constants if source in packed)
+
+    def _copies(self, bases: Mapping[Source, int], persistent: int) -> list[Launch]:
+        """The launches that copy owned inputs."""
+        wiring, device = self._program.wiring, self._device
+        sizes = {source: tensor.reached_bytes for source, tensor in wiring.inputs.values()}
+
+        def copy(source: Source, offset: int) -> Launch:
+            return lambda stream: device.copy(persistent + offset, bases[source], sizes[source], stream)
+
+        return [copy(source, offset) for source, offset in self._program.owned.items()]
+
+    def _packs(self, bases: Mapping[Source, int], persistent: int) -> list[Launch]:
+        """The launches that pack the constants of nodes."""
+        return [
+            step.operator._plan.pack(
+                {place: bases[root] + byte for place, (root, byte) in step.constants.items()}, persistent + step.packed
+            )
+            for step in self._program.steps
+            if step.packed is not None
+        ]
+
+    # pickles
+
+    def packed_bytes(self, memory: Memory) -> bytes:
+        """The filled memory in host memory; waits for the work on the current stream."""
+        size = self._program.persistent_size
+        return self._device.read(memory.pointer, size, self._device.current_stream()) if size else b""
+
+    def fingerprint(self) -> bytes:
+        """A hash of how the plans of all nodes pack: equal hashes pack alike."""
+        digest = blake2b(str(self._program.persistent_size).encode(), digest_size=16)
+        for step in self._program.steps:
+            if step.packed is not None:
+                digest.update(f"{step.node} {step.packed} ".encode() + layout_fingerprint(step.operator))
+        for source, offset in self._program.owned.items():
+            digest.update(f"{source} {offset} ".encode())
+        return digest.digest()
+
+    def restored(self, packed: bytes, fingerprint: bytes) -> Memory:
+        """Allocates memory of the device and fills it with the bytes of a pickle.
+
+        Raises:
+            PickleError: they were packed for another layout.
+        """
+        if fingerprint != self.fingerprint():
+            raise PickleError(
+                f"a pickle of a prepared graph {self._name} does not fit this machine: the plans here pack constants in another layout. "
+                "Pickle the compiled graph and the owned inputs, and call prepare here"
+            )
+        device, stream = self._device, self._device.current_stream()
+        memory = self.allocate(len(packed), stream, f"packed constants of {self._name}")
+        if packed:
+            staged = device.upload(np.frombuffer(packed, np.uint8), stream)
+            device.copy(memory.pointer, staged.pointer, len(packed), stream)
+            device.synchronize(stream)  # dispatches may go into other streams
+        return memory

@@ -1,0 +1,205 @@
+"""`Program`: what a compiled graph does, step by step, and where its tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.graphs.memory import Item, MemoryPlan, aligned, plan_memory
+from dmlpy.devices.graphs.wiring import Source, Wiring, node_name
+from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.graphs.layout import Layout
+    from dmlpy.devices.operator import CompiledOperator
+
+Location = tuple[Source, int]
+"""The value whose memory it is, and the first byte there."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node that runs.
+
+    Attributes:
+        node: its index.
+        operator: what runs, compiled for the layouts of this graph.
+        tensors: where each described tensor lies, by place; without the constants that are packed.
+        constants: where each constant lies that is packed once for all dispatches, by place.
+        packed: where the packed constants begin in the persistent memory; None if none are packed.
+        temporary: bytes of scratch.
+        cleared: values whose memory is filled with zeros before the node writes it, since readers read more than is written.
+    """
+
+    node: int
+    operator: CompiledOperator
+    tensors: Mapping[str, Location]
+    constants: Mapping[str, Location]
+    packed: int | None
+    temporary: int
+    cleared: tuple[Source, ...]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """An output that no node can write: a constant, a value that is an output twice, or one whose gaps are read.
+
+    Attributes:
+        output: the name of the output of the graph.
+        source: the value.
+        desc: its layout, in both places.
+        operator: copies elements; None for a tensor without gaps, whose bytes are copied.
+    """
+
+    output: str
+    source: Source
+    desc: TensorDesc
+    operator: CompiledOperator | None
+
+
+@dataclass(frozen=True)
+class Program:
+    """The steps of a graph and its memory.
+
+    Attributes:
+        wiring: the graph with its activations fused.
+        layout: which values lie in the memory of others.
+        steps: the nodes that run, in order.
+        copies: what is copied afterwards.
+        direct: the output of the graph in whose memory a value lies, by value.
+        plan: the block of memory that holds the values in between and the scratch.
+        offsets: where each value begins in that block.
+        scratch: where the scratch of each step begins in it, by step.
+        owned: where the copies of owned inputs begin in the persistent memory.
+        persistent_size: bytes of packed constants and of the copies.
+    """
+
+    wiring: Wiring
+    layout: Layout
+    steps: tuple[Step, ...]
+    copies: tuple[Copy, ...]
+    direct: Mapping[Source, str]
+    plan: MemoryPlan
+    offsets: Mapping[Source, int]
+    scratch: Mapping[int, int]
+    owned: Mapping[Source, int]
+    persistent_size: int
+    alignment: int = field(default=1)
+    """A number of bytes that both blocks of memory have to be aligned to, as descs promise."""
+
+    @cached_property
+    def concerned(self) -> Mapping[str, tuple[int, ...]]:
+        """The steps, and behind them the copies, that use the memory of an input or output of the graph, by its name."""
+        names = {source: name for name, (source, _) in self.wiring.inputs.items()} | dict(self.direct)
+        found: dict[str, set[int]] = {}
+        for at, step in enumerate(self.steps):
+            for root, _ in step.tensors.values():
+                if root in names:
+                    found.setdefault(names[root], set()).add(at)
+        for at, copy in enumerate(self.copies, len(self.steps)):
+            found.setdefault(copy.output, set()).add(at)
+            if copy.source in names:
+                found.setdefault(names[copy.source], set()).add(at)
+        return {name: tuple(sorted(steps)) for name, steps in found.items()}
+
+    @cached_property
+    def raw_constants(self) -> tuple[Source, ...]:
+        """The constant nodes whose data some step reads as they are."""
+        read = [root for step in self.steps for root, _ in step.tensors.values()] + [copy.source for copy in self.copies]
+        return tuple(source for source in dict.fromkeys(read) if self.wiring.constant(source) is not None)
+
+    @cached_property
+    def staged_constants(self) -> tuple[Source, ...]:
+        """The constant nodes whose data are only packed."""
+        packed = [root for step in self.steps for root, _ in step.constants.values()]
+        found = (source for source in dict.fromkeys(packed) if self.wiring.constant(source) is not None)
+        return tuple(source for source in found if source not in self.raw_constants)
+
+
+def program_of(wiring: Wiring, layout: Layout, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> Program:
+    """Compiles the nodes of a graph as the layout has them, and plans the memory."""
+    direct, copies = _outputs(wiring, compile_node)
+    steps: list[Step] = []
+    persistent = 0
+    for index in layout.order:
+        step = _step(wiring, layout, index, compile_node, persistent)
+        persistent += aligned(step.operator._plan.persistent_size) if step.packed is not None else 0
+        steps.append(step)
+    read = {root for step in steps for root, _ in step.tensors.values()} | {copy.source for copy in copies}
+    owned: dict[Source, int] = {}
+    for name in wiring.owned:
+        source, tensor = wiring.inputs[name]
+        if source in read:
+            owned[source] = persistent
+            persistent += aligned(tensor.size_in_bytes)
+    plan, offsets, scratch = _memory(wiring, layout, steps, copies, direct)
+    promised = [tensor.guaranteed_base_offset_alignment for step in steps for tensor in step.operator.desc.tensors().values()]
+    alignment = max(promised, default=1) or 1
+    return Program(wiring, layout, tuple(steps), copies, direct, plan, offsets, scratch, owned, persistent, alignment)
+
+
+def _outputs(wiring: Wiring, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> tuple[dict[Source, str], tuple[Copy, ...]]:
+    """The outputs that nodes write, by value, and those that are copied."""
+    direct: dict[Source, str] = {}
+    copies: list[Copy] = []
+    for name, source in wiring.outputs.items():
+        if source in direct or source not in wiring.tensors or source in wiring.uncovered:
+            desc = wiring.described(source)
+            copies.append(Copy(name, source, desc, None if _without_gaps(desc) else compile_node(_copying(desc))))
+        else:
+            direct[source] = name
+    return direct, tuple(copies)
+
+
+def _without_gaps(desc: TensorDesc) -> bool:
+    return desc.element_count == desc.span
+
+
+def _copying(desc: TensorDesc) -> OperatorDesc:
+    """The operator that copies the elements of a tensor, whatever their type."""
+    raw = TensorDesc(data_type=f"UINT{desc.data_type.bits}", sizes=desc.sizes, strides=desc.strides)
+    return ElementWiseIdentityDesc(input_tensor=raw, output_tensor=raw)
+
+
+def _step(wiring: Wiring, layout: Layout, index: int, compile_node: Callable[[OperatorDesc], CompiledOperator], persistent: int) -> Step:
+    desc = wiring.operators[index]
+    operator = compile_node(layout.desc(index))
+    inputs = {slot.place: layout.read((index, slot.place))[:2] for slot in desc.input_slots() if slot.tensor is not None}
+    outputs = {slot.place: (index, at) for at, slot in enumerate(desc.output_slots()) if slot.tensor is not None}
+    plan = operator._plan
+    packs = bool(plan.constants) and all(inputs[place][0] in wiring.static for place in plan.constants)
+    constants = {place: inputs.pop(place) for place in plan.constants} if packs else {}
+    return Step(
+        index,
+        operator,
+        {**inputs, **{place: layout.written(source)[:2] for place, source in outputs.items()}},
+        constants,
+        persistent if packs else None,
+        plan.prepared_temporary_size if packs else plan.temporary_size,
+        tuple(source for source in outputs.values() if source in wiring.uncovered),
+    )
+
+
+def _memory(
+    wiring: Wiring, layout: Layout, steps: list[Step], copies: tuple[Copy, ...], direct: Mapping[Source, str]
+) -> tuple[MemoryPlan, dict[Source, int], dict[int, int]]:
+    """The plan, and where each value and the scratch of each step begins."""
+    used: dict[Source, list[int]] = {}
+    for at, step in enumerate(steps):
+        for root, _ in step.tensors.values():
+            if root in wiring.tensors and root not in direct:
+                used.setdefault(root, []).append(at)
+    for copy in copies:
+        if copy.source in used:
+            used[copy.source].append(len(steps))
+    items = [Item(wiring.value_label(root), max(1, layout.reached(root)), min(found), max(found)) for root, found in used.items()]
+    scratch = [at for at, step in enumerate(steps) if step.temporary]
+    items += [Item(f"scratch of {node_name(wiring.graph, steps[at].node)}", steps[at].temporary, at, at) for at in scratch]
+    plan = plan_memory(items)
+    values = dict(zip(used, plan.offsets, strict=False))
+    return plan, values, dict(zip(scratch, plan.offsets[len(used) :], strict=True))

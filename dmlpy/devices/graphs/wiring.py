@@ -1,0 +1,219 @@
+"""`Wiring`: a valid graph as the code that runs it sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import TensorFlags
+from dmlpy.description.tensors import TensorDesc, covers
+from dmlpy.graphs import ConstantNode, Graph, OperatorNode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+
+Source = tuple[int | None, int]
+"""The source of a value: a node and the index of its output, or None and the index of a graph input."""
+
+Use = tuple[int, str]
+"""Where a value is read: a node, and the place of the input."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The operators of a graph and what they read and write.
+
+    Attributes:
+        graph: the graph.
+        operators: the desc of each operator node that runs. No tensor is flagged as owned.
+        reads: the source of each described input, by node and place.
+        outputs: the source of each output of the graph, by name.
+        fused: the activation nodes that became part of another node, by that one; they are not among `operators`.
+    """
+
+    graph: Graph
+    operators: Mapping[int, OperatorDesc]
+    reads: Mapping[Use, Source]
+    outputs: Mapping[str, Source]
+    fused: Mapping[int, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Wiring:
+        """The wiring of a graph without problems."""
+        slots = [node.input_slots() for node in graph.nodes]
+        reads: dict[Use, Source] = {}
+        for edge in graph.input_edges:
+            slot = slots[edge.to_node_index][edge.to_node_input_index]
+            reads[edge.to_node_index, slot.place] = (None, edge.graph_input_index)
+        for link in graph.intermediate_edges:
+            slot = slots[link.to_node_index][link.to_node_input_index]
+            reads[link.to_node_index, slot.place] = (link.from_node_index, link.from_node_output_index)
+        ends = sorted(graph.output_edges, key=lambda edge: edge.graph_output_index)
+        names = graph.output_names or [f"output_{index}" for index in range(graph.output_count)]
+        outputs = {names[end.graph_output_index]: (end.from_node_index, end.from_node_output_index) for end in ends}
+        operators = {index: _without_owned(node.operator) for index, node in enumerate(graph.nodes) if isinstance(node, OperatorNode)}
+        return cls(graph, operators, reads, outputs, {})
+
+    @cached_property
+    def readers(self) -> Mapping[Source, tuple[Use, ...]]:
+        """Where each value is read, without outputs of the graph."""
+        found: dict[Source, list[Use]] = {}
+        for use, source in self.reads.items():
+            found.setdefault(source, []).append(use)
+        return {source: tuple(uses) for source, uses in found.items()}
+
+    @cached_property
+    def tensors(self) -> Mapping[Source, TensorDesc]:
+        """The desc by which a node writes each of its outputs."""
+        return {
+            (index, at): slot.tensor
+            for index, desc in self.operators.items()
+            for at, slot in enumerate(desc.output_slots())
+            if slot.tensor is not None
+        }
+
+    @cached_property
+    def written(self) -> Mapping[Source, str]:
+        """The place of the output that writes each value of a node."""
+        return {
+            (index, at): slot.place
+            for index, desc in self.operators.items()
+            for at, slot in enumerate(desc.output_slots())
+            if slot.tensor is not None
+        }
+
+    def seen(self, use: Use) -> TensorDesc:
+        """The desc by which a node reads a value."""
+        return self._tensors_by_use[use]
+
+    @cached_property
+    def _tensors_by_use(self) -> Mapping[Use, TensorDesc]:
+        return {(index, place): tensor for index, desc in self.operators.items() for place, tensor in desc.tensors().items()}
+
+    @cached_property
+    def inputs(self) -> Mapping[str, tuple[Source, TensorDesc]]:
+        """The source of each input of the graph that some node reads, and how it is bound, by name.
+
+        That is as the graph declares it, else as it is read: of several ways the one that reaches farthest, the first of equals, flagged as
+        the graph flags it.
+        """
+        graph, found = self.graph, {}
+        owned = {edge.graph_input_index for edge in graph.input_edges if _flagged(graph, edge.to_node_index, edge.to_node_input_index)}
+        for index in range(graph.input_count):
+            if uses := self.readers.get((None, index)):
+                read = max((self.seen(use) for use in uses), key=lambda tensor: tensor.reached_bytes)
+                tensor = graph.input_tensors[index] if graph.input_tensors else read
+                flags = TensorFlags.OWNED_BY_DML if index in owned else TensorFlags.NONE
+                found[input_name(graph, index)] = ((None, index), tensor.replace(flags=flags) if flags else tensor)
+        return found
+
+    @cached_property
+    def owned(self) -> tuple[str, ...]:
+        """The inputs that are flagged OWNED_BY_DML, in the graph's order."""
+        return tuple(name for name, (_, tensor) in self.inputs.items() if tensor.flags is TensorFlags.OWNED_BY_DML)
+
+    @cached_property
+    def static(self) -> frozenset[Source]:
+        """The values that are the same in each dispatch: constants and owned inputs."""
+        constants = {(index, 0) for index, node in enumerate(self.graph.nodes) if isinstance(node, ConstantNode)}
+        return frozenset(constants | {self.inputs[name][0] for name in self.owned})
+
+    def constant(self, source: Source) -> ConstantNode | None:
+        """The constant node that a value is the data of."""
+        node = None if source[0] is None else self.graph.nodes[source[0]]
+        return node if isinstance(node, ConstantNode) else None
+
+    def described(self, source: Source) -> TensorDesc:
+        """The desc of a value as it is written; of a constant as the first node that reads it packed does, else plain bytes."""
+        if source in self.tensors:
+            return self.tensors[source]
+        node = self.constant(source)
+        assert node is not None, "an output of the graph is written by a node, or a constant"
+        for use in self.readers.get(source, ()):
+            if self.seen(use).is_packed:
+                return self.seen(use)
+        return TensorDesc(data_type="UINT8", sizes=[node.data_size])
+
+    @cached_property
+    def bound_outputs(self) -> Mapping[str, TensorDesc]:
+        """How each output of the graph is bound, by name: as the graph declares it, else as it is written."""
+        declared = self.graph.output_tensors or [None] * len(self.outputs)
+        return {name: tensor or self.described(source) for (name, source), tensor in zip(self.outputs.items(), declared, strict=True)}
+
+    @cached_property
+    def uncovered(self) -> Mapping[Source, int]:
+        """The outputs of nodes of which some node reads more than is written: gaps between strided elements, or bytes behind the last one.
+
+        With each the bytes that its readers reach.
+        """
+        found: dict[Source, int] = {}
+        for use, source in self.reads.items():
+            if source in self.tensors and not covers(self.tensors[source], self.seen(use)):
+                found[source] = max(found.get(source, 0), self.seen(use).reached_bytes)
+        return found
+
+    def order(self) -> tuple[int, ...]:
+        """The nodes that run, each after those that it reads; of those that could run next the one with the lowest index."""
+        waits_for: dict[int, set[int]] = {index: set() for index in self.operators}
+        readers: dict[int, set[int]] = {index: set() for index in self.operators}
+        for (reader, _), (writer, _) in self.reads.items():
+            if writer in waits_for and reader in waits_for:
+                waits_for[reader].add(writer)
+                readers[writer].add(reader)
+        ready = [index for index, needed in waits_for.items() if not needed]
+        heapify(ready)
+        found: list[int] = []
+        while ready:
+            found.append(heappop(ready))
+            for reader in readers[found[-1]]:
+                waits_for[reader].discard(found[-1])
+                if not waits_for[reader]:
+                    heappush(ready, reader)
+        return tuple(found)
+
+    def value_label(self, source: Source) -> str:
+        """The name of a value, for people: that of its node, with the output's place where the node has several."""
+        if source[0] is None:
+            return input_name(self.graph, source[1])
+        name = node_name(self.graph, source[0])
+        places = [place for (index, _), place in self.written.items() if index == source[0]]
+        return f"{name}.{self.written[source]}" if len(places) > 1 else name
+
+
+def input_name(graph: Graph, index: int) -> str:
+    """The name by which an input of the graph is bound."""
+    return graph.input_names[index] if graph.input_names else f"input_{index}"
+
+
+def node_name(graph: Graph, index: int) -> str:
+    """The name of a node, for people; of a node without one its index."""
+    return graph.nodes[index].name or f"node {index}"
+
+
+def with_tensors(desc: OperatorDesc, changed: Mapping[str, TensorDesc]) -> OperatorDesc:
+    """The desc with other tensors in some places, which may be those of elements of an array (`input_tensors[0]`)."""
+    if not changed:
+        return desc
+    members: dict[str, object] = {}
+    for slot in desc.slots():
+        if slot.place in changed:
+            if slot.index is None:
+                members[slot.field.name] = changed[slot.place]
+            else:
+                listed = members.setdefault(slot.field.name, list(getattr(desc, slot.field.name)))
+                listed[slot.index] = changed[slot.place]  # type: ignore[index]
+    return desc.replace(**members)
+
+
+def _without_owned(desc: OperatorDesc) -> OperatorDesc:
+    owned = {place: tensor for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML}
+    return with_tensors(desc, {place: tensor.replace(flags=TensorFlags.NONE) for place, tensor in owned.items()})
+
+
+def _flagged(graph: Graph, node: int, slot: int) -> bool:
+    tensor = graph.nodes[node].input_slots()[slot].tensor
+    return tensor is not None and tensor.flags is TensorFlags.OWNED_BY_DML

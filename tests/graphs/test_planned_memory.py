@@ -1,0 +1,114 @@
+"""The plan of a graph's memory: its items never overlap, and it is small."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.graphs.memory import ALIGNMENT, Item, MemoryPlan, plan_memory
+from tests.support.network_shapes import NETWORKS
+from tests.support.tensors import tensor
+
+
+def check_plan(plan: MemoryPlan) -> None:
+    rows = list(zip(plan.items, plan.offsets, strict=True))
+    for at, (item, offset) in enumerate(rows):
+        assert offset % ALIGNMENT == 0
+        assert 0 <= offset <= plan.size - item.size
+        for other, place in rows[:at]:
+            together = item.first <= other.last and other.first <= item.last
+            apart = offset + item.size <= place or place + other.size <= offset
+            assert apart or not together, (item, other)
+    assert plan.lower_bound <= plan.size <= plan.separate_size
+
+
+@pytest.mark.parametrize(
+    ("items", "size"),
+    [
+        ([], 0),
+        ([("a", 1, 0, 3)], 256),
+        ([("a", 257, 0, 0)], 512),
+        ([("a", 256, 0, 1), ("b", 256, 1, 2), ("c", 256, 2, 3)], 512),
+        ([("a", 256, 0, 1), ("b", 512, 1, 2), ("c", 256, 2, 3), ("d", 512, 3, 4)], 768),
+        # In order of execution the small one would cut the room of the large one in two.
+        ([("small", 256, 0, 2), ("short", 512, 1, 1), ("large", 1024, 2, 3)], 1280),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else f"{len(value)} items",
+)
+def test_known_plans(items: list[tuple[str, int, int, int]], size: int) -> None:
+    plan = plan_memory(Item(*item) for item in items)
+    check_plan(plan)
+    assert plan.size == size == plan.lower_bound
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_items_never_overlap(seed: int) -> None:
+    draw = random.Random(seed)
+    steps = draw.randint(1, 40)
+    items = []
+    for number in range(draw.randint(1, 60)):
+        first = draw.randrange(steps)
+        items.append(Item(str(number), draw.choice([1, 255, 256, 257, 4096, draw.randint(1, 10**6)]), first, draw.randint(first, steps)))
+    check_plan(plan_memory(items))
+
+
+def test_live_bytes_are_those_of_each_step() -> None:
+    plan = plan_memory([Item("a", 100, 0, 1), Item("b", 300, 1, 1), Item("c", 256, 3, 3)])
+    assert plan.live_bytes == (256, 768, 0, 256)
+    assert plan.lower_bound == 768
+    assert plan.separate_size == 1024
+
+
+def test_a_chain_holds_two_tensors_at_most() -> None:
+    g = dml.GraphBuilder()
+    x = g.input("x", tensor(1, 1, 1024, 1024))
+    for number in range(32):
+        x = g.add(dml.ActivationReluDesc, f"relu {number}", input_tensor=x)
+    g.output("y", x)
+    op = dml.compile(g.build(), "numpy")
+    report = op.explain_plan()
+    assert all(item.name.startswith("scratch of") for item in report.memory.items), "all tensors lie in the memory of the output"
+    assert op.binding_properties.temporary_resource_size < 2**20
+    assert report.in_place == tuple(f"relu {number}" for number in range(1, 32))
+
+
+def test_a_chain_that_cannot_run_in_place_takes_turns_between_two_places() -> None:
+    g = dml.GraphBuilder()
+    x = g.input("x", tensor(1, 1, 64, 64))
+    for number in range(32):
+        x = g.add(dml.ActivationSoftmax1Desc, f"softmax {number}", input_tensor=x, axes=[3])
+        x = g.add(
+            dml.ElementWiseAddDesc, f"add {number}", a_tensor=x, b_tensor=x, output_tensor=tensor(1, 1, 64, 64, strides=[1, 1, 1, 64])
+        )
+    g.output("y", x)
+    plan = dml.compile(g.build(), "numpy").explain_plan().memory
+    check_plan(plan)
+    tensors = [item for item in plan.items if not item.name.startswith("scratch of")]
+    assert len(tensors) == 63
+    assert plan.size == plan.lower_bound
+    assert plan.size <= 4 * 64 * 64 * 4
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_need_hardly_more_than_the_lower_bound(name: str) -> None:
+    report = dml.compile(NETWORKS[name](), "numpy").explain_plan()
+    check_plan(report.memory)
+    assert report.memory.size <= 1.02 * report.memory.lower_bound
+    told = str(report)
+    assert "of the lower bound of" in told
+    assert report.order[0] in told
+
+
+def test_the_report_and_the_picture_name_every_item() -> None:
+    op = dml.compile(NETWORKS["residual"](), "numpy")
+    picture, report = op.memory_svg(), op.explain_plan()
+    assert picture.startswith("<svg")
+    assert picture.endswith("</svg>")
+    assert picture.count("<rect") == len(report.memory.items) > 3
+    for item in report.memory.items:
+        assert item.name in picture
+    assert op.memory_svg() in op._repr_html_()
+    assert len(np.unique([item.name for item in report.memory.items])) == len(report.memory.items)
