@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
-    from dmlpy.devices.graph import CompiledGraph
+    from dmlpy.devices.graphs import CompiledGraph
     from dmlpy.graphs import Graph
 
     Outputs: TypeAlias = Operand | Sequence[Operand | None] | Mapping[str, Operand]

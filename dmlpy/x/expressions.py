@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
-    from dmlpy.devices.graph import CompiledGraph
+    from dmlpy.devices.graphs import CompiledGraph
     from dmlpy.graphs import Graph
 
 Array = np.ndarray[Any, Any]
