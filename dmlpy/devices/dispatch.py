@@ -1,21 +1,23 @@
-"""`Dispatch`: an operator with all its memory bound, and the base of every kind of dispatch."""
+"""`Dispatch`: an operator with all its memory bound, and the bases of every kind of dispatch."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from dmlpy.devices import binding
 from dmlpy.devices.device import Device, no_memory
+from dmlpy.devices.reserve import Reserve
 from dmlpy.validation.array_problems import value_problems
-from dmlpy.validation.problems import BindError, DispatchError, PickleError
+from dmlpy.validation.problems import BindError, DispatchError, PickleError, Problem
 
 if TYPE_CHECKING:
-    from dmlpy.devices.binding import Bound
+    from dmlpy.devices.binding import Bound, KnownLayouts
     from dmlpy.devices.operator import CompiledOperator
     from dmlpy.devices.plan import Launch
 
@@ -118,7 +120,107 @@ class BoundWork(ABC):
         return f"<dispatch of {self._name} on {self._device.name}>"
 
 
-class Dispatch(BoundWork):
+Area = tuple[int, int]
+"""The first address and the end of a block of memory."""
+
+Span = tuple[int, int, bool]
+"""The first address and the end of a tensor's memory, and whether it is written."""
+
+
+class Rebindable(BoundWork):
+    """Bound work that keeps what is bound by name, so that one binding can be replaced without the others.
+
+    Args:
+        name: the operator's or graph's.
+        device: where it runs.
+        bound: the tensors with their memory.
+        layouts: the layouts of arrays that were checked, by name.
+        areas: the scratch and the packed constants, by name.
+    """
+
+    def __init__(
+        self, name: str, device: Device, bound: Iterable[Bound], layouts: Mapping[str, KnownLayouts], areas: Mapping[str, Area]
+    ) -> None:
+        super().__init__(name, device)
+        self._bound = {item.name: item for item in bound}
+        self._layouts, self._areas = layouts, areas
+        self._spans: dict[str, Span] = {}
+
+    def rebind(self, **tensors: Any) -> None:
+        """Binds other memory to some inputs and outputs; all others keep theirs.
+
+        Everything is checked here; what has to be prepared for the new addresses, the next call prepares. Dispatches that were enqueued
+        before still use the old memory. On a GPU work that is replayed as a CUDA graph is captured anew: CuPy cannot change the addresses
+        in an instantiated graph.
+
+        Args:
+            **tensors: arrays or `Buffer`s by name, as for `bind`.
+
+        Raises:
+            BindError: memory that does not fit or is used twice; all stays as it was.
+            DispatchError: a call is under way.
+        """
+        self._alone(self._rebind, tensors)
+
+    def _rebind(self, tensors: Mapping[str, Any]) -> None:
+        known = self._bound
+        problems: list[Problem] = []
+        if not tensors.keys() <= known.keys():
+            tensors, problems = self._by_place(tensors)
+        changed: dict[str, Bound] = {}
+        for name, value in tensors.items():
+            place, wrong = self._placed(known[name], value)
+            if place is not None:
+                changed[name] = place
+            if wrong:
+                problems += wrong
+        bound = {**known, **changed}
+        spans = {**(self._spans or _spans(known)), **_spans(changed)}
+        if not problems and _may_share(changed, spans, self._areas.values()):
+            problems = self._hazards(bound)
+        if problems:
+            raise BindError(f"{self._name}.rebind", problems)
+        # From here on nothing fails. After an interrupt the next call makes everything from what is bound then.
+        self._spans = {}
+        self._forget(changed, bound)
+        self._bound = bound
+        self._spans = spans
+
+    def _placed(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
+        """The memory of a value that takes the place of another one."""
+        return binding.place(self._device, old.name, old.desc, value, output=old.output, known=self._layouts[old.name])
+
+    @abstractmethod
+    def _by_place(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        """Values by the names in `_bound`, and the problems of those that belong to none."""
+
+    @abstractmethod
+    def _hazards(self, bound: Mapping[str, Bound]) -> list[Problem]:
+        """The problems with memory that is bound twice."""
+
+    @abstractmethod
+    def _forget(self, changed: Mapping[str, Bound], bound: Mapping[str, Bound]) -> None:
+        """Gives up what was made for the old memory of the changed tensors: the next call makes it anew, for all that is bound now."""
+
+
+def _spans(bound: Mapping[str, Bound]) -> dict[str, Span]:
+    return {name: (item.pointer, item.end, item.output) for name, item in bound.items()}
+
+
+def _may_share(changed: Iterable[str], spans: Mapping[str, Span], areas: Iterable[Area]) -> bool:
+    """Whether changed memory meets memory other than that of an input which is read beside it: a quick look before all hazard rules."""
+    for name in changed:
+        start, end, output = spans[name]
+        for first, last in areas:
+            if start < last and first < end:
+                return True
+        for other, (first, last, written) in spans.items():
+            if start < last and first < end and (output or written) and other != name:
+                return True
+    return False
+
+
+class Dispatch(Rebindable):
     """One operator with all its memory: calling it launches and does nothing else.
 
     It allocates nothing and does not synchronise, so it can be repeated and captured in a CUDA graph. It keeps the arrays that
@@ -134,11 +236,18 @@ class Dispatch(BoundWork):
     stacked network each layer is one (`layer 0`), unless a CUDA graph replays them all at once.
     """
 
-    def __init__(self, operator: CompiledOperator, bound: list[Bound], launch: Launch, keep: tuple[Any, ...]) -> None:
-        super().__init__(operator.name, operator.device)
+    def __init__(
+        self,
+        operator: CompiledOperator,
+        bound: Sequence[Bound],
+        launched: Callable[[Sequence[Bound]], Launch],
+        areas: Mapping[str, Area],
+        keep: tuple[Any, ...],
+    ) -> None:
+        super().__init__(operator.name, operator.device, bound, operator._tables.layouts, areas)
         self.operator = operator
-        self._bound = bound
-        self._launch = launch
+        self._launched = launched
+        self._launch: Launch | None = launched(bound)
         self._keep = keep
         self._limits = operator._host_limits(bound)
 
@@ -146,11 +255,36 @@ class Dispatch(BoundWork):
         if self._limits:
             check_limits(self._name, self._limits)
         try:
-            self._launch(stream)
+            launch = self._launch
+            if launch is None:
+                launch = self._launch = self._launched(tuple(self._bound.values()))
+            launch(stream)
         except MemoryError as error:
             raise no_memory(self._name, error) from None
+
+    def _by_place(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        table = self.operator._tables.all["persistent" in self._areas]
+        values, problems = table.by_place(tensors)
+        problems += [
+            Problem("bind.missing", spelling, "None", "memory: what is bound can be replaced, not taken away")
+            for spelling, value in tensors.items()
+            if value is None
+        ]
+        return values, problems
+
+    def _placed(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
+        return self.operator._replaced(old, value) if type(value) is Reserve else super()._placed(old, value)
+
+    def _hazards(self, bound: Mapping[str, Bound]) -> list[Problem]:
+        areas = self._areas
+        return binding.hazards(self.operator.desc, tuple(bound.values()), areas.get("temporary"), areas.get("persistent"))
+
+    def _forget(self, changed: Mapping[str, Bound], bound: Mapping[str, Bound]) -> None:
+        self._launch = None
+        if self._limits:
+            self._limits = self.operator._host_limits(tuple(bound.values()))
 
     def _repr_html_(self) -> str:
         from dmlpy.devices.notebook import bound_table
 
-        return bound_table(repr(self), self._bound).to_html()
+        return bound_table(repr(self), self._bound.values()).to_html()

@@ -237,10 +237,15 @@ class CompiledOperator:
         if problems:
             raise BindError(f"{self.name}.bind", problems)
         memory = memory or self.device.allocate(needed, handle, f"scratch of {self.name}")
-        launch = self._launch(bound, memory.pointer, None if ready is None else ready[0])
         used = [memory, *([persistent] if isinstance(persistent, Memory) else [])]
-        repeated = self.device.dispatched(self.device.repeatable(self._plan, launch), self.name, used)
-        return Dispatch(self, bound, repeated, (used, persistent, temporary))
+        pointer = memory.pointer
+
+        def launched(bound: Sequence[Bound]) -> Launch:
+            launch = self._launch(bound, pointer, None if ready is None else ready[0])
+            return self.device.dispatched(self.device.repeatable(self._plan, launch), self.name, used)
+
+        areas = {"temporary": memory.area} | ({} if ready is None else {"persistent": ready})
+        return Dispatch(self, bound, launched, areas, (used, persistent, temporary))
 
     @_without_memory_error()
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
@@ -338,7 +343,12 @@ class CompiledOperator:
         problems += wrong
         return area, None if area is None else Memory(area[0], needed, value)
 
-    def _host_limits(self, bound: list[Bound]) -> Limits:
+    def _replaced(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
+        """The memory of a value that takes the place of another one."""
+        field = next(field for field in self._fields if field.name == old.name)
+        return self._place(field, value, self.device.current_stream(), copy=False)
+
+    def _host_limits(self, bound: Sequence[Bound]) -> Limits:
         if not self._limits or self.device.memory_kind != "cpu":
             return []
         places = {item.name: item for item in bound}

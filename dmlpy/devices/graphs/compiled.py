@@ -57,9 +57,7 @@ class CompiledGraph:
         self.fuse = fuse
         self.name = graph.name or "graph"
         self._program = program
-        self._layouts = {
-            kind: {name: KnownLayouts() for name in known} for kind, known in (("input", self.inputs), ("output", self.outputs))
-        }
+        self._layouts = {name: KnownLayouts() for name in (*self.inputs, *self.outputs)}
         stream = device.current_stream()
         # DirectML too copies constants when it compiles.
         self._constants = {
@@ -276,7 +274,7 @@ class CompiledGraph:
                 memory = None if wrong else self.device.upload(binding.staged(tensor, host), copied_on)
                 place = None if memory is None else Bound(name, tensor, False, memory.pointer, memory)
             else:
-                known = self._layouts[kind][name]
+                known = self._layouts[name]
                 place, wrong = binding.place(self.device, name, tensor, given[name], output=kind == "output", known=known)
             problems += wrong
             found += [place] if place else []

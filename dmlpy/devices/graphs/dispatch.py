@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.arrays import array_at
 from dmlpy.description.naming import did_you_mean
-from dmlpy.devices import binding
 from dmlpy.devices.device import Memory, no_memory
-from dmlpy.devices.dispatch import BoundWork, Limit, check_limits
+from dmlpy.devices.dispatch import Limit, Rebindable, check_limits
 from dmlpy.devices.graphs.hazards import shared_memory
 from dmlpy.devices.plan import Launch, in_order
-from dmlpy.validation.problems import BindError, Problem
+from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs.wiring import Source
 
 
-class GraphDispatch(BoundWork):
+class GraphDispatch(Rebindable):
     """A graph with all its memory: calling it launches every node. It owns its scratch: see `Dispatch`.
 
     On a GPU the whole graph is captured in one CUDA graph, and a call is one launch of it.
@@ -54,69 +53,24 @@ class GraphDispatch(BoundWork):
         *,
         repeated: bool,
     ) -> None:
-        super().__init__(graph.name, graph.device)
+        areas = {"temporary": scratch.area} | ({} if persistent is None else {"persistent": persistent.area})
+        super().__init__(graph.name, graph.device, (*inputs, *outputs), graph._layouts, areas)
         self.graph = graph
         self._program = program = graph._program
-        self._bound = {item.name: item for item in (*inputs, *outputs)}
         self._memories = tuple(memory for memory in (scratch, persistent, *constants.values()) if memory is not None)
-        self._areas = {"temporary": scratch.area} | ({} if persistent is None else {"persistent": persistent.area})
         self._packed = 0 if persistent is None else persistent.pointer
         self._scratch = scratch.pointer
         self._repeated = repeated
         self._fixed = {source: scratch.pointer + offset for source, offset in program.offsets.items()}
         self._fixed |= {source: memory.pointer for source, memory in constants.items()}
         self._fixed |= {source: self._packed + offset for source, offset in program.owned.items()}
-        bases = self._bases(self._bound)
-        self._launches = [self._step_launch(at, step, bases) for at, step in enumerate(program.steps)]
-        self._launches += [self._copy_launch(copy, bases, self._bound) for copy in program.copies]
-        self._limits = self._limits_of(bases)
-        self._work: Launch | None = self._joined(self._launches)
+        self._launches: list[Launch | None] = [None] * (len(program.steps) + len(program.copies))
+        self._limits = self._limits_of(self._bases(self._bound))
+        self._work: Launch | None = self._made()
 
-    def rebind(self, **tensors: Any) -> None:
-        """Binds other memory to some inputs and outputs; all others keep theirs.
-
-        Dispatches that were enqueued before still use the old memory. On a GPU the next call captures the graph anew: CuPy cannot change
-        the addresses in an instantiated CUDA graph.
-
-        Args:
-            **tensors: arrays or `Buffer`s by name.
-
-        Raises:
-            BindError: memory that does not fit or is used twice; all stays as it was.
-            DispatchError: a call of this dispatch is under way.
-        """
-        self._alone(self._rebind, tensors)
-
-    def _rebind(self, tensors: Mapping[str, Any]) -> None:
-        bound, changed = dict(self._bound), list[str]()
-        problems: list[Problem] = []
-        for name, value in tensors.items():
-            old = bound.get(name)
-            if old is None:
-                problems.append(self._not_bound(name))
-                continue
-            known = self.graph._layouts["output" if old.output else "input"][name]
-            place, wrong = binding.place(self._device, name, old.desc, value, output=old.output, known=known)
-            problems += wrong
-            if place is not None:
-                bound[name] = place
-                changed.append(name)
-        if not problems:
-            items = bound.values()
-            problems = shared_memory([item for item in items if not item.output], [item for item in items if item.output], self._areas)
-        if problems:
-            raise BindError(f"{self._name}.rebind", problems)
-        program, bases, launches = self._program, self._bases(bound), list(self._launches)
-        steps = {at for name in changed for at in program.concerned.get(name, ())}
-        for at in steps:
-            if at < len(program.steps):
-                launches[at] = self._step_launch(at, program.steps[at], bases)
-            else:
-                launches[at] = self._copy_launch(program.copies[at - len(program.steps)], bases, bound)
-        limits = self._limits_of(bases) if self._limits else self._limits
-        # From here on nothing fails. The work is put together by the next call, so that one rebinding after the other costs little.
-        self._work = None
-        self._bound, self._launches, self._limits = bound, launches, limits
+    def _by_place(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        known = {name: value for name, value in tensors.items() if name in self._bound}
+        return known, [self._not_bound(name) for name in tensors if name not in known]
 
     def _not_bound(self, name: str) -> Problem:
         if name in self.graph.prepared_inputs:
@@ -124,13 +78,42 @@ class GraphDispatch(BoundWork):
         expected = f"one of {', '.join(self._bound)}"
         return Problem("bind.unknown", name, "not bound by this dispatch", expected, remedy=did_you_mean(name, self._bound))
 
+    def _hazards(self, bound: Mapping[str, Bound]) -> list[Problem]:
+        items = bound.values()
+        return shared_memory([item for item in items if not item.output], [item for item in items if item.output], self._areas)
+
+    def _forget(self, changed: Mapping[str, Bound], bound: Mapping[str, Bound]) -> None:
+        self._work = None
+        launches = list(self._launches)
+        for name in changed:
+            for at in self._program.concerned.get(name, ()):
+                launches[at] = None
+        self._launches = launches
+        if self._limits:
+            self._limits = self._limits_of(self._bases(bound))
+
     def _enqueue(self, stream: int) -> None:
         if self._limits:
             check_limits(self._name, self._limits)
         work = self._work
         if work is None:
-            work = self._work = self._joined(self._launches)
+            work = self._work = self._made()
         work(stream)
+
+    def _made(self) -> Launch:
+        """All the work in one launch; that of steps whose memory has not changed stays as it is."""
+        program, bound = self._program, self._bound
+        bases = self._bases(bound)
+        found = [
+            launch
+            if launch is not None
+            else self._step_launch(at, program.steps[at], bases)
+            if at < len(program.steps)
+            else self._copy_launch(program.copies[at - len(program.steps)], bases, bound)
+            for at, launch in enumerate(self._launches)
+        ]
+        self._launches = list(found)
+        return self._joined(found)
 
     def _joined(self, launches: Sequence[Launch]) -> Launch:
         """One launch of all."""
