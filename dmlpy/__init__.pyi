@@ -1,5 +1,8 @@
 # Written by `python -m dmlpy.stubs`: do not edit.
 from .arrays import Buffer as Buffer
+from .comparison import Comparison as Comparison
+from .comparison import NodeDifference as NodeDifference
+from .comparison import compare as compare
 from .compiler import compile as compile
 from .description.descs import OperatorDesc as OperatorDesc
 from .description.enums import AxisDirection as AxisDirection
@@ -315,6 +318,7 @@ __all__ = [
     "BindingProperties",
     "Buffer",
     "CastDesc",
+    "Comparison",
     "CompileError",
     "CompiledGraph",
     "CompiledOperator",
@@ -462,6 +466,7 @@ __all__ = [
     "MultiheadAttention1Desc",
     "MultiheadAttentionDesc",
     "MultiheadAttentionMaskType",
+    "NodeDifference",
     "NonzeroCoordinatesDesc",
     "OneHotDesc",
     "OperatorDesc",
@@ -529,6 +534,7 @@ __all__ = [
     "canonical_to_params",
     "check",
     "check_feature_support",
+    "compare",
     "compile",
     "device",
     "gru_block_cell_weight_gradients",

@@ -25,6 +25,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.arrays": ("Buffer",),
     "dmlpy.reference.evaluation": ("reference",),
     "dmlpy.validation.checking": ("check", "lowest_level"),
+    "dmlpy.comparison": ("Comparison", "NodeDifference", "compare"),
     "dmlpy.compiler": ("compile",),
     "dmlpy.description.descs": ("OperatorDesc",),
     "dmlpy.devices.device": ("Device", "device", "list_devices"),

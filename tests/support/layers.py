@@ -22,7 +22,7 @@ LAYERS = [
     {"devices.numpy", "devices.cuda"},
     {"devices.numba"},
     {"compiler", "directml", "inspection.catalog"},
-    {"x"},
+    {"x", "comparison"},
     {"dxdispatch", "torch", "keras", "stubs", "pydirectml"},
     {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},
     {"bench", "site"},

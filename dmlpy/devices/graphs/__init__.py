@@ -47,4 +47,8 @@ def compile_wiring(
     """
     whole = fused(wiring, compile_node) if fuse else wiring
     program = program_of(whole, Layout(whole, compile_node), compile_node)
-    return CompiledGraph(wiring.graph, program, device, feature_level, flags, fuse=fuse)
+
+    def traced() -> CompiledGraph:
+        return compile_wiring(wiring.with_all_outputs(), device, feature_level, flags, compile_node, fuse=False)
+
+    return CompiledGraph(wiring.graph, program, device, feature_level, flags, fuse=fuse, traced=traced)

@@ -21,7 +21,7 @@ from dmlpy.validation.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.tensors import TensorDesc
@@ -48,7 +48,15 @@ class CompiledGraph:
     """
 
     def __init__(
-        self, graph: Graph, program: Program, device: Device, feature_level: FeatureLevel, flags: ExecutionFlags, *, fuse: bool
+        self,
+        graph: Graph,
+        program: Program,
+        device: Device,
+        feature_level: FeatureLevel,
+        flags: ExecutionFlags,
+        *,
+        fuse: bool,
+        traced: Callable[[], CompiledGraph],
     ) -> None:
         self.graph = graph
         self.device = device
@@ -56,6 +64,7 @@ class CompiledGraph:
         self.flags = flags
         self.fuse = fuse
         self.name = graph.name or "graph"
+        self._traced = traced
         self._program = program
         self._layouts = {name: KnownLayouts() for name in (*self.inputs, *self.outputs)}
         stream = device.current_stream()
@@ -152,6 +161,30 @@ class CompiledGraph:
             DeviceError: not enough memory, a failed launch.
         """
         return self._run(tensors, None, stream)
+
+    def trace(self, inputs: Values = None, /, *, stream: Any = None, **tensors: Any) -> dict[str, Any]:
+        """Runs once and returns what each node gives, to find the node that goes wrong.
+
+        Every node runs by itself, with nothing fused and nothing left out, into memory of its own.
+
+        Args:
+            inputs: all inputs by name, if they are not given as keywords; owned ones are among them.
+            stream: as for `Dispatch`.
+            **tensors: the inputs.
+
+        Returns:
+            Arrays in the order in which the nodes run: by the node's name, or `node 3` for one without, with `.output_tensor` behind it for
+            a node of several outputs, and `(node 3)` behind a name that several nodes have.
+
+        Raises:
+            BindError: inputs that do not fit.
+        """
+        traced = self._traced()
+        wiring = traced._program.wiring
+        found = traced(stream=stream, **(tensors if inputs is None else inputs)).as_dict()
+        order = {index: step for step, index in enumerate(wiring.order())}
+        sources = sorted(wiring.tensors, key=lambda source: (order[source[0] or 0], source[1]))
+        return {label: found[f"{index}.{at}"] for (index, at), label in zip(sources, wiring.labels(sources), strict=True)}
 
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None, persistent: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
 
@@ -32,6 +33,7 @@ class Wiring:
         operators: the desc of each operator node that runs. No tensor is flagged as owned.
         reads: the source of each described input, by node and place.
         outputs: the source of each output of the graph, by name.
+        declared: how the graph says that its outputs are bound, by name; empty if it does not.
         fused: the activation nodes that became part of another node, by that one; they are not among `operators`.
     """
 
@@ -39,6 +41,7 @@ class Wiring:
     operators: Mapping[int, OperatorDesc]
     reads: Mapping[Use, Source]
     outputs: Mapping[str, Source]
+    declared: Mapping[str, TensorDesc]
     fused: Mapping[int, tuple[int, ...]]
 
     @classmethod
@@ -56,7 +59,11 @@ class Wiring:
         names = graph.output_names or [f"output_{index}" for index in range(graph.output_count)]
         outputs = {names[end.graph_output_index]: (end.from_node_index, end.from_node_output_index) for end in ends}
         operators = {index: _without_owned(node.operator) for index, node in enumerate(graph.nodes) if isinstance(node, OperatorNode)}
-        return cls(graph, operators, reads, outputs, {})
+        return cls(graph, operators, reads, outputs, dict(zip(names, graph.output_tensors, strict=False)), {})
+
+    def with_all_outputs(self) -> Wiring:
+        """The wiring of the same nodes with each of their outputs as one of the graph, named `0.1` for output 1 of node 0."""
+        return replace(self, outputs={f"{index}.{at}": (index, at) for index, at in self.tensors}, declared={})
 
     @cached_property
     def readers(self) -> Mapping[Source, tuple[Use, ...]]:
@@ -141,8 +148,7 @@ class Wiring:
     @cached_property
     def bound_outputs(self) -> Mapping[str, TensorDesc]:
         """How each output of the graph is bound, by name: as the graph declares it, else as it is written."""
-        declared = self.graph.output_tensors or [None] * len(self.outputs)
-        return {name: tensor or self.described(source) for (name, source), tensor in zip(self.outputs.items(), declared, strict=True)}
+        return {name: self.declared.get(name) or self.described(source) for name, source in self.outputs.items()}
 
     @cached_property
     def uncovered(self) -> Mapping[Source, int]:
@@ -174,6 +180,12 @@ class Wiring:
                 if not waits_for[reader]:
                     heappush(ready, reader)
         return tuple(found)
+
+    def labels(self, sources: Sequence[Source]) -> list[str]:
+        """The names of values of nodes, each different from the others."""
+        labels = [self.value_label(source) for source in sources]
+        counts = Counter(labels)
+        return [label if counts[label] == 1 else f"{label} (node {source[0]})" for source, label in zip(sources, labels, strict=True)]
 
     def value_label(self, source: Source) -> str:
         """The name of a value, for people: that of its node, with the output's place where the node has several."""

@@ -1,0 +1,210 @@
+"""`compare`: runs a graph on two devices, and names the first node where they part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.arrays import Buffer
+from dmlpy.compiler import compile as compiled_for
+from dmlpy.description.enums import DataType
+from dmlpy.devices import Device, binding
+from dmlpy.devices.graphs.wiring import Wiring
+from dmlpy.reference.evaluation import reference
+from dmlpy.validation.problems import BindError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.wiring import Source
+    from dmlpy.graphs import Graph
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+REFERENCE = "reference"
+"""In the place of a device: the plain definitions of the operators, in float64."""
+
+TOLERANCES = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
+"""The largest difference that counts as rounding, relative to the largest magnitude of a tensor. Integers have to be equal."""
+
+_WIDE = (DataType.FLOAT16, DataType.FLOAT32)
+
+
+@dataclass(frozen=True)
+class NodeDifference:
+    """How far the results of one output of a node are apart.
+
+    Attributes:
+        node: its name, as `CompiledGraph.trace` has it.
+        operator: the operator's short name.
+        difference: the largest difference of two elements, relative to the largest magnitude; infinite where only one is NaN or infinite.
+        tolerance: the largest difference that counts as rounding.
+    """
+
+    node: str
+    operator: str
+    difference: float
+    tolerance: float
+
+    @property
+    def parts(self) -> bool:
+        """Whether the difference is beyond the tolerance."""
+        return not self.difference <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The results of a graph on two devices, node by node, in the order in which they run. `str` formats it.
+
+    Attributes:
+        devices: their names.
+        nodes: the differences.
+    """
+
+    devices: tuple[str, str]
+    nodes: tuple[NodeDifference, ...]
+
+    @property
+    def first(self) -> NodeDifference | None:
+        """The first node where the two part beyond tolerance; None if they do nowhere."""
+        return next((node for node in self.nodes if node.parts), None)
+
+    def __str__(self) -> str:
+        first, second = self.devices
+        head = f"{first} and {second} agree in all {len(self.nodes)} tensors"
+        if self.first is not None:
+            head = f"{first} and {second} part at {self.first.node!r} ({self.first.operator})"
+        lines = [
+            f"    {node.difference:8.1e} of {node.tolerance:7.1e}  {node.node} ({node.operator}){'  <-' if node.parts else ''}"
+            for node in self.nodes
+        ]
+        return "\n".join([head, *lines])
+
+
+def compare(
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    devices: Sequence[Device | str] = ("numpy", "cuda"),
+    *,
+    tolerance: float | None = None,
+) -> Comparison:
+    """Runs a graph node by node on two devices and compares what each node gives.
+
+    Args:
+        graph: the graph.
+        inputs: NumPy arrays of all inputs, owned ones too, by name.
+        devices: two devices, of which one may be `"reference"`: the operators' definitions in float64, which shows where float32 or
+            float16 is not enough.
+        tolerance: the largest difference that counts as rounding, relative to the largest magnitude of a tensor, in place of 2e-2 for
+            FLOAT16, 1e-4 for FLOAT32 and 1e-10 for FLOAT64. Integers have to be equal.
+
+    Raises:
+        BindError: there are not two devices, or inputs are missing or do not fit.
+        CompileError: the graph breaks rules, or a device does not run it.
+    """
+    if len(devices) != 2:
+        raise BindError("compare", [Problem("bind.count", "devices", f"{len(devices)} given", "two")])
+    (first, left), (second, right) = (_traced(graph, inputs, device) for device in devices)
+    wiring = Wiring.of(graph)
+    order = {index: step for step, index in enumerate(wiring.order())}
+    sources = sorted(wiring.tensors, key=lambda source: (order[source[0] or 0], source[1]))
+    nodes = []
+    for (index, at), label in zip(sources, wiring.labels(sources), strict=True):
+        desc = wiring.operators[index or 0]
+        data_type = wiring.tensors[index, at].memory.data_type
+        allowed = 0.0
+        if data_type.numpy.kind == "f":
+            allowed = TOLERANCES[data_type.numpy.name] if tolerance is None else tolerance
+        nodes.append(NodeDifference(label, desc.short_name(), _difference(left[label], right[label]), allowed))
+    return Comparison((first, second), tuple(nodes))
+
+
+def _traced(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tuple[str, dict[str, Array]]:
+    """The name of a device and what each node gives there, in host memory."""
+    if device == REFERENCE:
+        compiled = compiled_for(graph, "numpy")
+        compiled.trace(inputs)  # refuses what does not fit
+        return REFERENCE, _by_definition(Wiring.of(graph), {name: np.asarray(inputs[name]) for name in compiled.inputs})
+    compiled = compiled_for(graph, device)
+    stream = compiled.device.current_stream()
+    given: dict[str, Any] = dict(inputs)
+    kept = []
+    if compiled.device.memory_kind != "cpu":
+        for name, desc in compiled.inputs.items():
+            if isinstance(array := given.get(name), np.ndarray) and array.shape == desc.sizes and array.dtype == desc.data_type.numpy:
+                kept.append(compiled.device.upload(binding.staged(desc, array), stream))
+                given[name] = Buffer(kept[-1].pointer, kept[-1].size)
+    found = compiled.trace(given, stream=stream)
+    return compiled.device.name, {name: compiled.device.to_host(array, stream) for name, array in found.items()}
+
+
+def _by_definition(wiring: Wiring, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """What each node gives by its definition, where FLOAT16 and FLOAT32 are not rounded in between.
+
+    Each value is a row of elements of its memory, float64 for these types, so that readers may view it with other sizes and strides.
+    """
+    memory: dict[Source, tuple[Array, TensorDesc]] = {}
+    for name, (source, desc) in wiring.inputs.items():
+        memory[source] = _row(desc, inputs[name]), desc.memory
+    found: dict[Source, Array] = {}
+    for index in wiring.order():
+        operator = wiring.operators[index]
+        given = {}
+        for slot in operator.input_slots():
+            if slot.tensor is not None:
+                source = wiring.reads[index, slot.place]
+                node = wiring.constant(source)
+                if node is not None:
+                    raw = np.frombuffer(node.data, np.uint8)
+                    given[slot.place] = _viewed(raw, slot.tensor.memory)
+                else:
+                    given[slot.place] = _read(*memory[source], slot.tensor.memory)
+        results = reference(operator, given).as_dict()
+        for at, slot in enumerate(operator.output_slots()):
+            if slot.tensor is not None:
+                value = results[slot.field.name]
+                array = np.asarray(value if slot.index is None else value[slot.index])
+                found[index, at] = array
+                memory[index, at] = _row(slot.tensor, array), slot.tensor.memory
+    order = list(found)
+    return {label: found[source] for source, label in zip(order, wiring.labels(order), strict=True)}
+
+
+def _row(desc: TensorDesc, array: Array) -> Array:
+    """The elements of a tensor's memory, zero where it has none."""
+    held = desc.memory
+    dtype = np.dtype(np.float64) if held.data_type in _WIDE else held.data_type.numpy
+    row = np.zeros(max(held.span, -(-desc.size_in_bytes // held.data_type.numpy.itemsize)), dtype)
+    np.lib.stride_tricks.as_strided(row, held.sizes, [stride * dtype.itemsize for stride in held.element_strides])[...] = array
+    return row
+
+
+def _read(row: Array, written: TensorDesc, reader: TensorDesc) -> Array:
+    """The elements of memory as a node reads them."""
+    if written.data_type in _WIDE and reader.data_type is written.data_type:
+        strides = [stride * row.itemsize for stride in reader.element_strides]
+        missing = reader.span - len(row)
+        return np.lib.stride_tricks.as_strided(np.pad(row, (0, max(0, missing))), reader.sizes, strides)
+    return _viewed(row.astype(written.data_type.numpy).view(np.uint8), reader)
+
+
+def _viewed(data: Array, reader: TensorDesc) -> Array:
+    padded = np.pad(data, (0, max(0, reader.reached_bytes - len(data))))
+    return np.ndarray(reader.sizes, reader.data_type.numpy, padded.data, strides=reader.numpy_strides())
+
+
+def _difference(left: Array, right: Array) -> float:
+    """The largest difference of two elements, relative to the largest magnitude."""
+    if left.dtype.kind != "f" and right.dtype.kind != "f":
+        return 0.0 if np.array_equal(left, right) else np.inf
+    first, second = left.astype(np.float64), right.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        same = (first == second) | (np.isnan(first) & np.isnan(second))
+        difference = np.where(same, 0.0, np.abs(first - second))
+        if not np.isfinite(difference).all():
+            return np.inf
+        largest = max(np.abs(values[np.isfinite(values)]).max(initial=0.0) for values in (first, second))
+    return float(difference.max(initial=0.0) / largest) if largest else 0.0
