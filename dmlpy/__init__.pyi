@@ -43,6 +43,7 @@ from .devices.dispatch import Dispatch as Dispatch
 from .devices.graphs.compiled import CompiledGraph as CompiledGraph
 from .devices.graphs.compiled import PreparedGraph as PreparedGraph
 from .devices.graphs.report import GraphReport as GraphReport
+from .devices.initializer import OperatorInitializer as OperatorInitializer
 from .devices.operator import BindingProperties as BindingProperties
 from .devices.operator import CompiledOperator as CompiledOperator
 from .devices.operator import PreparedOperator as PreparedOperator
@@ -470,6 +471,7 @@ __all__ = [
     "NonzeroCoordinatesDesc",
     "OneHotDesc",
     "OperatorDesc",
+    "OperatorInitializer",
     "OperatorNode",
     "OutputEdge",
     "Outputs",

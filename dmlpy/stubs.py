@@ -32,6 +32,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.devices.dispatch": ("Dispatch",),
     "dmlpy.devices.graphs.compiled": ("CompiledGraph", "PreparedGraph"),
     "dmlpy.devices.graphs.report": ("GraphReport",),
+    "dmlpy.devices.initializer": ("OperatorInitializer",),
     "dmlpy.devices.operator": ("BindingProperties", "CompiledOperator", "PreparedOperator"),
     "dmlpy.devices.report": ("PlanReport",),
     "dmlpy.devices.reserve": ("Reserve",),

@@ -175,16 +175,23 @@ class CompiledOperator:
             BindError: a constant is missing or does not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
-        handle = self.device.stream_handle(stream)
+        return self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy)()
+
+    def _preparation(self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool) -> Callable[[], PreparedOperator]:
+        """Checks what `prepare` takes, and returns the function that enqueues the work."""
         bound, problems = self._resolve(constants, self._tables.constants, handle, copy=copy)
         area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems)
         if not problems:
             problems = binding.hazards(self.desc, bound, None, area, packing=True)
         if problems:
             raise BindError(f"{self.name}.prepare", problems)
-        memory = memory or self.device.allocate(self._plan.persistent_size, handle, f"packed constants of {self.name}")
-        self.device.dispatched(self._plan.pack(_pointers(bound), memory.pointer), f"{self.name} prepare")(handle)
-        return PreparedOperator(self, memory)
+
+        def enqueue() -> PreparedOperator:
+            filled = memory or self.device.allocate(self._plan.persistent_size, handle, f"packed constants of {self.name}")
+            self.device.dispatched(self._plan.pack(_pointers(bound), filled.pointer), f"{self.name} prepare")(handle)
+            return PreparedOperator(self, filled)
+
+        return enqueue
 
     def bind(
         self,

@@ -55,6 +55,21 @@ def test_random_items_never_overlap(seed: int) -> None:
     check_plan(plan_memory(items))
 
 
+def test_a_plan_that_no_greedy_method_finds_is_found_by_improving() -> None:
+    draw = random.Random(6)
+    better = 0
+    for _ in range(20):
+        items = []
+        for number in range(40):
+            first = draw.randrange(40)
+            items.append(Item(str(number), 256 * draw.randint(1, 40), first, min(40, first + draw.choice([1, 2, 3, 20]))))
+        plan = plan_memory(items)
+        check_plan(plan)
+        better += plan.method.endswith("improved")
+        assert plan.size <= 1.1 * plan.lower_bound
+    assert better > 5
+
+
 def test_live_bytes_are_those_of_each_step() -> None:
     plan = plan_memory([Item("a", 100, 0, 1), Item("b", 300, 1, 1), Item("c", 256, 3, 3)])
     assert plan.live_bytes == (256, 768, 0, 256)

@@ -131,11 +131,17 @@ class CompiledGraph:
             DeviceError: not enough memory, a failed launch.
         """
         handle = self.device.stream_handle(stream)
-        wanted = {name: self.inputs[name] for name in self.prepared_inputs}
         given = owned if inputs is None else inputs
-        bound, problems = self._place(given, wanted, self._input_order(), "input", handle if copy else None)
-        if inputs is not None and owned:
-            problems.append(Problem("bind.form", "inputs", "given beside keywords", "either of them"))
+        problems = [Problem("bind.form", "inputs", "given beside keywords", "either of them")] if inputs is not None and owned else []
+        return self._preparation(given, persistent, handle, problems, copy=copy)(None)
+
+    def _preparation(
+        self, given: Values, persistent: Any, handle: int, problems: list[Problem], *, copy: bool
+    ) -> Callable[[Memory | None], PreparedGraph]:
+        """Checks what `prepare` takes, and returns the function that enqueues the work, with scratch for it or None."""
+        wanted = {name: self.inputs[name] for name in self.prepared_inputs}
+        bound, wrong = self._place(given, wanted, self._input_order(), "input", handle if copy else None)
+        problems = wrong + problems
         area = None
         if persistent is not None:
             area, wrong = self._resource("persistent", persistent, self._program.persistent_size)
@@ -144,7 +150,7 @@ class CompiledGraph:
         if problems:
             raise BindError(f"{self.name}.prepare", problems)
         memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
-        return PreparedGraph(self, self._packing.pack(bound, memory, handle))
+        return lambda temporary: PreparedGraph(self, self._packing.pack(bound, memory, handle, temporary))
 
     def __call__(self, *, stream: Any = None, **tensors: Any) -> Any:
         """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.

@@ -76,13 +76,17 @@ class MemoryPlan:
         return sum(aligned(item.size) for item in self.items)
 
 
+_MOST_PLACEMENTS = 10_000
+"""Items that are placed in attempts to improve a plan: each takes some 20 microseconds."""
+
+
 def plan_memory(items: Iterable[Item]) -> MemoryPlan:
     """Chooses places by several greedy methods and takes the smallest block; of equals the first.
 
     Each method goes through the items in another order, and puts each into the smallest gap that holds it, between the items that are
     needed at the same time and have their places already. "by size" is the method of arXiv 2001.03288; "in order of execution" places items
     as an allocator that knows when they are freed; "by duration" serves graphs in which large items live shortly beside small ones that
-    live long.
+    live long. A plan above the lower bound is improved by attempts in which the item that ends highest is placed earlier.
     """
     given = tuple(items)
     numbers = range(len(given))
@@ -91,14 +95,32 @@ def plan_memory(items: Iterable[Item]) -> MemoryPlan:
         "in order of execution": sorted(numbers, key=lambda at: (given[at].first, -given[at].size)),
         "by duration": sorted(numbers, key=lambda at: (given[at].first - given[at].last, -given[at].size)),
     }
-    best: MemoryPlan | None = None
+    plans = {}
     for method, order in orders.items():
-        plan = MemoryPlan(given, _places(given, order), method)
-        if best is None or plan.size < best.size:
-            best = plan
+        plans[method] = MemoryPlan(given, _places(given, order), method)
+        if plans[method].size == plans[method].lower_bound:
+            return plans[method]
+    improved = [_improved(plan, orders[method], _MOST_PLACEMENTS // len(plans)) for method, plan in plans.items()]
+    return min(improved, key=lambda plan: plan.size)
+
+
+def _improved(plan: MemoryPlan, order: Sequence[int], placements: int) -> MemoryPlan:
+    """The best plan of some attempts, each of which places the items at the top of the last one earlier."""
+    best, items, current, tried = plan, plan.items, list(order), {tuple(order)}
+    for _ in range(placements // len(items)):
+        ends = [offset + aligned(item.size) for item, offset in zip(items, plan.offsets, strict=True)]
+        top = max(ends)
+        for at in [number for number in current if ends[number] == top]:
+            place = current.index(at)
+            current.remove(at)
+            current.insert(place // 2, at)
+        if tuple(current) in tried:
+            break
+        tried.add(tuple(current))
+        plan = MemoryPlan(items, _places(items, current), f"{best.method.removesuffix(', improved')}, improved")
+        best = min(best, plan, key=lambda some: some.size)
         if best.size == best.lower_bound:
             break
-    assert best is not None
     return best
 
 
