@@ -2,12 +2,13 @@
 
     python examples/engine.py [--device numpy|cuda]
 
-Two LSTM layers run over ragged sequences. Everything that a dispatch touches lies in one arena, taken once:
+A graph of two LSTM layers runs over ragged sequences. Everything that a dispatch touches lies in one arena, taken once:
 
-    input | lengths | sequence of layer 1 | sequence of layer 2 | last states | packed constants | scratch
+    input | lengths | states at all steps | last states | persistent: packed weights | temporary: tensors between nodes, scratch
 
-The engine compiles and packs while it loads; after that a run is two calls that launch and do nothing else. On a GPU they go to a
-stream of the engine and are captured once in a CUDA graph. The results are compared with a plain loop in float64.
+The engine compiles the graph, uploads the weights, has them packed and frees the upload's memory while it loads; after that a run is one
+call. On a GPU dmlpy has captured the whole graph in a CUDA graph, so that call is one launch. The results are compared with a plain loop in
+float64.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import sys
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,14 +35,14 @@ class Machine(Protocol):
     """Where work is ordered; None where there is only one order."""
 
     def allocate(self, size: int) -> int:
-        """The address of new memory that lives as long as this object."""
+        """The address of new memory that lives until it is freed."""
+
+    def free(self, pointer: int) -> None:
+        """Frees memory when all work on the stream is done."""
 
     def write(self, pointer: int, values: Array) -> None: ...
     def read(self, pointer: int, values: Array) -> None:
         """Fills `values` from memory, after all work on the stream."""
-
-    def record(self, issue: Callable[[Any], None]) -> Callable[[], None]:
-        """The cheapest form in which the launches that `issue` makes on a stream can be repeated."""
 
 
 class Host:
@@ -51,20 +51,22 @@ class Host:
     stream = None
 
     def __init__(self) -> None:
-        self._blocks: list[Any] = []
+        self._blocks: dict[int, Any] = {}
 
     def allocate(self, size: int) -> int:
-        self._blocks.append((ctypes.c_ubyte * size)())
-        return ctypes.addressof(self._blocks[-1])
+        block = (ctypes.c_ubyte * size)()
+        self._blocks[ctypes.addressof(block)] = block
+        return ctypes.addressof(block)
+
+    def free(self, pointer: int) -> None:
+        ctypes.memset(pointer, 0xFF, ctypes.sizeof(self._blocks[pointer]))  # so that whoever still reads it is found out
+        del self._blocks[pointer]
 
     def write(self, pointer: int, values: Array) -> None:
         ctypes.memmove(pointer, values.ctypes.data, values.nbytes)
 
     def read(self, pointer: int, values: Array) -> None:
         ctypes.memmove(values.ctypes.data, pointer, values.nbytes)
-
-    def record(self, issue: Callable[[Any], None]) -> Callable[[], None]:
-        return lambda: issue(None)
 
 
 class Gpu:
@@ -76,11 +78,16 @@ class Gpu:
         self._cupy = cupy
         cupy.cuda.Device(ordinal).use()
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._blocks: list[Any] = []
+        self._blocks: dict[int, Any] = {}
 
     def allocate(self, size: int) -> int:
-        self._blocks.append(self._cupy.cuda.alloc(size))
-        return int(self._blocks[-1].ptr)
+        block = self._cupy.cuda.alloc(size)
+        self._blocks[int(block.ptr)] = block
+        return int(block.ptr)
+
+    def free(self, pointer: int) -> None:
+        self.stream.synchronize()
+        del self._blocks[pointer]
 
     def write(self, pointer: int, values: Array) -> None:
         self._cupy.cuda.runtime.memcpyAsync(
@@ -93,12 +100,6 @@ class Gpu:
             values.ctypes.data, pointer, values.nbytes, self._cupy.cuda.runtime.memcpyDeviceToHost, self.stream.ptr
         )
         self.stream.synchronize()
-
-    def record(self, issue: Callable[[Any], None]) -> Callable[[], None]:
-        self.stream.begin_capture()
-        issue(self.stream)
-        graph = self.stream.end_capture()
-        return lambda: graph.launch(self.stream)
 
 
 class Arena:
@@ -117,25 +118,51 @@ class Arena:
         return dml.Buffer(start, size)
 
 
-def layer_desc(input_size: int) -> dml.LSTMDesc:
-    """A forward LSTM layer with bias. No array exists yet: descs are about sizes."""
+def tensor(*sizes: int, **members: Any) -> dml.TensorDesc:
+    """A desc of packed float32, if the members do not say otherwise."""
+    return dml.TensorDesc(**{"data_type": "FLOAT32", "sizes": sizes} | members)
 
-    def tensor(*sizes: int, data_type: str = "FLOAT32") -> dml.TensorDesc:
-        return dml.TensorDesc(data_type=data_type, sizes=sizes)
 
-    return dml.LSTMDesc(
-        input_tensor=tensor(1, STEPS, BATCH, input_size),
-        weight_tensor=tensor(1, 1, 4 * HIDDEN, input_size),
-        recurrence_tensor=tensor(1, 1, 4 * HIDDEN, HIDDEN),
-        bias_tensor=tensor(1, 1, 1, 8 * HIDDEN),
-        sequence_lengths_tensor=tensor(1, 1, 1, BATCH, data_type="UINT32"),
-        activation_descs=[dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
-        direction="FORWARD",
-    ).with_outputs("output_sequence_tensor", "output_single_tensor")
+def weight_sizes(input_size: int) -> dict[str, tuple[int, ...]]:
+    """The sizes of a layer's constants, by field name."""
+    return {
+        "weight_tensor": (1, 1, 4 * HIDDEN, input_size),
+        "recurrence_tensor": (1, 1, 4 * HIDDEN, HIDDEN),
+        "bias_tensor": (1, 1, 1, 8 * HIDDEN),
+    }
+
+
+def network() -> dml.Graph:
+    """Two forward LSTM layers with bias. No array exists yet: graphs are about sizes."""
+    g = dml.GraphBuilder("two layers")
+    x = g.input("input", tensor(1, STEPS, BATCH, FEATURES))
+    lengths = g.input("lengths", tensor(1, 1, 1, BATCH, data_type="UINT32"))
+    for layer, outputs in enumerate((["output_sequence_tensor"], ["output_sequence_tensor", "output_single_tensor"])):
+        weights = {}
+        for name, sizes in weight_sizes(x.tensor.sizes[3]).items():
+            owned = g.input(f"{name} {layer}", tensor(*sizes, flags="OWNED_BY_DML"))
+            # LSTM takes no owned tensors, so DirectML's users put a copy behind them. dmlpy packs the weights from the owned input.
+            weights[name] = g.add(dml.ElementWiseIdentityDesc, input_tensor=owned, output_tensor=tensor(*sizes))
+        results = g.add(
+            dml.LSTMDesc,
+            f"layer {layer}",
+            outputs=outputs,
+            input_tensor=x,
+            sequence_lengths_tensor=lengths,
+            activation_descs=[dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
+            direction="FORWARD",
+            **weights,
+        )
+        sequence, last = results if len(outputs) == 2 else (results, None)
+        # The output [T, 1, B, H] is, byte for byte, the next input [1, T, B, H].
+        x = sequence.viewed(tensor(1, STEPS, BATCH, HIDDEN))
+    g.output("states", sequence)
+    g.output("last", last)
+    return g.build()
 
 
 class Engine:
-    """Two layers, loaded once and run many times.
+    """The network, loaded once and run many times.
 
     Args:
         device: as for `dmlpy.compile`.
@@ -145,54 +172,35 @@ class Engine:
 
     def __init__(self, device: dml.Device | str, machine: Machine, constants: list[dict[str, Array]]) -> None:
         self.machine = machine
-        # CreateOperator and CompileOperator. Equal descs share one compiled operator, whichever thread asks.
-        descs = [layer_desc(FEATURES), layer_desc(HIDDEN)]
-        operators = [dml.compile(desc, device) for desc in descs]
+        graph = dml.compile(network(), device)
 
-        # GetBindingProperties. The scratch is needed only while a layer runs, and the layers run one after the other: they share it.
-        scratch_size = max(operator.binding_properties.temporary_resource_size for operator in operators)
-        sizes = [
-            descs[0].tensors()["input_tensor"].size_in_bytes,
-            descs[0].tensors()["sequence_lengths_tensor"].size_in_bytes,
-            *(descs[layer].tensors()["output_sequence_tensor"].size_in_bytes for layer in (0, 1)),
-            *(descs[layer].tensors()["output_single_tensor"].size_in_bytes for layer in (0, 1)),
-            *(operator.binding_properties.persistent_resource_size for operator in operators),
-            scratch_size,
-        ]
-        arena = Arena(machine, sum(size + 255 for size in sizes))
-        self.input, self.lengths, first, self.output, *rest = (arena.take(size) for size in sizes)
-        singles, persistent, scratch = rest[0:2], rest[2:4], rest[4]
+        # GetBindingProperties. The temporary resource holds the tensors between the layers and their scratch; what is not needed at the
+        # same time shares memory.
+        properties = graph.binding_properties
+        tensors = {**graph.inputs, **graph.outputs}
+        sizes = {name: desc.size_in_bytes for name, desc in tensors.items() if name not in graph.prepared_inputs}
+        sizes |= {"persistent": properties.persistent_resource_size, "temporary": properties.temporary_resource_size}
+        arena = Arena(machine, sum(size + 255 for size in sizes.values()))
+        places = {name: arena.take(size) for name, size in sizes.items()}
+        self.input, self.lengths, self.states, self.last = (places[name] for name in ("input", "lengths", "states", "last"))
 
-        # The initializer's work: weights are packed into the persistent memory, in the layout that the kernels read. Their memory
-        # could be freed as soon as the stream has come past this: prepare() keeps no reference to it.
-        for operator, arrays, memory in zip(operators, constants, persistent, strict=True):
-            staging: dict[str, Any] = {name: dml.Buffer(machine.allocate(array.nbytes), array.nbytes) for name, array in arrays.items()}
-            for name, array in arrays.items():
-                machine.write(staging[name].pointer, array)
-            operator.prepare(**staging, persistent=memory, stream=machine.stream)
+        # The initializer's work: weights are packed into the persistent memory, in the layout that the kernels read. The memory that they
+        # were uploaded to is free afterwards: the prepared graph refers to no owned input.
+        uploaded = {f"{name} {layer}": array for layer, arrays in enumerate(constants) for name, array in arrays.items()}
+        staging = {name: dml.Buffer(machine.allocate(array.nbytes), array.nbytes) for name, array in uploaded.items()}
+        for name, array in uploaded.items():
+            machine.write(staging[name].pointer, array)
+        prepared = graph.prepare(staging, persistent=places["persistent"], stream=machine.stream)
+        for buffer in staging.values():
+            machine.free(buffer.pointer)
 
         # CreateBindingTable, BindInputs, BindOutputs, BindTemporaryResource, BindPersistentResource: all in one call, and all checks
-        # happen here. The output [T, 1, B, H] of layer 1 is, byte for byte, the input [1, T, B, H] of layer 2: it is not copied.
-        layers = [
-            operator.bind(
-                {"input_tensor": source, "sequence_lengths_tensor": self.lengths},
-                {"output_sequence_tensor": target, "output_single_tensor": single},
-                temporary=scratch,
-                persistent=memory,
-            )
-            for operator, source, target, single, memory in zip(
-                operators, (self.input, first), (first, self.output), singles, persistent, strict=True
-            )
-        ]
-        self.last = singles[1]
-
-        def issue(stream: Any) -> None:
-            """RecordDispatch, twice. Launches on one stream run in order, so no barrier stands between the layers."""
-            for dispatch in layers:
-                dispatch(stream)
-
-        issue(machine.stream)  # whatever is done once only, is done before it is recorded
-        self._replay = machine.record(issue)
+        # happen here. On a GPU the graph is recorded here too.
+        self._dispatch = prepared.bind(
+            {"input": self.input, "lengths": self.lengths},
+            {"states": self.states, "last": self.last},
+            temporary=places["temporary"],
+        )
 
     def run(self, x: Array, lengths: Array) -> tuple[Array, Array]:
         """Layer 2's states at all steps, [T, 1, B, H], and each sequence's last one, [1, 1, B, H].
@@ -203,9 +211,9 @@ class Engine:
         """
         self.machine.write(self.input.pointer, x)
         self.machine.write(self.lengths.pointer, lengths)
-        self._replay()
+        self._dispatch(self.machine.stream)
         sequence, last = np.empty((STEPS, 1, BATCH, HIDDEN), np.float32), np.empty((1, 1, BATCH, HIDDEN), np.float32)
-        self.machine.read(self.output.pointer, sequence)
+        self.machine.read(self.states.pointer, sequence)
         self.machine.read(self.last.pointer, last)
         return sequence, last
 
@@ -239,11 +247,7 @@ def plain(x: Array, lengths: Array, constants: list[dict[str, Array]]) -> tuple[
 def random_constants(rng: np.random.Generator) -> list[dict[str, Array]]:
     """Weights of both layers; small enough that the gates are not saturated."""
     return [
-        {
-            name: (rng.standard_normal(desc.sizes) / np.sqrt(HIDDEN)).astype(np.float32)
-            for name, desc in layer_desc(size).tensors().items()
-            if name in ("weight_tensor", "recurrence_tensor", "bias_tensor")
-        }
+        {name: (rng.standard_normal(sizes) / np.sqrt(HIDDEN)).astype(np.float32) for name, sizes in weight_sizes(size).items()}
         for size in (FEATURES, HIDDEN)
     ]
 
