@@ -30,6 +30,7 @@ API: Mapping[str, tuple[str, str]] = {
     "operators": ("Parameters of networks", "How the parameters of a stacked network lie in one tensor."),
     "validation": ("Checks and errors", "What finds problems, and what carries them."),
     "graphs": ("Graphs", "Graphs of operators."),
+    "comparison": ("Comparing devices", "Names the first node of a graph where two devices part."),
     "reference": ("Definitions", "What an operator should give, computed plainly; every device is held to it."),
 }
 """The rooms that have public names in `dmlpy`, each with its page's title and first sentence."""
