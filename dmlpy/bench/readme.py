@@ -67,7 +67,8 @@ def _conditions(record: Record) -> str:
     before, after = (
         " ".join(f"{average:.1f}" for average in loads) or "unknown" for loads in (record.host.load_before, record.host.load_after)
     )
-    return f"Least times of {_rounds(record)} rounds. Load averages of 1, 5 and 15 minutes before: {before}, after: {after}."
+    unit = "processor times" if record.host.threads == 1 and record.device.get("kind") == "cpu" else "times"
+    return f"Least {unit} of {_rounds(record)} rounds. Load averages of 1, 5 and 15 minutes before: {before}, after: {after}."
 
 
 def _rounds(record: Record) -> int:

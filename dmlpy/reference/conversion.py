@@ -26,9 +26,12 @@ def converted(values: Array, data_type: DataType) -> Array:
 def as_integers(values: Array, dtype: np.dtype[Any]) -> Array:
     """Rounds numbers toward zero and clips them to an integer type's range; NaN gives 0."""
     limits = np.iinfo(dtype)
+    beyond = float(limits.max) + 1.0  # a power of two: a number in any type, as the largest integer itself need not be
+    # NaN is no minimum that is in the range.
+    if values.size and values.min() > limits.min - 1 and values.max() < beyond:
+        return values.astype(dtype)
     whole = np.trunc(values)
-    # One past the largest integer is a power of two: a number in any type, as the largest itself need not be.
-    below, above = whole < limits.min, whole >= float(limits.max) + 1.0
+    below, above = whole < limits.min, whole >= beyond
     inside = ~(below | above | np.isnan(whole))
     held = np.where(inside, whole, 0.0).astype(dtype)
     return np.where(below, dtype.type(limits.min), np.where(above, dtype.type(limits.max), held))

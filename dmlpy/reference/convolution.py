@@ -26,11 +26,28 @@ def cross_correlation(x: Array, filters: Array, groups: int, along: Sequence[Alo
         groups: the number of groups.
         along: the window, sliding over x.
     """
+    if filters.shape[1] == 1 and groups > 1:
+        return _by_channel(x, filters, groups, along)
     batch, filter_count = x.shape[0], filters.shape[0]
     positions = [window.at.shape[1] for window in along]
-    columns = gathered(x, along).reshape(batch, groups, -1, prod(positions))
-    sums: Array = np.matmul(filters.reshape(groups, filter_count // groups, -1), columns)
+    rows = filters.reshape(groups, filter_count // groups, -1)
+    sums = np.empty((batch, groups, rows.shape[1], prod(positions)), np.result_type(x, filters))
+    for entry in range(batch):  # the elements at all taps of one entry at a time are in memory
+        np.matmul(rows, gathered(x[entry : entry + 1], along).reshape(groups, -1, prod(positions)), out=sums[entry])
     return sums.reshape(batch, filter_count, *positions)
+
+
+def _by_channel(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:
+    """`cross_correlation` of groups of a single channel: a product with each tap's elements, as sums of few terms are no matrix product."""
+    batch, positions = x.shape[0], [window.at.shape[1] for window in along]
+    each, ones = x[:, :, np.newaxis], (1,) * len(along)
+    weights = filters.reshape(groups, -1, *filters.shape[2:])
+    sums = np.zeros((batch, *weights.shape[:2], *positions), np.result_type(x, filters))
+    for taps in np.ndindex(*filters.shape[2:]):
+        views = [window.views[tap] for window, tap in zip(along, taps, strict=True)]
+        places, elements = ((slice(None),) * 3 + parts for parts in zip(*views, strict=True))
+        sums[places] += each[elements] * weights[:, :, *taps].reshape(*weights.shape[:2], *ones)
+    return sums.reshape(batch, -1, *positions)
 
 
 def _transposed(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:

@@ -95,6 +95,7 @@ from dmlpy.reference.integers import (
     snapped,
 )
 from dmlpy.reference.registry import Array, Definition, Inputs, defines
+from dmlpy.reference.selection import kept
 from dmlpy.reference.special import erf
 
 if TYPE_CHECKING:
@@ -190,15 +191,11 @@ def _pow(desc: Any, inputs: Inputs) -> Array:
 
 
 def _at_least(x: Array, least: float) -> Array:
-    limit = holding(least, x.dtype)
-    held: Array = np.where(x < limit, limit, x)
-    return held
+    return x if math.isnan(least) else np.clip(x, holding(least, x.dtype), holding(np.inf, x.dtype))
 
 
 def _at_most(x: Array, most: float) -> Array:
-    limit = holding(most, x.dtype)
-    held: Array = np.where(x > limit, limit, x)
-    return held
+    return x if math.isnan(most) else np.clip(x, holding(-np.inf, x.dtype), holding(most, x.dtype))
 
 
 @defines(ElementWiseClipDesc)
@@ -222,7 +219,7 @@ def _clip_grad(desc: Any, inputs: Inputs) -> Array:
     if is_integer(x):
         # The same comparisons, exact for integers of 64 bits too.
         least, most = (round_(limit) if math.isfinite(limit) else limit for round_, limit in ((math.floor, least), (math.ceil, most)))
-    return np.where((x <= least) | (x >= most), np.zeros((), gradient.dtype), gradient)
+    return kept(gradient, ~((x <= least) | (x >= most)))
 
 
 @defines(ElementWiseRoundDesc)

@@ -23,24 +23,39 @@ _COUNTER_WORDS = 4  # each counter yields as many random words
 
 @defines(DiagonalMatrixDesc)
 def diagonal_matrix(desc: DiagonalMatrixDesc, inputs: Inputs) -> Array:
-    sizes = desc.output_tensor.sizes
+    *_, height, width = sizes = desc.output_tensor.sizes
     value = of_float(desc.value, desc.output_tensor.data_type)
-    return np.broadcast_to(np.where(_diagonals(*sizes[-2:]) == desc.offset, value, value.dtype.type(0)), sizes)
+    result = np.zeros((height, width), value.dtype)
+    column, row = max(desc.offset, 0), max(-desc.offset, 0)
+    count = min(width - column, height - row)
+    if count > 0:
+        result.reshape(-1)[row * width + column :: width + 1][:count] = value
+    return np.broadcast_to(result, sizes)
 
 
 @defines(DiagonalMatrix1Desc)
 def diagonal_matrix1(desc: DiagonalMatrix1Desc, inputs: Inputs) -> Array:
     assert desc.output_tensor is not None
-    sizes, value = desc.output_tensor.sizes, of_scalar(desc.value, desc.value_data_type)
-    others = value.dtype.type(0) if inputs["input_tensor"] is None else inputs["input_tensor"]
-    diagonals, begin, end = _diagonals(*sizes[-2:]), desc.diagonal_fill_begin, desc.diagonal_fill_end
-    from_begin, to_end = diagonals >= begin, diagonals < end
-    return np.broadcast_to(np.where(from_begin & to_end if begin <= end else from_begin | to_end, value, others), sizes)
+    *_, height, width = sizes = desc.output_tensor.sizes
+    value = of_scalar(desc.value, desc.value_data_type)
+    others: Array | None = inputs["input_tensor"]
+    result = np.zeros((height, width), value.dtype) if others is None else others.copy()
+    begin, end = (min(max(diagonal, -height), width) for diagonal in (desc.diagonal_fill_begin, desc.diagonal_fill_end))
+    # Filled from `begin` on up to `end`; if they are the other way round, all but what is between them.
+    for first, last in [(begin, end)] if desc.diagonal_fill_begin <= desc.diagonal_fill_end else [(begin, width), (-height, end)]:
+        np.copyto(result, value, where=_band(height, width, first, last))
+    return np.broadcast_to(result, sizes)
 
 
-def _diagonals(height: int, width: int) -> Array:
-    """The diagonal of each element of a matrix: 0 is the main one, those right of it are positive."""
-    return np.arange(width) - np.arange(height)[:, None]
+def _band(height: int, width: int, first: int, last: int) -> Array:
+    """Which elements of a matrix lie on or right of a diagonal and left of another: 0 is the main one, those right of it are positive."""
+    dtype = np.int32 if height + width < np.iinfo(np.int32).max else np.int64
+    rows: Array = np.arange(height, dtype=dtype)[:, np.newaxis]
+    columns: Array = np.arange(width, dtype=dtype)
+    if first <= -height:
+        return columns < rows + last
+    from_first = columns >= rows + first
+    return from_first if last >= width else from_first & (columns < rows + last)
 
 
 @defines(FillValueConstantDesc)

@@ -33,13 +33,22 @@ def _from_start(indices: Array, size: int) -> Array:
     return np.where(wide < 0, wide + size, wide)
 
 
+def _are_inside(indices: Array, size: int) -> bool:
+    """Whether all indices count from the start and are in range."""
+    return indices.size > 0 and bool(indices.min() >= 0) and bool(indices.max() < size)
+
+
 def _to_read(indices: Array, size: int) -> Array:
     """Converts as `_from_start` does, with indices out of range moved to the nearest element."""
+    if _are_inside(indices, size):
+        return indices.astype(np.int64, copy=False)
     return np.clip(_from_start(indices, size), 0, size - 1)
 
 
 def _to_write(indices: Array, size: int) -> Array:
     """Converts as `_from_start` does, with indices out of range moved to one place behind the last element."""
+    if _are_inside(indices, size):
+        return indices.astype(np.int64, copy=False)
     places = _from_start(indices, size)
     return np.where((places >= 0) & (places < size), places, size)
 
@@ -60,8 +69,16 @@ def gather(desc: GatherDesc, inputs: Inputs) -> Array:
 
 @defines(GatherElementsDesc)
 def gather_elements(desc: GatherElementsDesc, inputs: Inputs) -> Array:
-    values = inputs["input_tensor"]
-    return np.take_along_axis(values, _to_read(inputs["indices_tensor"], values.shape[desc.axis]), desc.axis)
+    values: Array = inputs["input_tensor"]
+    indices: Array = inputs["indices_tensor"]
+    # The row-major number of each element: one index instead of one for each dimension.
+    numbers = _to_read(indices, values.shape[desc.axis]) * math.prod(values.shape[desc.axis + 1 :])
+    for axis, size in enumerate(indices.shape):
+        if axis != desc.axis and size > 1:
+            own: Array = np.arange(size) * math.prod(values.shape[axis + 1 :])
+            numbers += own.reshape([-1 if other == axis else 1 for other in range(indices.ndim)])
+    found: Array = values.reshape(-1).take(numbers)
+    return found
 
 
 @defines(ScatterDesc)

@@ -120,9 +120,12 @@ def _source(mode: PaddingMode, places: Array, size: int) -> Array:
 
 @defines(SliceDesc)
 def slice_(desc: SliceDesc, inputs: Inputs) -> Array:
-    rows = zip(desc.offsets, desc.slice_sizes, desc.strides, strict=True)
     values: Array = inputs["input_tensor"]
-    return values[np.ix_(*(offset + stride * np.arange(size) for offset, size, stride in rows))]
+    found = []
+    for offset, size, stride in zip(desc.offsets, desc.slice_sizes, desc.strides, strict=True):
+        found.append(slice(offset, offset + stride * (size - 1) + 1, stride or None))
+    parts = values[tuple(found)]
+    return np.broadcast_to(parts, desc.slice_sizes)  # a stride of 0 repeats one element
 
 
 @defines(Slice1Desc)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -65,8 +66,8 @@ def _resampled(
     whole = array.dtype.kind in "iu" and mode is InterpolationMode.LINEAR
     result: Array = array.astype(np.float32) if whole else array
     rows = [*enumerate(zip(dimensions, desc.output_tensor.sizes, strict=True))]
-    # Elements that are only chosen are so from the last dimension on: along the others whole rows are copied.
-    for axis, (dimension, size) in reversed(rows) if mode is InterpolationMode.NEAREST_NEIGHBOR else rows:
+    # Along the last dimension elements are read one by one, along the others whole rows: it comes first where the result grows.
+    for axis, (dimension, size) in reversed(rows) if prod(desc.output_tensor.sizes) > array.size else rows:
         taps = _taps(mode, rounding, dimension, (array.shape[axis], size), antialiased=antialiased)
         result = taps.gather(result, axis, size)
     return np.rint(result) if whole else result

@@ -106,19 +106,45 @@ def _weigh(array: Array, axis: int, sources: Array, targets: Array, weights: Arr
         return array
     if alone and (weights == 1).all():
         return _chosen(array, axis, sources)
-    values = np.take(array, sources, axis)
-    if (weights != 1).any():
-        shape = [-1 if at == axis else 1 for at in range(array.ndim)]
-        values = values * weights.astype(array.dtype).reshape(shape)
-    if alone:
-        return np.asarray(values)
     starts = np.flatnonzero(np.diff(targets, prepend=-1))
+    counts = np.diff(starts, append=targets.size)
+    if counts.size and counts.max() <= _MOST_TURNS:
+        return _in_turns(array, axis, sources, targets, weights, counts, size)
+    values = np.take(array, sources, axis)
+    values *= _beside(weights, array, axis)
     sums = np.add.reduceat(values, starts, axis)
-    if starts.size == size:
-        return np.asarray(sums)
     result = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
     result[(slice(None),) * axis + (targets[starts],)] = sums
     return result
+
+
+_MOST_TURNS = 32
+"""Sources of a target up to which all first ones, then all second ones and so on are added at once."""
+
+
+def _in_turns(array: Array, axis: int, sources: Array, targets: Array, weights: Array, counts: Array, size: int) -> Array:
+    """What `_weigh` sums, one source of each target at a time."""
+    turns = np.arange(targets.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    result: Array | None = None
+    for turn in range(int(counts.max())):
+        own = turns == turn
+        values = np.take(array, sources[own], axis)
+        values *= _beside(weights[own], array, axis)
+        if result is None and counts.size == size:
+            result = values
+            continue
+        if result is None:
+            result = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
+        first, last = (int(targets[own][end]) for end in (0, -1))
+        place = slice(first, last + 1) if last - first + 1 == values.shape[axis] else targets[own]
+        result[(slice(None),) * axis + (place,)] += values
+    assert result is not None  # there is a turn
+    return result
+
+
+def _beside(weights: Array, array: Array, axis: int) -> Array:
+    """Weights in an array's type, to be multiplied along an axis."""
+    return weights.astype(array.dtype).reshape([-1 if at == axis else 1 for at in range(array.ndim)])
 
 
 def _chosen(array: Array, axis: int, sources: Array) -> Array:

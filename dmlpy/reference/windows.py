@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -80,26 +80,51 @@ def windows(desc: SlidingDesc, spatial: Sequence[int], lengths: Sequence[int], p
     )
 
 
+def part_along(axis: int, part: slice) -> tuple[slice, ...]:
+    """The index of a part along one axis of an array."""
+    return (slice(None),) * axis + (part,)
+
+
 def gathered(x: Array, along: Sequence[Along]) -> Array:
     """The elements at each tap of each position, 0 in padding: [batch, channels, *taps, *positions]."""
     for axis, window in enumerate(along):
-        at = 2 + 2 * axis
-        x = np.take(x, np.clip(window.at, 0, window.size - 1), axis=at)
-        x[(slice(None),) * at + (~window.inside,)] = 0
-        x = np.moveaxis(x, at, 2 + axis)
+        at, (taps, positions) = 2 + 2 * axis, window.at.shape
+        found = np.zeros((*x.shape[: 2 + axis], taps, *x.shape[2 + axis : at], positions, *x.shape[at + 1 :]), x.dtype)
+        for tap, (places, elements) in enumerate(window.views):
+            place: Any = (*part_along(2 + axis, slice(tap, tap + 1)), *part_along(axis, places))
+            found[place] = np.expand_dims(x[part_along(at, elements)], 2 + axis)
+        x = found
     return x
 
 
 def spread(values: Array, along: Sequence[Along]) -> Array:
     """Sums values, [batch, channels, *taps, *positions], at the elements that they come from: [batch, channels, *spatial]."""
     for axis, window in reversed([*enumerate(along)]):
+        at = 2 + 2 * axis
         taps = np.moveaxis(values, 2 + axis, 0)
-        before = (slice(None),) * (2 + 2 * axis)
-        sizes = [*taps.shape[1:]]
-        sizes[2 + 2 * axis] = window.size
-        values = np.zeros(sizes, values.dtype)
-        for tap, at, inside in zip(taps, window.at, window.inside, strict=True):
-            values[(*before, at[inside])] += tap[(*before, inside)]  # no two positions have the same element at one tap
+        values = np.zeros((*taps.shape[1 : 1 + at], window.size, *taps.shape[2 + at :]), values.dtype)
+        for tap, (places, elements) in zip(taps, window.views, strict=True):
+            values[part_along(at, elements)] += tap[part_along(at, places)]
+    return values
+
+
+def sums_of_windows(x: Array, along: Sequence[Along]) -> Array:
+    """The sum of each window's elements, [batch, channels, *positions]: dimension by dimension, as that of its rows' sums."""
+    for axis, window in enumerate(along, 2):
+        sums = np.zeros((*x.shape[:axis], window.at.shape[1], *x.shape[axis + 1 :]), x.dtype)
+        for places, elements in window.views:
+            sums[part_along(axis, places)] += x[part_along(axis, elements)]
+        x = sums
+    return x
+
+
+def spread_over_windows(values: Array, along: Sequence[Along]) -> Array:
+    """The adjoint of `sums_of_windows`: sums values, [batch, channels, *positions], at every element of their windows."""
+    for axis, window in enumerate(along, 2):
+        sums = np.zeros((*values.shape[:axis], window.size, *values.shape[axis + 1 :]), values.dtype)
+        for places, elements in window.views:
+            sums[part_along(axis, elements)] += values[part_along(axis, places)]
+        values = sums
     return values
 
 

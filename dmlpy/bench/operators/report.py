@@ -1,6 +1,6 @@
 """A record of single operators as a table: for the terminal, and as Markdown for the page.
 
-Cells show the least time of all rounds: what a call takes where nothing else disturbs it.
+Cells show the least time of all rounds, which other work on the machine prolongs least.
 """
 
 from __future__ import annotations
@@ -66,14 +66,16 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
     several = len({mode for _, mode in shown}) > 1
     names = [f"dmlpy / {NAMES.get(subject, subject)}" + (f", {mode}" if several else "") for subject, mode in peers]
     typed = len({row.work[2] for row in found}) > 1
-    head = ["operator", *(["type"] if typed else []), "tensor", *headings(record), *names, "dmlpy / floor"]
+    modelled = record.device.get("kind") == "cuda"  # the processor's floor is a copy's rate, which says little of tensors in its caches
+    judged = ["dmlpy / floor"] if modelled else []
+    head = ["operator", *(["type"] if typed else []), "tensor", *headings(record), *names, *judged]
     body = []
     for row in found:
         operator, _, dtype = row.work
         tensor = next((run.tensor for run in row.runs.values() if run.tensor), "")
         times = [_cell(row.runs.get(column), notes) for column in shown]
         ratios = [_times(_ratio(row, column)) for column in peers]
-        body.append([operator, *([dtype] if typed else []), tensor, *times, *ratios, _times(_floor_ratio(row))])
+        body.append([operator, *([dtype] if typed else []), tensor, *times, *ratios, *([_times(_floor_ratio(row))] if modelled else [])])
     return head, body, [f"[{number}] {reason}" for reason, number in notes.items()]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench.operators.row import once
-from dmlpy.bench.subjects import Mode, Runner, UnsupportedError
+from dmlpy.bench.subjects import Mode, Runner, Subject, UnsupportedError
 from dmlpy.bench.subjects import torch as pytorch
 from dmlpy.bench.subjects.dmlpy import Dispatches, Dmlpy, DmlpyRunner
 from dmlpy.bench.subjects.onnxruntime import IR_VERSION, OnnxRuntime
@@ -27,12 +28,20 @@ def _operator(work: Work) -> OperatorWork:
     return work
 
 
-class DmlpyOperators(Dmlpy):
-    """dmlpy."""
+class _OperatorSubject(Subject):
+    """A library of which one process serves all operators."""
 
     @property
     def reusable(self) -> bool:
         return True
+
+    def clock(self) -> float:
+        """Processor time for a single thread, which other processes prolong least."""
+        return time.process_time() if self.threads == 1 else super().clock()
+
+
+class DmlpyOperators(_OperatorSubject, Dmlpy):
+    """dmlpy."""
 
     def build(self, work: Work, mode: Mode) -> Runner:
         return _OperatorRunner(self, _operator(work), mode)
@@ -60,12 +69,8 @@ class _OperatorRunner(DmlpyRunner):
         return {slot.place: self._read(slot.place) for slot in self._work.desc.output_slots() if slot.tensor is not None}
 
 
-class OnnxRuntimeOperators(OnnxRuntime):
+class OnnxRuntimeOperators(_OperatorSubject, OnnxRuntime):
     """ONNX Runtime: a model of the row's nodes."""
-
-    @property
-    def reusable(self) -> bool:
-        return True
 
     def build(self, work: Work, mode: Mode) -> Runner:
         own = _operator(work)
@@ -121,12 +126,8 @@ def _outputs(work: OperatorWork) -> list[str]:
     return [slot.place for slot in work.desc.output_slots() if slot.tensor is not None]
 
 
-class TorchOperators(pytorch.Torch):
+class TorchOperators(_OperatorSubject, pytorch.Torch):
     """PyTorch: a function of tensors."""
-
-    @property
-    def reusable(self) -> bool:
-        return True
 
     def build(self, work: Work, mode: Mode) -> Runner:
         own = _operator(work)

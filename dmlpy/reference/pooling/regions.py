@@ -1,9 +1,9 @@
-"""What the poolings of regions of interest compute, on whole arrays, region by region."""
+"""What the poolings of regions of interest compute, on whole arrays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil, floor, isfinite
+from dataclasses import dataclass, replace
+from math import ceil, floor, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from dmlpy.operators.pooling.roi import ForwardRegionsDesc, PlacedRegionsDesc, R
 from dmlpy.reference.registry import Array, Inputs, defines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dmlpy.operators.pooling.roi import RegionsDesc
 
@@ -28,16 +28,20 @@ def roi_pooling(desc: ROIPoolingDesc, inputs: Inputs) -> Array:
     images, regions = inputs["input_tensor"], inputs["roi_tensor"].reshape(-1, 5)
     height, width = images.shape[2:]
     batches = _whole(regions[:, 0]).clip(0, len(images) - 1)
-    result = np.zeros((len(regions), images.shape[1], desc.pooled_size.height, desc.pooled_size.width), images.dtype)
+    sizes = desc.pooled_size.height, desc.pooled_size.width
+    result = np.zeros((len(regions), *sizes, images.shape[1]), images.dtype)
+    # A pixel's channels are adjacent here: long rows of numbers are compared at a time.
+    pixels = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
     for region, (left, top, right, bottom) in enumerate(_whole(regions[:, 1:] * desc.spatial_scale).tolist()):
-        image = images[batches[region]]
-        rows = [*_parts(top, bottom, desc.pooled_size.height, height)]
-        for column, columns in enumerate(_parts(left, right, desc.pooled_size.width, width)):
-            for row, part in enumerate(rows):
-                pixels = image[:, part, columns]
-                if pixels.size:
-                    result[region, :, row, column] = pixels.max(axis=(1, 2))
-    return result
+        columns = [*_parts(left, right, sizes[1], width)]
+        first, end = columns[0].start, columns[-1].stop
+        for row, part in enumerate(_parts(top, bottom, sizes[0], height)):
+            if part.start < part.stop and first < end:
+                line = pixels[batches[region], part, first:end].max(axis=0)
+                for column, own in enumerate(columns):
+                    if own.start < own.stop:
+                        line[own.start - first : own.stop - first].max(axis=0, out=result[region, row, column])
+    return result.transpose(0, 3, 1, 2)
 
 
 def _whole(x: Array) -> Array:
@@ -57,48 +61,62 @@ def _parts(first: int, last: int, count: int, size: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a region along one axis that are inside the image, in order.
+    """The samples of regions along one axis, [regions, samples].
 
     Attributes:
-        owners: the output element of each.
+        owners: the output element of each, the same in all regions.
         lower: the pixel before each, or nearest to it.
         upper: the pixel after it.
         shares: how much the upper pixel counts; the lower one counts for the rest.
+        inside: which ones are inside the image or, as in ONNX, no more than a pixel off it. The others are no samples of the image.
         moving: whether what is read changes with the place: not of nearest pixels, nor off the outermost ones.
         fractions: where each lies between the corners of the region, from 0 to 1.
-        per_output: how many samples an output element has, with those outside.
+        per_output: how many samples an output element has.
+        complete: whether all samples are here, in order; otherwise those missing are outside.
     """
 
     owners: Array
     lower: Array
     upper: Array
     shares: Array
+    inside: Array
     moving: Array
     fractions: Array
     per_output: int
+    complete: bool
 
     @classmethod
-    def of(cls, desc: RegionsDesc, corners: tuple[float, float], outputs: int, size: int) -> Samples:
+    def of(cls, desc: RegionsDesc, corners: Array, outputs: int, size: int) -> Samples:
         """Places them.
 
         Args:
             desc: a checked desc.
-            corners: of the region along the axis, scaled.
+            corners: of regions with the same number of samples along the axis, scaled: [regions, 2].
             outputs: output elements.
             size: of the image.
         """
-        start, extent = corners[0], corners[1] - corners[0]
-        per_output = _sample_count(desc, extent, outputs)
-        numbers, places, fractions = _inside(desc, start, extent, outputs * per_output, size)
+        start, extent = corners[:, :1], corners[:, 1:] - corners[:, :1]
+        per_output = _sample_count(desc, float(extent[0, 0]), outputs)
+        numbers, places, fractions = _placed(desc, start, extent, outputs * per_output, size)
+        inside = (places >= -1) & (places <= size)  # NaN is not
+        places = np.where(inside, places, 0)
         if desc.interpolation_mode is InterpolationMode.NEAREST_NEIGHBOR:
             lower = upper = np.clip(np.ceil(places - 0.5), 0, size - 1).astype(np.int64)
-            shares, moving = np.zeros(places.size), np.zeros(places.size, bool)
+            shares, moving = np.zeros(places.shape), np.zeros(places.shape, bool)
         else:
             moving = (places >= 0) & (places < size - 1)
             places = np.clip(places, 0, size - 1)
             lower = np.floor(places).astype(np.int64)
             upper, shares = np.minimum(lower + 1, size - 1), places - lower
-        return cls(numbers // per_output, lower, upper, shares, moving, fractions, per_output)
+        complete = len(numbers) == outputs * per_output
+        return cls(numbers // per_output, lower, upper, shares, inside, moving, fractions, per_output, complete)
+
+    def of_region(self) -> Samples:
+        """Those of the only region that are inside the image, in vectors."""
+        (kept,) = self.inside
+        names = ("lower", "upper", "shares", "inside", "moving", "fractions")
+        arrays: dict[str, Any] = {name: getattr(self, name)[0, kept] for name in names}
+        return replace(self, owners=self.owners[kept], **arrays, complete=False)
 
 
 def _sample_count(desc: RegionsDesc, extent: float, outputs: int) -> int:
@@ -110,8 +128,12 @@ def _sample_count(desc: RegionsDesc, extent: float, outputs: int) -> int:
     return min(max(ceil(min(pixels, most)), least), most)
 
 
-def _inside(desc: RegionsDesc, start: float, extent: float, count: int, size: int) -> tuple[Array, Array, Array]:
-    """What those of so many samples have that are inside the image or, as in ONNX, no more than a pixel off it.
+_MOST_PLACED = 1 << 10
+"""Samples of a region along an axis that are all placed; of more only those near the image, which may be few of very many."""
+
+
+def _placed(desc: RegionsDesc, start: Array, extent: Array, count: int, size: int) -> tuple[Array, Array, Array]:
+    """What the samples have, of which those outside the image may be left out if they are many. There is one region then.
 
     Returns:
         Their numbers, their coordinates, and where they lie between the corners, from 0 to 1.
@@ -121,31 +143,52 @@ def _inside(desc: RegionsDesc, start: float, extent: float, count: int, size: in
     # Aligned to the corners, the only sample is in the middle.
     shift, divisor = ((0.0, count - 1) if count > 1 else (-0.5, 1)) if aligned else (after, count)
     first, end = 0, count
-    step = extent / divisor
-    if not isfinite(step) or not isfinite(start):
-        end = 0
-    elif step:
-        ends = sorted((place + before - start) / step + shift for place in (-1, size))
-        first, end = (min(max(bound, 0), count) for bound in (floor(ends[0]) - 1, ceil(ends[1]) + 2))
+    if count > _MOST_PLACED:
+        step, origin = float(extent[0, 0]) / divisor, float(start[0, 0])
+        if not isfinite(step) or not isfinite(origin):
+            end = 0
+        elif step:
+            ends = sorted((place + before - origin) / step + shift for place in (-1, size))
+            first, end = (min(max(bound, 0), count) for bound in (floor(ends[0]) - 1, ceil(ends[1]) + 2))
     numbers = np.arange(first, end)
     # The product comes first: of whole numbers it is exact, which the rounding to a nearest pixel needs.
     places = (numbers - shift) * extent / divisor + start - before
-    inside = (places >= -1) & (places <= size)
-    return numbers[inside], places[inside], (numbers[inside] - shift) / divisor
+    return numbers, places, np.broadcast_to((numbers - shift) / divisor, places.shape)
+
+
+_MOST_VALUES = 1 << 20
+"""Values of samples that are computed at a time."""
 
 
 @defines(ForwardRegionsDesc)
 def _align_regions(desc: ForwardRegionsDesc, inputs: Inputs) -> Array:
-    images, batches = inputs["input_tensor"], inputs["batch_indices_tensor"].reshape(-1)
+    images: Array = inputs["input_tensor"]
+    batches = np.minimum(inputs["batch_indices_tensor"].reshape(-1), len(images) - 1).astype(np.int64)
     regions = inputs["roi_tensor"].reshape(-1, 4).astype(np.float64) * _spatial_scales(desc)
-    outputs, outside = desc.output_tensor.sizes[2:], images.dtype.type(desc.out_of_bounds_input_value)
-    result = np.empty((len(regions), images.shape[1], *outputs), images.dtype)
-    for number, (left, top, right, bottom) in enumerate(regions.tolist()):
-        image = images[min(int(batches[number]), len(images) - 1)]
-        rows = Samples.of(desc, (top, bottom), outputs[0], image.shape[1])
-        columns = Samples.of(desc, (left, right), outputs[1], image.shape[2])
-        result[number] = _reduced(desc.reduction_function, _interpolated(image, rows, columns), rows, columns, outputs, outside)
+    sizes, outside = desc.output_tensor.sizes[2:], images.dtype.type(desc.out_of_bounds_input_value)
+    result = np.empty((len(regions), images.shape[1], *sizes), images.dtype)
+    # A pixel's channels are adjacent here: they are read together.
+    pixels = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
+    for numbers in _alike(desc, regions, sizes, images.shape[1]):
+        rows = Samples.of(desc, regions[numbers][:, 1::2], sizes[0], images.shape[2])
+        columns = Samples.of(desc, regions[numbers][:, ::2], sizes[1], images.shape[3])
+        values = _interpolated(pixels, batches[numbers], rows, columns)
+        result[numbers] = _reduced(desc.reduction_function, values, rows, columns, sizes, outside).transpose(0, 3, 1, 2)
     return result
+
+
+def _alike(desc: RegionsDesc, regions: Array, sizes: Sequence[int], channels: int) -> Iterator[Array]:
+    """The numbers of regions that have as many samples along both axes, some at a time: one where they are many."""
+    extents = regions[:, [3, 2]] - regions[:, [1, 0]]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for number, (height, width) in enumerate(extents.tolist()):
+        counts = _sample_count(desc, height, sizes[0]), _sample_count(desc, width, sizes[1])
+        groups.setdefault(counts, []).append(number)
+    for counts, numbers in groups.items():
+        samples = [size * count for size, count in zip(sizes, counts, strict=True)]
+        step = 1 if max(samples) > _MOST_PLACED else max(1, _MOST_VALUES // (prod(samples) * channels))
+        for first in range(0, len(numbers), step):
+            yield np.array(numbers[first : first + step])
 
 
 def _spatial_scales(desc: RegionsDesc) -> Array:
@@ -153,35 +196,68 @@ def _spatial_scales(desc: RegionsDesc) -> Array:
     return np.array([desc.spatial_scale_x, desc.spatial_scale_y] * 2)
 
 
-def _interpolated(image: Array, rows: Samples, columns: Samples) -> Array:
-    """The image at each sample, [channels, rows, columns]."""
+def _interpolated(pixels: Array, batches: Array, rows: Samples, columns: Samples) -> Array:
+    """The images at each sample, [regions, rows, columns, channels].
+
+    Args:
+        pixels: the images, [batch, height, width, channels].
+        batches: the image of each region.
+        rows: the samples along the height.
+        columns: those along the width.
+    """
+    _, height, width, channels = pixels.shape
+    flat = pixels.reshape(-1, channels)
 
     def along(row: Array) -> Array:
-        left, right = (image[:, row[:, np.newaxis], column] for column in (columns.lower, columns.upper))
-        found: Array = left * (1 - across) + right * across
-        return found
+        lines = (batches[:, np.newaxis] * height + row)[:, :, np.newaxis] * width
+        left: Array
+        right: Array
+        left, right = (flat.take(lines + column[:, np.newaxis], axis=0) for column in (columns.lower, columns.upper))
+        left *= 1 - across
+        right *= across
+        left += right
+        return left
 
-    across = columns.shares.astype(image.dtype)
-    down = rows.shares.astype(image.dtype)[:, np.newaxis]
-    values: Array = along(rows.lower) * (1 - down) + along(rows.upper) * down
+    across = columns.shares.astype(pixels.dtype)[:, np.newaxis, :, np.newaxis]
+    down = rows.shares.astype(pixels.dtype)[:, :, np.newaxis, np.newaxis]
+    values, below = along(rows.lower), along(rows.upper)
+    values *= 1 - down
+    below *= down
+    values += below
     return values
 
 
 def _reduced(function: ReduceFunction, values: Array, rows: Samples, columns: Samples, sizes: Any, outside: Any) -> Array:
-    """The mean or the maximum of the samples of each output element, [channels, *sizes]; those outside the image have one value."""
-    total = np.float64(rows.per_output) * columns.per_output
-    inside = np.bincount(rows.owners, minlength=sizes[0])[:, np.newaxis] * np.bincount(columns.owners, minlength=sizes[1])
-    others = total - inside
-    owners: Any = (slice(None), rows.owners[:, np.newaxis], columns.owners)
-    if function is ReduceFunction.MAX:
-        largest = np.full((len(values), *sizes), -np.inf, values.dtype)
-        np.maximum.at(largest, owners, values)
-        return np.where(others > 0, np.maximum(largest, outside), largest)
-    sums = np.zeros((len(values), *sizes), values.dtype)
-    np.add.at(sums, owners, values)
-    rest = np.where(others > 0, others.astype(values.dtype) * outside, np.zeros((), values.dtype))
-    means: Array = (sums + rest) / values.dtype.type(total)
-    return means
+    """The mean or the maximum of the samples of each output element, [regions, *sizes, channels].
+
+    Those outside the image have one value.
+    """
+    total, largest = np.float64(rows.per_output) * columns.per_output, function is ReduceFunction.MAX
+    inside = rows.inside[:, :, np.newaxis] & columns.inside[:, np.newaxis]
+    if not inside.all():
+        values[~inside] = -np.inf if largest else 0
+    counts = _of_outputs(np.add, inside.astype(np.int64)[..., np.newaxis], rows, columns, sizes)
+    others = total - counts
+    found = _of_outputs(np.maximum if largest else np.add, values, rows, columns, sizes)
+    if largest:
+        return np.where(others > 0, np.maximum(found, outside), found)
+    if others.any():
+        found += np.where(others > 0, others.astype(values.dtype) * outside, np.zeros((), values.dtype))
+    found /= values.dtype.type(total)
+    return found
+
+
+def _of_outputs(function: np.ufunc, values: Array, rows: Samples, columns: Samples, sizes: Any) -> Array:
+    """The sums or maxima over the samples of each output element, [regions, *sizes, channels]."""
+    if rows.complete and columns.complete:
+        parts = values.reshape(len(values), sizes[0], rows.per_output, sizes[1], columns.per_output, values.shape[-1])
+        found: Array = function.reduce(function.reduce(parts, axis=4), axis=2)
+        return found
+    least = 0 if function is np.add else -np.inf
+    found = np.full((len(values), *sizes, values.shape[-1]), least, values.dtype)
+    place: Any = (slice(None), rows.owners[:, np.newaxis], columns.owners)
+    function.at(found, place, values)
+    return found
 
 
 @defines(ROIAlignGradDesc)
@@ -194,8 +270,8 @@ def _align_regions_gradient(desc: ROIAlignGradDesc, inputs: Inputs) -> dict[str,
     of_images, of_regions = np.zeros(described.sizes, incoming.dtype), np.zeros((len(regions), 4), incoming.dtype)
     for number, (left, top, right, bottom) in enumerate(regions.tolist()):
         batch = min(int(batches[number]), described.sizes[0] - 1)
-        rows = Samples.of(desc, (top, bottom), incoming.shape[2], described.sizes[2])
-        columns = Samples.of(desc, (left, right), incoming.shape[3], described.sizes[3])
+        rows = Samples.of(desc, np.array([[top, bottom]]), incoming.shape[2], described.sizes[2]).of_region()
+        columns = Samples.of(desc, np.array([[left, right]]), incoming.shape[3], described.sizes[3]).of_region()
         image = None if images is None else images[batch]
         gradient = _gradient_of_samples(desc, incoming[number], image, rows, columns)
         down, across = rows.shares.astype(gradient.dtype)[:, np.newaxis], columns.shares.astype(gradient.dtype)
@@ -219,14 +295,27 @@ def _gradient_of_samples(desc: ROIAlignGradDesc, incoming: Array, image: Array |
         shares: Array = incoming[owners] / incoming.dtype.type(total)
         return shares
     assert image is not None  # the check asks for it
-    values = _interpolated(image, rows, columns)
-    sizes = incoming.shape[1:]
-    largest = _reduced(ReduceFunction.MAX, values, rows, columns, sizes, values.dtype.type(0))[owners]
+    values = _values(image, rows, columns)
     numbers = np.broadcast_to(np.arange(values[0].size).reshape(values.shape[1:]), values.shape)
+    largest = np.full(incoming.shape, -np.inf, values.dtype)
+    np.maximum.at(largest, owners, values)
+    counts = np.bincount(rows.owners, minlength=incoming.shape[1])[:, np.newaxis] * np.bincount(columns.owners, minlength=incoming.shape[2])
+    largest = np.where(total > counts, np.maximum(largest, 0), largest)[owners]
     matches = (values == largest) | (np.isnan(values) & np.isnan(largest))
     first = np.full(incoming.shape, values[0].size)
     np.minimum.at(first, owners, np.where(matches, numbers, values[0].size))
     return np.where(numbers == first[owners], incoming[owners], np.zeros((), incoming.dtype))
+
+
+def _values(image: Array, rows: Samples, columns: Samples) -> Array:
+    """An image at each sample of a region, [channels, rows, columns]."""
+    one, other = (
+        replace(axis, lower=axis.lower[np.newaxis], upper=axis.upper[np.newaxis], shares=axis.shares[np.newaxis])
+        for axis in (rows, columns)
+    )
+    pixels = np.ascontiguousarray(image.transpose(1, 2, 0)[np.newaxis])
+    values: Array = _interpolated(pixels, np.zeros(1, np.int64), one, other)[0]
+    return values.transpose(2, 0, 1)
 
 
 def _gradient_of_corners(gradient: Array, image: Array, rows: Samples, columns: Samples) -> Array:

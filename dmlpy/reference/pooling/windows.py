@@ -12,7 +12,7 @@ from dmlpy.operators.pooling.lp import LPPooling1Desc, LPPoolingDesc
 from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
 from dmlpy.reference.norms import lp_norm
 from dmlpy.reference.registry import Array, Inputs, Results, defines
-from dmlpy.reference.windows import Along, gathered, outer, spread, windows
+from dmlpy.reference.windows import Along, gathered, outer, part_along, spread_over_windows, sums_of_windows, windows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,8 @@ def _window_axes(along: Sequence[Along]) -> tuple[int, ...]:
 def mean_of_windows(desc: PoolingDesc, x: Array, include_padding: bool) -> Array:
     """The mean of each window's elements, in which padding counts as 0."""
     along = _windows(desc)
-    means: Array = np.sum(gathered(x, along), axis=_window_axes(along)) / _divisors(along, include_padding, x.dtype)
+    means = sums_of_windows(x, along)
+    means /= _divisors(along, include_padding, x.dtype)
     return means
 
 
@@ -51,10 +52,7 @@ def _average_pooling(desc: AveragePoolingDesc | AveragePooling1Desc, inputs: Inp
 @defines(AveragePoolingGradDesc)
 def _average_pooling_grad(desc: AveragePoolingGradDesc, inputs: Inputs) -> Array:
     gradient, along = inputs["input_gradient_tensor"], _windows(desc)
-    shares = gradient / _divisors(along, desc.include_padding, gradient.dtype)
-    taps = tuple(len(window.at) for window in along)
-    every_tap = np.broadcast_to(np.expand_dims(shares, _window_axes(along)), (*shares.shape[:2], *taps, *shares.shape[2:]))
-    return spread(every_tap, along)
+    return spread_over_windows(gradient / _divisors(along, desc.include_padding, gradient.dtype), along)
 
 
 @defines(LPPoolingDesc, LPPooling1Desc)
@@ -71,8 +69,8 @@ def _largest_values(x: Array, along: Sequence[Along]) -> Array:
         every, at = x, 2 + axis
         x = np.asarray(np.take(every, window.held[0], axis=at))
         for positions, elements in window.views[1:]:
-            part = x[_along(at, positions)]
-            np.maximum(part, every[_along(at, elements)], out=part)
+            part = x[part_along(at, positions)]
+            np.maximum(part, every[part_along(at, elements)], out=part)
     return x
 
 
@@ -84,19 +82,14 @@ def _largest(x: Array, along: Sequence[Along]) -> tuple[Array, Array]:
         every, every_number, at = x, numbers, 2 + axis
         x, numbers = (np.take(values, window.held[0], axis=at) for values in (every, every_number))
         for positions, elements in window.views[1:]:
-            part, other = x[_along(at, positions)], every[_along(at, elements)]
+            part, other = x[part_along(at, positions)], every[part_along(at, elements)]
             larger = other > part
             if x.dtype.kind == "f":
                 larger |= np.isnan(other) & ~np.isnan(part)
             np.copyto(part, other, where=larger)
-            np.copyto(numbers[_along(at, positions)], every_number[_along(at, elements)], where=larger)
+            np.copyto(numbers[part_along(at, positions)], every_number[part_along(at, elements)], where=larger)
     images = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(spatial))
     return x, numbers + images * prod(spatial)
-
-
-def _along(axis: int, part: slice) -> tuple[slice, ...]:
-    """A part along one axis of an array."""
-    return (slice(None),) * axis + (part,)
 
 
 def _are_empty(along: Sequence[Along]) -> Array:

@@ -22,20 +22,34 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import DataType
 
 
-def quantized(values: Array, scale: Array, zero_point: Array | None, data_type: DataType) -> Array:
-    """Computes clamp(round(values / scale) + zero_point) to the type's range, halves rounded to even; NaN (also 0 / 0) counts as 0."""
-    steps = np.rint(values / scale)
-    steps = np.where(np.isnan(steps), np.zeros((), steps.dtype), steps)
-    shifted = steps if zero_point is None else steps + zero_point.astype(steps.dtype)
-    return np.clip(shifted, *data_type.limits).astype(data_type.unpacked)
+def quantized(values: Array, scale: Array, zero_point: Array | None, data_type: DataType, *, work: Array | None = None) -> Array:
+    """Computes clamp(round(values / scale) + zero_point) to the type's range, halves rounded to even; NaN (also 0 / 0) counts as 0.
+
+    `work` is memory for the steps, which may be that of the values.
+    """
+    steps: Array = np.divide(values, scale, out=work)
+    np.rint(steps, steps)
+    if np.isnan(steps.min(initial=0)):
+        steps[np.isnan(steps)] = 0
+    if zero_point is not None:
+        steps += _once(zero_point).astype(steps.dtype)
+    np.clip(steps, *data_type.limits, out=steps)
+    return steps.astype(data_type.unpacked)
+
+
+def _once(array: Array) -> Array:
+    """An array without its repetitions along strides of 0."""
+    strides = zip(array.shape, array.strides, strict=True)
+    return array[tuple(slice(0, 1) if stride == 0 and size > 1 else slice(None) for size, stride in strides)]
 
 
 def dequantized(x: Array, scale: Array, zero_point: Array | None) -> Array:
     """Computes (x - zero_point) * scale, with an exact difference for integers of up to 32 bits."""
-    difference = x.astype(np.int64)
+    # Differences of 8 and 16 bits are exact in any floating-point type of the arithmetic.
+    difference: Array = x.astype(scale.dtype if x.itemsize <= 2 else np.int64)
     if zero_point is not None:
-        difference = difference - zero_point
-    return difference.astype(scale.dtype) * scale
+        difference -= _once(zero_point).astype(difference.dtype)
+    return np.multiply(difference, scale, dtype=scale.dtype, casting="unsafe", out=difference if difference.dtype == scale.dtype else None)
 
 
 @defines(ElementWiseQuantizeLinearDesc)
@@ -51,7 +65,8 @@ def _dequantize_linear(desc: Any, inputs: Inputs) -> Array:
 @defines(ElementWiseQuantizedLinearAddDesc)
 def _quantized_linear_add(desc: Any, inputs: Inputs) -> Array:
     a, b = (dequantized(inputs[f"{name}_tensor"], inputs[f"{name}_scale_tensor"], inputs[f"{name}_zero_point_tensor"]) for name in "ab")
-    return quantized(a + b, inputs["output_scale_tensor"], inputs["output_zero_point_tensor"], desc.output_tensor.data_type)
+    a += b
+    return quantized(a, inputs["output_scale_tensor"], inputs["output_zero_point_tensor"], desc.output_tensor.data_type, work=a)
 
 
 @defines(DynamicQuantizeLinearDesc)
@@ -73,7 +88,8 @@ def _dynamic_quantize_linear(desc: Any, inputs: Inputs) -> dict[str, Array]:
 def _of_blocks(tensor: Array, sizes: Sequence[int]) -> Array:
     """Repeats each element of a scale or a zero point over its block."""
     for axis, size in enumerate(sizes):
-        tensor = tensor.repeat(size // tensor.shape[axis], axis)
+        if tensor.shape[axis] > 1:  # otherwise it is broadcast
+            tensor = tensor.repeat(size // tensor.shape[axis], axis)
     return tensor
 
 

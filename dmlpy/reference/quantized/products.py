@@ -1,11 +1,12 @@
 """Products of quantized tensors, on whole arrays.
 
-Differences to zero points are multiplied and summed in float64, whatever the results are: as fast as NumPy multiplies matrices, and exact
-for elements of 8 and 16 bits.
+Differences to zero points are multiplied and summed in floating point, as fast as NumPy multiplies matrices: in float32 where that is
+exact, because all sums are below 2^24, and otherwise in float64, which is exact for elements of 8 and 16 bits.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,13 @@ class _Inputs:
         self._inputs = inputs
 
     def differences(self, prefix: str, *ones: int) -> Array:
-        """A tensor less its zero point."""
-        x: Array = self._inputs[f"{prefix}_tensor"].astype(np.float64)
+        """A tensor less its zero point, exact: in float32 for 8 and 16 bits, otherwise in float64."""
+        stored: Array = self._inputs[f"{prefix}_tensor"]
+        x: Array = stored.astype(np.float32 if stored.itemsize <= 2 else np.float64)
         zero_point = self.parameter(f"{prefix}_zero_point", *ones)
-        return x if zero_point is None else x - zero_point
+        if zero_point is not None:
+            x -= zero_point.astype(x.dtype)
+        return x
 
     def parameter(self, name: str, *ones: int) -> Array | None:
         """A scale or zero point, which has one dimension longer than 1 at most: a vector, followed by dimensions of size 1."""
@@ -54,6 +58,17 @@ class _Inputs:
         return quantized(values, self.scale("output", *ones), zero_point, desc.output_tensor.data_type)
 
 
+_EXACT = 2.0**24
+"""Below it all whole numbers are of float32."""
+
+
+def _exact(one: Array, other: Array, terms: int) -> tuple[Array, Array]:
+    """Two arrays of whole numbers in a type in which sums of so many of their products are exact."""
+    largest = [max(float(array.max(initial=0)), -float(array.min(initial=0))) for array in (one, other)]
+    dtype = np.float32 if largest[0] * largest[1] * terms < _EXACT else np.float64
+    return one.astype(dtype, copy=False), other.astype(dtype, copy=False)
+
+
 def _sums(desc: QuantizedConvolvingDesc, inputs: _Inputs) -> Array:
     """The convolution of the differences, in which padding is 0."""
     assert desc.output_tensor is not None  # guaranteed by the check
@@ -61,7 +76,7 @@ def _sums(desc: QuantizedConvolvingDesc, inputs: _Inputs) -> Array:
     ones = (1,) * (len(desc.filter_tensor.sizes) - 1)
     x, filters = inputs.differences("input", *ones), inputs.differences("filter", *ones)
     along = windows(desc, x.shape[2:], filters.shape[2:], desc.output_tensor.sizes[2:])
-    return cross_correlation(x, filters, desc.group_count, along)
+    return cross_correlation(*_exact(x, filters, prod(filters.shape[1:])), desc.group_count, along).astype(np.float64, copy=False)
 
 
 @defines(ConvolutionIntegerDesc)
@@ -81,14 +96,15 @@ def _quantized_linear_convolution(desc: QuantizedLinearConvolutionDesc, inputs: 
 @defines(QuantizedLinearAveragePoolingDesc)
 def _quantized_linear_average_pooling(desc: QuantizedLinearAveragePoolingDesc, inputs: Inputs) -> Array:
     given, ones = _Inputs(inputs), (1,) * len(desc.window_size)
-    means = mean_of_windows(desc, given.differences("input", *ones), desc.include_padding)
+    means = mean_of_windows(desc, given.differences("input", *ones).astype(np.float64), desc.include_padding)
     return given.output(means * given.scale("input", *ones), desc, *ones)
 
 
 def _product(inputs: _Inputs) -> Array:
     """The product of the differences: A's zero points are of rows, B's of columns."""
-    product: Array = np.matmul(inputs.differences("a", 1), inputs.differences("b"))
-    return product
+    a, b = inputs.differences("a", 1), inputs.differences("b")
+    product: Array = np.matmul(*_exact(a, b, a.shape[-1]))
+    return product.astype(np.float64, copy=False)  # what follows is rounded once
 
 
 def _dequantized_product(inputs: _Inputs) -> Array:
