@@ -108,7 +108,7 @@ TEXTS = ["", "nan", "-INF", "0", "FLOAT32", "DML_TENSOR_DATA_TYPE_INT8", "\0", "
 
 SHAPES = [(), (0,), (1,), (4,), (2, 2), (1, 0, 3)]
 TYPES = ["f4", "i8", "u8", "O", "U3", "V5", "?", "M8[s]"]
-SCALARS = [np.float32("nan"), np.longdouble("1e4000"), np.str_("FLOAT32"), np.datetime64("NaT"), np.void(b"x"), np.ma.masked]
+SCALARS = [np.float32("nan"), np.longdouble("1e4000"), np.str_("FLOAT32"), np.datetime64("NaT", "s"), np.void(b"x"), np.ma.masked]
 STRUCTS = [dml.ActivationReluDesc(), dml.ActivationLinearDesc(alpha=math.nan, beta=-0.0), dml.ScaleBias(scale=1, bias=-0.0)]
 
 
