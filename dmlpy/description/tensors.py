@@ -407,3 +407,13 @@ def _merged_axes(desc: TensorDesc) -> list[tuple[int, int]]:
 def same_layout(desc: TensorDesc, strides: Sequence[int]) -> bool:
     """Returns whether strides in elements equal the desc's layout; those of dimensions of size 1 do not matter."""
     return all(size == 1 or own == given for size, own, given in zip(desc.sizes, desc.element_strides, strides, strict=True))
+
+
+def with_dimension_count(desc: TensorDesc, count: int) -> TensorDesc | None:
+    """The same elements with leading dimensions of size 1 added or left out, or None if the other dimensions are more than `count`."""
+    missing = count - desc.dimension_count
+    if any(size != 1 for size in desc.sizes[: max(-missing, 0)]):
+        return None
+    sizes = (1,) * missing + desc.sizes[max(-missing, 0) :]
+    strides = None if desc.strides is None else (0,) * missing + desc.strides[max(-missing, 0) :]
+    return desc.replace(sizes=sizes, strides=strides)

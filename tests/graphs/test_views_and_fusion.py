@@ -262,6 +262,28 @@ def test_the_feature_level_says_what_is_fused(level: str, fuses: bool) -> None:
     assert report.fused == ({"gemm": ("clip",)} if fuses else {})
 
 
+@pytest.mark.parametrize(
+    ("activation", "members", "fuses"),
+    [(dml.ActivationReluDesc, {}, True), (dml.ActivationSoftmaxDesc, {}, True), (dml.ActivationSoftmax1Desc, {"axes": [0]}, False)],
+)
+def test_leading_dimensions_of_a_view_do_not_keep_an_activation_from_being_fused(
+    activation: type[dml.OperatorDesc], members: dict[str, Any], fuses: bool
+) -> None:
+    """`a @ b` of dmlpy.x is a GEMM of four dimensions whose readers see two."""
+    g = dml.GraphBuilder()
+    product = g.add(dml.GEMMDesc, "gemm", a_tensor=g.input("a", tensor(1, 1, 3, 5)), b_tensor=g.input("b", tensor(1, 1, 5, 4)))
+    g.output("y", g.add(activation, "f", input_tensor=product.viewed(tensor(3, 4)), **members))
+    graph = g.build()
+    rng = np.random.default_rng(0)
+    inputs = {"a": rng.standard_normal((1, 1, 3, 5), np.float32), "b": rng.standard_normal((1, 1, 5, 4), np.float32)}
+    for declared in (graph, graph.replace(input_tensors=(), output_tensors=())):
+        fused, plain = (dml.compile(declared, "numpy", fuse=fuse) for fuse in (True, False))
+        assert fused.explain_plan().fused == ({"gemm": ("f",)} if fuses else {})
+        found, expected = fused(**inputs).y, plain(**inputs).y
+        assert found.shape == expected.shape == (3, 4)
+        assert_close(found, expected.astype(np.float64), np.float32, terms=30)
+
+
 def test_what_others_read_is_not_fused() -> None:
     for kind in ("output", "second reader", "other layout"):
         g = dml.GraphBuilder(kind)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dmlpy.description.descs import FusableDesc
-from dmlpy.description.tensors import same_layout
+from dmlpy.description.tensors import same_layout, with_dimension_count
 from dmlpy.devices.graphs.views import movements
 from dmlpy.validation.problems import CompileError, DescError, DeviceError
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.graphs.wiring import Source, Wiring
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.wiring import Wiring
 
 OUTPUT = "output_tensor"
 """The output that a fused activation is applied to."""
@@ -40,30 +41,37 @@ def _fused_into_writer(wiring: Wiring, index: int, compile_node: Callable[[Opera
     if tensors.keys() != {"input_tensor", OUTPUT} or movements(activation):
         return None
     source = wiring.reads[index, "input_tensor"]
-    writer, result = source[0], (index, 0)
+    writer = source[0]
     if writer is None or writer not in wiring.operators or len(wiring.readers[source]) > 1 or source in wiring.outputs.values():
         return None
     desc, written = wiring.operators[writer], wiring.tensors[source]
     if wiring.written[source] != OUTPUT or getattr(desc, "fused_activation", activation) is not None:
         return None
     given, output = tensors["input_tensor"], tensors[OUTPUT]
-    same = (given.sizes, given.data_type) == (written.sizes, written.data_type) and same_layout(written, given.element_strides)
-    if not same or (output.sizes, output.data_type) != (written.sizes, written.data_type):
+    if given.dimension_count != written.dimension_count and "axes" in type(activation).model_fields:
+        return None  # they count from the first dimension
+    rank = written.dimension_count
+    read, whole_output = with_dimension_count(given, rank), with_dimension_count(output, rank)
+    if read is None or whole_output is None or not read.data_type == whole_output.data_type == written.data_type:
+        return None
+    if not read.sizes == whole_output.sizes == written.sizes or not same_layout(written, read.element_strides):
         return None
     try:
         function = activation.replace(input_tensor=None, output_tensor=None)
-        whole = desc.replace(fused_activation=function, output_tensor=output)
+        whole = desc.replace(fused_activation=function, output_tensor=whole_output)
         compile_node(whole)
     except (CompileError, DescError, DeviceError):
         return None
-    return _joined(wiring, index, writer, whole, result, source)
+    return _joined(wiring, index, writer, whole, output)
 
 
-def _joined(wiring: Wiring, index: int, writer: int, whole: OperatorDesc, result: Source, source: Source) -> Wiring:
-    """The wiring in which `writer` computes what the node `index` did: who read the `result` reads `source`."""
+def _joined(wiring: Wiring, index: int, writer: int, whole: OperatorDesc, output: TensorDesc) -> Wiring:
+    """The wiring in which `writer` computes what the node `index` did, whose result was described by `output`."""
+    result, source = (index, 0), wiring.reads[index, "input_tensor"]
     operators = {node: whole if node == writer else desc for node, desc in wiring.operators.items() if node != index}
     reads = {use: source if value == result else value for use, value in wiring.reads.items() if use[0] != index}
     outputs = {name: source if value == result else value for name, value in wiring.outputs.items()}
-    return replace(
-        wiring, operators=operators, reads=reads, outputs=outputs, fused={**wiring.fused, writer: (*wiring.fused.get(writer, ()), index)}
-    )
+    # Callers bind what the activation gave, though the writer may have more leading dimensions.
+    declared = {name: output for name, value in wiring.outputs.items() if value == result} | dict(wiring.declared)
+    joined = {**wiring.fused, writer: (*wiring.fused.get(writer, ()), index)}
+    return replace(wiring, operators=operators, reads=reads, outputs=outputs, declared=declared, fused=joined)
