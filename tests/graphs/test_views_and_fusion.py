@@ -216,6 +216,7 @@ def network(activation: type[dml.OperatorDesc], **members: Any) -> dml.Graph:
         "norm": g.add(dml.BatchNormalizationDesc, "norm", input_tensor=x, **statistics, spatial=True, epsilon=0.5),
         "mvn": g.add(dml.MeanVarianceNormalization1Desc, "mvn", input_tensor=x, axes=[2, 3], normalize_variance=True, epsilon=0.5),
         "add": g.add(dml.ElementWiseAdd1Desc, "add", a_tensor=x, b_tensor=x),
+        "sum": g.add(dml.ElementWiseAddDesc, "sum", a_tensor=x, b_tensor=x),
     }  # fmt: skip
     for name, value in made.items():
         g.output(name, g.add(activation, f"f({name})", input_tensor=value, **members))
@@ -223,9 +224,9 @@ def network(activation: type[dml.OperatorDesc], **members: Any) -> dml.Graph:
 
 
 ACTIVATIONS: dict[str, tuple[type[dml.OperatorDesc], dict[str, Any], set[str]]] = {
-    "RELU": (dml.ActivationReluDesc, {}, {"convolution", "gemm", "norm", "mvn", "add"}),
-    "LEAKY_RELU": (dml.ActivationLeakyReluDesc, {"alpha": 0.25}, {"convolution", "gemm", "norm", "mvn", "add"}),
-    "TANH": (dml.ActivationTanhDesc, {}, {"convolution", "gemm", "norm", "mvn", "add"}),
+    "RELU": (dml.ActivationReluDesc, {}, {"convolution", "gemm", "norm", "mvn", "add", "sum"}),
+    "LEAKY_RELU": (dml.ActivationLeakyReluDesc, {"alpha": 0.25}, {"convolution", "gemm", "norm", "mvn", "add", "sum"}),
+    "TANH": (dml.ActivationTanhDesc, {}, {"convolution", "gemm", "norm", "mvn", "add", "sum"}),
     "CLIP": (dml.ElementWiseClipDesc, {"min": -0.5, "max": 0.5}, {"convolution", "gemm"}),
     "SWISH": (dml.ActivationSwishDesc, {"sigmoid_input_scale": 1.0}, set()),
     "SOFTMAX1": (dml.ActivationSoftmax1Desc, {"axes": [3]}, {"gemm"}),
@@ -241,10 +242,10 @@ def test_activations_move_into_the_operators_that_take_them(name: str, any_devic
     fused, plain = (dml.compile(graph, any_device, fuse=fuse) for fuse in (True, False))
     report = fused.explain_plan()
     assert report.fused == {
-        operator: (f"f({operator})",) for operator in ("convolution", "gemm", "norm", "mvn", "add") if operator in takes
+        operator: (f"f({operator})",) for operator in ("convolution", "gemm", "norm", "mvn", "add", "sum") if operator in takes
     }
     assert not plain.explain_plan().fused
-    assert len(report.order) == 10 - len(takes)
+    assert len(report.order) == 12 - len(takes)
     rng = np.random.default_rng(1)
     inputs = {key: any_device.from_host(np.abs(rng.standard_normal(desc.sizes, np.float32))) for key, desc in fused.inputs.items()}
     found, expected = fused(**inputs).as_dict(), plain(**inputs).as_dict()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description.descs import FusableDesc
 from dmlpy.description.tensors import same_layout, with_dimension_count
 from dmlpy.devices.graphs.views import movements
+from dmlpy.operators.elementwise.arithmetic import ElementWiseAdd1Desc, ElementWiseAddDesc
 from dmlpy.validation.problems import CompileError, DescError, DeviceError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _fused_into_writer(wiring: Wiring, index: int, compile_node: Callable[[Opera
     writer = source[0]
     if writer is None or writer not in wiring.operators or len(wiring.readers[source]) > 1 or source in wiring.outputs.values():
         return None
-    desc, written = wiring.operators[writer], wiring.tensors[source]
+    desc, written = _with_fused_activation(wiring.operators[writer]), wiring.tensors[source]
     if wiring.written[source] != OUTPUT or getattr(desc, "fused_activation", activation) is not None:
         return None
     given, output = tensors["input_tensor"], tensors[OUTPUT]
@@ -63,6 +64,11 @@ def _fused_into_writer(wiring: Wiring, index: int, compile_node: Callable[[Opera
     except (CompileError, DescError, DeviceError):
         return None
     return _joined(wiring, index, writer, whole, output)
+
+
+def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
+    """The desc, or ADD1 in place of ADD: the same operator, with a `fused_activation`."""
+    return ElementWiseAdd1Desc(**desc.tensors()) if isinstance(desc, ElementWiseAddDesc) else desc
 
 
 def _joined(wiring: Wiring, index: int, writer: int, whole: OperatorDesc, output: TensorDesc) -> Wiring:
