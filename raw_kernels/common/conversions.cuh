@@ -50,6 +50,16 @@ __device__ __forceinline__ T stored(Result result) {
     }
 }
 
+/// Whether a number is below zero. Unsigned ones are not compared: NVRTC 12.9 warns where they are.
+template <class Number>
+__device__ __forceinline__ bool is_negative(Number x) {
+    if constexpr (is_signed<Number>) {
+        return x < Number(0);
+    } else {
+        return false;
+    }
+}
+
 /// Integer sums, differences and products that wrap around in the type: those of signed C++ integers may not.
 template <class T>
 __device__ __forceinline__ T plus(T a, T b) {

@@ -8,6 +8,7 @@
 // largest of all to `Extreme` and `ArgExtreme`.
 #pragma once
 
+#include "common/conversions.cuh"
 #include "common/teams.cuh"
 #include "common/types.cuh"
 
@@ -56,7 +57,7 @@ __device__ __forceinline__ Number magnitude(Number x) {
     if constexpr (is_same<Number, float>) {
         return fabsf(x);
     } else {
-        return x < Number(0) ? static_cast<Number>(0ull - x) : x;
+        return is_negative(x) ? static_cast<Number>(0ull - x) : x;
     }
 }
 

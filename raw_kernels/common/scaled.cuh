@@ -31,7 +31,7 @@ struct ScaledExactly : Function {
 
     /// The sum in 128 bits, of which the upper ones tell whether it fits.
     __device__ T scaled(T x) const {
-        bool const negative = (x < T(0)) != (scale < 0);
+        bool const negative = is_negative(x) != (scale < 0);
         unsigned long long const factor = magnitude(x), times = magnitude(scale);
         unsigned long long low = factor * times;
         unsigned long long high = machine::multiply_high(factor, times);
@@ -51,6 +51,6 @@ struct ScaledExactly : Function {
 
     template <class Integer>
     __device__ static unsigned long long magnitude(Integer value) {
-        return value < Integer(0) ? 0 - static_cast<unsigned long long>(value) : static_cast<unsigned long long>(value);
+        return is_negative(value) ? 0 - static_cast<unsigned long long>(value) : static_cast<unsigned long long>(value);
     }
 };

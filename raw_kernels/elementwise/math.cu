@@ -95,7 +95,7 @@ struct Recip {
 struct Sign {
     template <class Number>
     __device__ int operator()(Number x) const {
-        return (x > Number(0)) - (x < Number(0));
+        return (x > Number(0)) - is_negative(x);
     }
 };
 

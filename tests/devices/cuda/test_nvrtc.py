@@ -64,11 +64,21 @@ def faults(kernels: Sequence[Kernel], architecture: int, version: str) -> str:
     for kernel, result in zip(kernels, results, strict=True):
         if not (result.image.startswith(b"\x7fELF") and result.symbol.encode() in result.image):
             found.append(f"{place}: no image, or without {result.symbol} of {kernel.entry}")
-        if result.stack_bytes:
+        if result.stack_bytes > most_local_bytes(kernel, version):
             found.append(f"{place}: {kernel.entry} keeps {result.stack_bytes} bytes of a thread in local memory")
         if kernel.entry.startswith("walk<") and result.registers * MOST_WALK_THREADS > REGISTERS:
             found.append(f"{place}: {kernel.entry} uses {result.registers} registers")
     return "\n".join(found)
+
+
+def most_local_bytes(kernel: Kernel, version: str) -> int:
+    """What a thread may keep in local memory: with NVRTC 12.9 the digits of large angles, and packs of the smallest integers."""
+    if version != OLDEST:
+        return 0
+    entry = kernel.entry
+    if any(f"element_wise::{function}>" in entry for function in ("Sin", "Cos", "Tan")):
+        return 32
+    return 16 if "ArgExtreme<signed char>" in entry else 0
 
 
 def programs(pairs: Iterable[tuple[Kernel, int]]) -> list[tuple[list[Kernel], int]]:
@@ -137,11 +147,15 @@ def test_each_kernel_compiles(file: str, version: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_every_instance_compiles(version: str) -> None:
-    """A stage of CI."""
+@pytest.mark.parametrize(
+    ("version", "every"),
+    [pytest.param(OLDEST, slice(0, None, 2), id="half oldest"), pytest.param(NEWEST, slice(1, None, 2), id="half newest"),
+     pytest.param(OLDEST, slice(None), id="oldest"), pytest.param(NEWEST, slice(None), id="newest")],
+)  # fmt: skip
+def test_every_instance_compiles(version: str, every: slice) -> None:
+    """The halves are a stage of CI: each instance, with one of the versions."""
     require_version(version)
-    assert not (found := all_faults(pairs(), version)), found
+    assert not (found := all_faults(pairs()[every], version)), found
 
 
 def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() -> None:
