@@ -8,9 +8,9 @@
 // largest of all to `Extreme` and `ArgExtreme`.
 #pragma once
 
-#include "common/conversions.cuh"
 #include "common/teams.cuh"
 #include "common/types.cuh"
+#include "common/conversions.cuh"
 
 /// What of a reduction's formula is a number.
 struct ReductionSettings {

@@ -31,6 +31,7 @@ OTHERS = (
     "tests/devices/test_wrong_bindings.py",
     "tests/devices/test_owned_inputs.py",
     "tests/graphs/test_compiled_graph.py",
+    "tests/graphs/test_views_and_fusion.py",
     "tests/x/test_expressions.py",
     "tests/pydirectml/test_scripts.py",
     "tests/bench/test_bench.py",

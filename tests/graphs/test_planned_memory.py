@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -115,6 +117,22 @@ def test_networks_need_hardly_more_than_the_lower_bound(name: str) -> None:
     told = str(report)
     assert "of the lower bound of" in told
     assert report.order[0] in told
+
+
+def test_a_dispatch_that_is_dropped_frees_its_memory_at_once() -> None:
+    g = dml.GraphBuilder()
+    first = g.add(dml.ActivationTanhDesc, input_tensor=g.input("x", tensor(4)))
+    g.output("y", g.add(dml.ActivationSigmoidDesc, input_tensor=first))
+    x, y = np.zeros(4, np.float32), np.empty(4, np.float32)
+    dispatch = dml.compile(g.build(), "numpy").bind({"x": x}, {"y": y})
+    dispatch()
+    kept = weakref.ref(dispatch)
+    gc.disable()
+    try:
+        del dispatch
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def test_the_report_and_the_picture_name_every_item() -> None:

@@ -116,8 +116,8 @@ class GraphDispatch(Rebindable):
         return self._joined(found)
 
     def _joined(self, launches: Sequence[Launch]) -> Launch:
-        """One launch of all."""
-        program, fixed = self._program, tuple(launches)
+        """One launch of all. It does not refer to this object: in a circle the scratch would wait for the garbage collector."""
+        program, fixed, whole_name = self._program, tuple(launches), self._name
 
         def launch(stream: int) -> None:
             done = 0
@@ -126,7 +126,7 @@ class GraphDispatch(Rebindable):
                     part(stream)
                     done += 1
             except MemoryError as error:
-                name = program.steps[done].operator.name if done < len(program.steps) else self._name
+                name = program.steps[done].operator.name if done < len(program.steps) else whole_name
                 raise no_memory(name, error) from None
 
         whole = self._device.replayed(launch) if self._repeated and fixed else launch
