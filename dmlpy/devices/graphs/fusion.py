@@ -68,7 +68,9 @@ def _fused_into_writer(wiring: Wiring, index: int, compile_node: Callable[[Opera
 
 def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
     """The desc, or ADD1 in place of ADD: the same operator, with a `fused_activation`."""
-    return ElementWiseAdd1Desc(**desc.tensors()) if isinstance(desc, ElementWiseAddDesc) else desc
+    if isinstance(desc, ElementWiseAddDesc):
+        return ElementWiseAdd1Desc(a_tensor=desc.a_tensor, b_tensor=desc.b_tensor, output_tensor=desc.output_tensor)
+    return desc
 
 
 def _joined(wiring: Wiring, index: int, writer: int, whole: OperatorDesc, output: TensorDesc) -> Wiring:
