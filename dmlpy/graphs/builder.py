@@ -16,7 +16,7 @@ from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
 from dmlpy.graphs.pruning import pruned
-from dmlpy.graphs.views import Viewed
+from dmlpy.graphs.views import Sliced
 from dmlpy.nibbles import int4_type, pack_int4
 from dmlpy.validation.problems import DescError, Problem
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Value(Viewed):
+class Value(Sliced):
     """The tensor of an edge in a graph under construction: an input of the graph, or an output of a node.
 
     `reshape`, `transpose`, `broadcast`, `with_leading_ones` and `slice` view its memory with other sizes and strides.

@@ -1,4 +1,4 @@
-"""Views of a tensor: other sizes and strides for the same memory, and `Viewed`, which offers them to the values of a graph."""
+"""Views of a tensor: other sizes and strides for the same memory, and `Viewed` and `Sliced`, which offer them to the values of a graph."""
 
 from __future__ import annotations
 
@@ -80,10 +80,6 @@ class Viewed:
     def packed(self) -> Self:
         """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
 
-    @abstractmethod
-    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Self:
-        """A copy of a window of the elements by a SLICE1 node, whose members these are."""
-
     def reshape(self, *sizes: int) -> Self:
         """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
 
@@ -138,6 +134,14 @@ class Viewed:
             )
         strides = (self.tensor.span,) * missing + self.tensor.element_strides
         return self.viewed(viewed(self.tensor, (1,) * missing + self.tensor.sizes, strides))
+
+
+class Sliced(Viewed):
+    """A `Viewed` value that can also be sliced."""
+
+    @abstractmethod
+    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Self:
+        """A copy of a window of the elements by a SLICE1 node, whose members these are."""
 
     def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Self:
         """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.

@@ -86,9 +86,6 @@ class _View(Operand, Viewed):
         assert copy is not None
         return _View(copy)
 
-    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> _View:
-        raise NotImplementedError  # nothing here slices
-
 
 class _Call:
     """One call of an operator's function."""

@@ -12,7 +12,7 @@ from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.member_forms import as_uint, brief
 from dmlpy.description.naming import listed
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.graphs.views import Viewed, broadcast_sizes
+from dmlpy.graphs.views import Sliced, broadcast_sizes
 from dmlpy.validation.problems import DescError, Problem
 from dmlpy.x import calls, composition
 from dmlpy.x.origins import caller
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Expression(Operand, Viewed):
+class Expression(Operand, Sliced):
     """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
 
     `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
