@@ -236,12 +236,18 @@ class CompiledGraph:
         if problems:
             raise BindError(self.name, problems)
         scratch = None if area is None else Memory(area[0], area[1] - area[0], temporary)
-        return self._dispatch(bound, written, scratch, persistent, repeated=True)
+        return self._dispatch(bound, written, scratch, persistent, self.device.current_stream(), repeated=True)
 
     def _dispatch(
-        self, bound: Sequence[Bound], written: Sequence[Bound], scratch: Memory | None, persistent: Memory | None, *, repeated: bool
+        self,
+        bound: Sequence[Bound],
+        written: Sequence[Bound],
+        scratch: Memory | None,
+        persistent: Memory | None,
+        stream: int,
+        *,
+        repeated: bool,
     ) -> GraphDispatch:
-        stream = self.device.current_stream()
         scratch = scratch or self._allocate(self._program.plan.size, stream, f"the tensors and scratch of {self.name}")
         persistent = persistent or self._own_constants()
         return GraphDispatch(self, bound, written, self._constants, scratch, persistent, repeated=repeated)
@@ -266,7 +272,7 @@ class CompiledGraph:
         if persistent is None and self.prepared_inputs:
             persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
         others = [item for item in bound if item.name not in self.prepared_inputs]
-        self._dispatch(others, written, None, persistent, repeated=False)(handle)
+        self._dispatch(others, written, None, persistent, handle, repeated=False)(handle)
         return Outputs(results)
 
     def _own_constants(self) -> Memory | None:

@@ -131,8 +131,8 @@ def call_bound(gpu: CudaDevice, stream: int) -> None:
     CASES["step, LSTM, prepared"].bound(gpu.seam, "FLOAT32")(stream)
 
 
-def call_graph(gpu: CudaDevice, stream: int) -> None:
-    """Of two nodes, whose scratch and what flows between them share one block."""
+def layer_and_relu(gpu: CudaDevice) -> tuple[dml.CompiledGraph, dict[str, Any]]:
+    """A graph of two nodes, whose scratch and what flows between them share one block, and its inputs."""
     layer = rnn()
     sizes = {name: tensor for name, tensor in layer.tensors().items() if name in ("input_tensor", "weight_tensor", "recurrence_tensor")}
     builder = dml.GraphBuilder()
@@ -141,7 +141,28 @@ def call_graph(gpu: CudaDevice, stream: int) -> None:
     hidden = builder.add(dml.RNNDesc, "layer", outputs=["output_sequence_tensor"], **members)
     builder.output("y", builder.add(dml.ActivationReluDesc, "relu", input_tensor=hidden))
     arrays = {name: gpu.empty(tensor, 0) for name, tensor in sizes.items()}
-    dml.compile(builder.build(), gpu)(**arrays, stream=stream)
+    return dml.compile(builder.build(), gpu), arrays
+
+
+def call_bound_graph(gpu: CudaDevice, stream: int) -> None:
+    graph, arrays = layer_and_relu(gpu)
+    graph.bind(arrays, {name: gpu.empty(tensor, 0) for name, tensor in graph.outputs.items()})(stream)
+
+
+def test_a_called_graph_has_memory_of_the_stream_that_it_runs_on(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work on the current stream may still use what the pool would give for that one."""
+    streams: list[int] = []
+    allocate = CudaDevice._allocate
+
+    def noted(device: CudaDevice, size: int, stream: int) -> Any:
+        streams.append(stream)
+        return allocate(device, size, stream)
+
+    graph, arrays = layer_and_relu(CudaDevice(seam))
+    monkeypatch.setattr(CudaDevice, "_allocate", noted)
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    graph(**arrays, stream=stream)
+    assert streams == [stream.ptr]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +170,7 @@ def call_graph(gpu: CudaDevice, stream: int) -> None:
     [
         pytest.param(call_prepared, 1, id="constants"),
         pytest.param(call_bound, 2, id="constants and scratch"),
-        pytest.param(call_graph, 1, id="scratch, and what flows between nodes"),
+        pytest.param(call_bound_graph, 1, id="scratch, and what flows between nodes"),
     ],
 )
 def test_what_is_dropped_while_it_runs_keeps_its_memory(
