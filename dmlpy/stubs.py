@@ -83,6 +83,14 @@ X: Mapping[str, tuple[str, ...]] = {
 }
 """The public names of `dmlpy.x` beside the operators' functions, by module."""
 
+ONNX: Mapping[str, tuple[str, ...]] = {
+    "dmlpy.onnx.compiled": ("CompiledModel",),
+    "dmlpy.onnx.interpretation": ("NodeRecord",),
+    "dmlpy.onnx.model": ("Model", "load"),
+    "dmlpy.onnx.values": ("Value",),
+}
+"""The public names of `dmlpy.onnx`, by module."""
+
 _ROOT = Path(__file__).parent
 _HEAD = "# Written by `python -m dmlpy.stubs`: do not edit."
 
@@ -100,6 +108,7 @@ def texts() -> dict[Path, str]:
         _ROOT / "operators" / "__init__.pyi": _stub("dmlpy.operators", operators),
         _ROOT / "directml" / "__init__.pyi": typed.stub(),
         _ROOT / "x" / "__init__.pyi": _stub("dmlpy.x", functions),
+        _ROOT / "onnx" / "__init__.pyi": _stub("dmlpy.onnx", {name: module for module, listed in ONNX.items() for name in listed}),
         **{_ROOT / "x" / "functions" / f"{family}.py": text for family, text in generation.modules().items()},
     }
 

@@ -15,6 +15,7 @@ _AS_CALLERS = "dmlpy.site.error_examples"
 """Modules of dmlpy whose functions do what callers do."""
 
 _SCOPES: ContextVar[tuple[str, ...]] = ContextVar("dmlpy.x scopes", default=())
+_ORIGIN: ContextVar[str] = ContextVar("dmlpy.x origin", default="")
 
 
 @contextmanager
@@ -27,6 +28,16 @@ def name_scope(name: str) -> Iterator[None]:
         _SCOPES.reset(token)
 
 
+@contextmanager
+def made_from(origin: str) -> Iterator[None]:
+    """Says where the nodes that are made within the block come from, in place of the caller's line: `from ONNX node 'conv1'`."""
+    token = _ORIGIN.set(origin)
+    try:
+        yield
+    finally:
+        _ORIGIN.reset(token)
+
+
 def scoped(name: str) -> str:
     """A node's name with those of the scopes around it."""
     return "/".join((*_SCOPES.get(), name))
@@ -34,6 +45,8 @@ def scoped(name: str) -> str:
 
 def caller() -> str:
     """The line outside of dmlpy that made the call: `at net.py:12`; empty if dmlpy itself is the program."""
+    if origin := _ORIGIN.get():
+        return origin
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

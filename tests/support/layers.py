@@ -23,6 +23,7 @@ LAYERS = [
     {"devices.numba"},
     {"compiler", "directml", "inspection.catalog"},
     {"x", "comparison"},
+    {"onnx"},
     {"dxdispatch", "torch", "keras", "stubs", "pydirectml"},
     {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},
     {"bench", "site"},

@@ -1,0 +1,60 @@
+"""What is known of a model before it runs: nodes whose inputs are known, and shapes of values whose sizes are."""
+
+from __future__ import annotations
+
+from math import inf, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy.onnx import host
+from dmlpy.onnx.elements import dtype_of
+from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.onnx.nodes import Node
+    from dmlpy.onnx.values import Array, Value
+
+MAX_BYTES = 1 << 28
+"""The most bytes that a folded result has: a node that makes more of small inputs runs with the model."""
+_GROWS = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "EyeLike", "Pad", "Resize", "Upsample"})
+_NEVER = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"})
+
+
+def folded(node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+    """The outputs of a node by name where they are known before the model runs, else None."""
+    if node.domain == "" and node.op_type in ("Shape", "Size") and node.inputs[0] is not None and node.inputs[0].is_static:
+        return {node.proto.output[0]: _of_shape(node)}
+    given = [value for value in node.inputs if value is not None]
+    if any(value.array is None for value in given) or not _is_folded(node):
+        return None
+    arrays = {value.name: value.array for value in given if value.array is not None}
+    try:
+        found = host.evaluate(node.proto, opsets, arrays)
+    except DeviceError:
+        return None
+    return found if all(isinstance(array, np.ndarray) for array in found.values()) else None
+
+
+def _is_folded(node: Node) -> bool:
+    if node.domain != "" or node.op_type in _NEVER or not host.runs(node.op_type, node.opset, node.domain):
+        return False
+    if any(item.HasField("g") or item.graphs for item in node.proto.attribute):
+        return False
+    return node.op_type not in _GROWS or all(_bytes(value) <= MAX_BYTES for value in node.outputs if value is not None)
+
+
+def _bytes(value: Value) -> float:
+    if value.element is None or not value.is_static:
+        return inf
+    return prod(value.tensor_sizes) * dtype_of(value.element).itemsize
+
+
+def _of_shape(node: Node) -> Array:
+    sizes = node.sizes(0)
+    if node.op_type == "Size":
+        return np.asarray(prod(sizes), np.int64)
+    start, end = node.attribute("start", 0), node.attribute("end")
+    return np.asarray(sizes[slice(start, end)], np.int64)

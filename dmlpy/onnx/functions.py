@@ -1,0 +1,81 @@
+"""Operators that ONNX defines by others: the body of the definition takes the node's place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnx import AttributeProto, FunctionProto, NodeProto
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dmlpy.onnx.nodes import Node
+    from dmlpy.onnx.scopes import Scope, Values, Walk
+    from dmlpy.onnx.values import Value
+
+
+def expanded(walk: Walk, node: Node, scope: Scope) -> Values | None:
+    """The outputs of a node after the nodes of its operator's definition were taken; None if ONNX has no definition by others."""
+    function = _definition(node)
+    if function is None:
+        return None
+    given = {item.name: item for item in node.proto.attribute}
+    given |= {item.name: item for item in _defaults(function, node) if item.name not in given}
+    inner: dict[str, Value] = {formal: value for formal, value in zip(function.input, node.inputs, strict=False) if value is not None}
+    nodes = [_with_attributes(proto, given, inner) for proto in function.node]
+    opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
+    walk.take(nodes, inner, f"{node.name}/", opsets)
+    return [inner.get(formal) if name else None for formal, name in zip(function.output, node.proto.output, strict=False)]
+
+
+def _definition(node: Node) -> FunctionProto | None:
+    schema: Any = node.schema  # onnx's stubs lack what defines an operator by others
+    if schema is None:
+        return None
+    if schema.has_function:
+        body = FunctionProto()
+        body.ParseFromString(schema.get_function_with_opset_version(node.opset) or b"")
+        return body if body.node else schema.function_body
+    if schema.has_context_dependent_function:
+        types = [value.proto.SerializeToString() if value else b"" for value in node.inputs]
+        versions = [version for version in schema.context_dependent_function_opset_versions if version <= node.opset]
+        if not versions:
+            return None
+        text = schema.get_context_dependent_function_with_opset_version(max(versions), node.proto.SerializeToString(), types)
+        body = FunctionProto()
+        body.ParseFromString(text)
+        return body if body.node else None
+    return None
+
+
+def _defaults(function: FunctionProto, node: Node) -> Iterator[AttributeProto]:
+    """The attributes that a definition reads, where the node leaves them out and the schema has a default."""
+    yield from function.attribute_proto
+    schema = node.schema
+    assert schema is not None
+    for name, attribute in schema.attributes.items():
+        if attribute.default_value.type:
+            made = AttributeProto()
+            made.CopyFrom(attribute.default_value)
+            made.name = name
+            yield made
+
+
+def _with_attributes(proto: NodeProto, given: dict[str, AttributeProto], inner: dict[str, Value]) -> NodeProto:
+    """A node of a definition with the attributes of the node that it stands for, without optional inputs that are not given."""
+    own = NodeProto()
+    own.CopyFrom(proto)
+    del own.attribute[:]
+    own.attribute.extend(_resolved(proto.attribute, given))
+    return own
+
+
+def _resolved(attributes: Iterable[AttributeProto], given: dict[str, AttributeProto]) -> Iterator[AttributeProto]:
+    for attribute in attributes:
+        if not attribute.ref_attr_name:
+            yield attribute
+        elif attribute.ref_attr_name in given:
+            own = AttributeProto()
+            own.CopyFrom(given[attribute.ref_attr_name])
+            own.name = attribute.name
+            yield own

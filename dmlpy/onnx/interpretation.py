@@ -1,0 +1,303 @@
+"""Walks through a model node by node: what is known is computed, what DirectML expresses becomes graphs, the rest runs on the host."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from onnx import GraphProto, NodeProto
+
+from dmlpy import x
+from dmlpy.onnx import control_flow, folding, functions, host
+from dmlpy.onnx.elements import data_type_of, element_name, element_of
+from dmlpy.onnx.inference import inferred
+from dmlpy.onnx.lower import Lowered, lowering
+from dmlpy.onnx.nodes import Node, NotLowered
+from dmlpy.onnx.stages import GraphStage, HostStage, Stage
+from dmlpy.onnx.values import Sizes, Value
+from dmlpy.validation.checking import LATEST, check, lowest_level
+from dmlpy.validation.problems import DescError, Problem
+from dmlpy.x.origins import made_from, name_scope
+from dmlpy.x.sources import OperatorSource, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.loading import LoadedModel
+    from dmlpy.onnx.scopes import Scope, Values
+    from dmlpy.x.expressions import Expression
+
+Where: TypeAlias = Literal["directml", "host", "folded", "nowhere"]
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """What became of a node.
+
+    Attributes:
+        name: its name, unique in the model after control flow was unrolled and functions were inlined.
+        op_type: its operator.
+        domain: the operator's domain, empty for ONNX's own.
+        where: `directml`; `host` for a node that runs there; `folded` for one whose results are known before the model runs; `nowhere`
+            for one that nothing runs.
+        operators: the short names of the operators that it became, in order; empty for a view of its input.
+        level: the lowest feature level that has all of them; None if there are none.
+        problems: why it does not run on DirectML.
+        inputs: the names of the values that it reads.
+        outputs: the values that it gives.
+        stage: the stage that it is part of; None where it is folded.
+    """
+
+    name: str
+    op_type: str
+    domain: str
+    where: Where
+    operators: tuple[str, ...] = ()
+    level: FeatureLevel | None = None
+    problems: tuple[Problem, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[Value, ...] = ()
+    stage: int | None = None
+
+
+@dataclass
+class Interpretation:
+    """A model for given sizes.
+
+    Attributes:
+        model: the model.
+        level: the highest feature level that may be used.
+        stages: by index, which is the order in which they run; graphs have even indices, nodes on the host odd ones.
+        records: what became of each node, in the order in which they run.
+        inputs: the inputs of the model, by name.
+        outputs: the outputs of the model, by the model's names.
+    """
+
+    model: LoadedModel
+    level: FeatureLevel
+    stages: dict[int, Stage] = field(default_factory=dict)
+    records: list[NodeRecord] = field(default_factory=list)
+    inputs: dict[str, Value] = field(default_factory=dict)
+    outputs: dict[str, Value] = field(default_factory=dict)
+    _taken: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel) -> Interpretation:
+        """Interprets a model.
+
+        Args:
+            model: the model.
+            inputs: its inputs by name, with sizes as far as they are known, or with elements.
+            level: the highest feature level that may be used.
+        """
+        made = cls(model, level, inputs=dict(inputs))
+        scope = dict(inputs)
+        for name in inputs:
+            made.unique(name)
+        made.walk(model.proto.graph, scope, "")
+        made.outputs = {item.name: scope[item.name] for item in model.proto.graph.output}
+        return made
+
+    def unique(self, name: str) -> str:
+        """The name, with a number behind it if it is taken."""
+        self._taken[name] = self._taken.get(name, -1) + 1
+        return self.unique(f"{name}_{self._taken[name]}") if self._taken[name] else name
+
+    def walk(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+        """Takes the initializers and the nodes of a graph: the model's, or the body of a node of control flow.
+
+        Args:
+            graph: the graph.
+            scope: the values that it may read; what it computes is added.
+            prefix: goes before the names of what it computes.
+        """
+        for tensor in graph.initializer:
+            if tensor.name not in scope or prefix:
+                scope[tensor.name] = Value.known(self.unique(prefix + tensor.name), self.model.array(tensor))
+        self.take(graph.node, scope, prefix, self.model.opsets)
+
+    def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+        """Takes nodes in an order in which they run, as `walk` does."""
+        for index, proto in enumerate(nodes):
+            node = self._node(proto, self.unique(prefix + (proto.name or f"{proto.op_type}_{index}")), scope, prefix, opsets)
+            values = control_flow.unrolled(self, node, scope, opsets)
+            if values is None:
+                values = self._placed(node, scope, opsets)
+            scope.update({name: value for name, value in zip(proto.output, values, strict=True) if value is not None})
+
+    def _node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
+        """The node with unique names, and with what is known of its outputs."""
+        own = NodeProto()
+        own.CopyFrom(proto)
+        own.name = name
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        inputs = tuple(scope[given] if given else None for given in proto.input)
+        own.input[:] = [value.name if value else "" for value in inputs]
+        own.output[:] = [self.unique(prefix + given) if given else "" for given in proto.output]
+        outputs = inferred(own, domain, opsets, inputs, {} if prefix else self.model.types, proto.output)
+        return Node(name, own, domain, opsets.get(domain, 1), inputs, outputs, self.level, _unread)
+
+    def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
+        """The node's outputs, where it belongs to no control flow."""
+        known = folding.folded(node, opsets)
+        if known is not None:
+            values = [Value.known(name, known[name]) if name else None for name in node.proto.output]
+            self._record(node, "folded", values)
+            return values
+        try:
+            return self._lowered(node)
+        except NotLowered as reason:
+            unknown = lowering(node.op_type, node.opset, node.domain) is None
+            inlined = functions.expanded(self, node, scope) if unknown else None
+            return self.on_host(node, reason.problems, scope, opsets) if inlined is None else inlined
+
+    # DirectML
+
+    def _lowered(self, node: Node) -> Values:
+        """The outputs of a node in a graph of DirectML's operators.
+
+        Raises:
+            NotLowered: no DirectML operator expresses it.
+        """
+        function = lowering(node.op_type, node.opset, node.domain)
+        if function is None:
+            raise NotLowered([_no_operator(node)])
+        if problems := list(_inexpressible(node)):
+            raise NotLowered(problems)
+        index = max((_ready(value, 0) for value in node.inputs if value is not None), default=0)
+        stage = self.stages.get(index)
+        if not isinstance(stage, GraphStage):
+            stage = GraphStage(index)
+        first = Source(name="", origin="").serial
+        with ExitStack() as contexts:
+            contexts.enter_context(made_from(f"from ONNX node {node.name!r}"))
+            contexts.enter_context(name_scope(node.name))
+            try:
+                results = [*_outputs(node, function(node.reading(stage.read)))]
+            except DescError as error:
+                raise NotLowered(error.problems) from None
+        operators = list(_operators((expression for _, expression in results if expression is not None), first))
+        if problems := self._level_problems(operators):
+            raise NotLowered(problems)
+        self.stages[index] = stage
+        values: Values = []
+        for value, expression in results:
+            values.append(value if value is None else Value(value.name, value.element, value.sizes, None, index))
+            if value is not None and expression is not None:
+                stage.expressions[value.name] = expression
+                stage.results[value.name] = value
+        levels = [level for desc in operators if (level := lowest_level(desc)) is not None]
+        names = tuple(type(desc).short_name() for desc in operators)
+        self._record(node, "directml", values, names, max(levels, default=None), (), index)
+        return values
+
+    def _level_problems(self, operators: Sequence[OperatorDesc]) -> list[Problem]:
+        if self.level >= LATEST:
+            return []  # each was checked at the latest level when it was made
+        return [problem.under(type(desc).short_name()) for desc in operators for problem in check(desc, self.level)]
+
+    # The host
+
+    def on_host(self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int]) -> Values:
+        """The outputs of a node that runs on the host, or nowhere if the reference implementation lacks it."""
+        given = [value for value in node.inputs if value is not None]
+        given += [scope[name] for name in control_flow.captured(node.proto) if name in scope]
+        index = max((_ready(value, 1) for value in given), default=1)
+        stage = self.stages.setdefault(index, HostStage(index))
+        assert isinstance(stage, HostStage)
+        values: Values = [
+            None if value is None else Value(value.name, value.element, value.sizes, None, index, value.kind) for value in node.outputs
+        ]
+        stage.add(node.proto, opsets, given, [value for value in values if value is not None])
+        where: Where = "host" if host.runs(node.op_type, node.opset, node.domain) else "nowhere"
+        self._record(node, where, values, problems=problems, stage=index)
+        return values
+
+    def _record(
+        self,
+        node: Node,
+        where: Where,
+        values: Sequence[Value | None],
+        operators: tuple[str, ...] = (),
+        level: FeatureLevel | None = None,
+        problems: Sequence[Problem] = (),
+        stage: int | None = None,
+    ) -> None:
+        made = tuple(value for value in values if value is not None)
+        read = tuple(value.name for value in node.inputs if value is not None)
+        self.records.append(NodeRecord(node.name, node.op_type, node.domain, where, operators, level, tuple(problems), read, made, stage))
+
+
+def _unread(value: Value) -> Expression:
+    raise AssertionError(f"{value.name} is read before its node is placed")
+
+
+def _ready(value: Value, kind: int) -> int:
+    """The first stage of a kind, 0 for graphs and 1 for the host, that can read a value."""
+    if value.stage is None:
+        return kind
+    return value.stage if value.stage % 2 == kind else value.stage + 1
+
+
+def _no_operator(node: Node) -> Problem:
+    name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    return Problem("onnx.kernel", "", f"{name} of opset {node.opset}", "an operator that DirectML's operators express")
+
+
+def _inexpressible(node: Node) -> Iterator[Problem]:
+    """Why DirectML's tensors cannot hold the inputs or the outputs of a node."""
+    labelled = [(node.input_label(index), value) for index, value in enumerate(node.inputs) if value is not None]
+    labelled += [(f"output {index}", value) for index, value in enumerate(node.outputs) if value is not None and value.element is not None]
+    for label, value in labelled:
+        if value.kind != "tensor":
+            yield Problem("onnx.type", label, f"a {value.kind}", "a tensor")
+        elif value.element is not None and data_type_of(value.element) is None:
+            yield Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
+        elif label.startswith("input") and not value.is_static:
+            yield _unknown_sizes(label, value)
+        elif value.is_static and 0 in (value.sizes or ()):
+            yield Problem("onnx.empty", label, value.summary(), "at least one element along each dimension: no DirectML tensor is empty")
+
+
+def _unknown_sizes(label: str, value: Value) -> Problem:
+    symbols = [size for size in value.sizes or () if isinstance(size, str)]
+    remedy = "give sizes for " + ", ".join(repr(symbol) for symbol in dict.fromkeys(symbols)) if symbols else None
+    return Problem("onnx.dynamic", label, f"{value.name!r}, {value.summary()}", "sizes that are known before the model runs", (), remedy)
+
+
+def _outputs(node: Node, found: Lowered) -> Iterator[tuple[Value | None, Expression | None]]:
+    """The outputs with ONNX's types and sizes, and their expressions."""
+    given = found if isinstance(found, tuple) else (found,)
+    for index, name in enumerate(node.proto.output):
+        expected = node.outputs[index] if index < len(node.outputs) else None
+        expression = given[index] if index < len(given) else None
+        if not name or expected is None:
+            yield None, None
+            continue
+        if expression is None:
+            raise node.refusal("onnx.output", f"output {index}", repr(name), "an output that nobody reads: no DirectML operator gives it")
+        element = expected.element or element_of(expression.data_type)
+        wanted = data_type_of(element)
+        assert wanted is not None
+        if expression.data_type is not wanted:
+            expression = x.cast(expression, output_data_type=wanted)
+        sizes: Sizes = expected.sizes if expected.sizes is not None and expected.is_static else expression.sizes
+        own = Value(expected.name, element, sizes)
+        yield own, expression.reshape(*own.tensor_sizes)
+
+
+def _operators(expressions: Iterable[Expression], first: int) -> Iterator[OperatorDesc]:
+    """The operators that were made for expressions since a serial number was given out, in the order of their making."""
+    found: set[Source] = set()
+    waiting: list[Source] = [expression._end.source for expression in expressions]
+    while waiting:
+        source = waiting.pop()
+        if source.serial > first and source not in found and isinstance(source, OperatorSource):
+            found.add(source)
+            waiting += [end.source for end in source.inputs.values()]
+    for source in sorted(found, key=lambda source: source.serial):
+        assert isinstance(source, OperatorSource)
+        yield source.desc

@@ -1,0 +1,59 @@
+"""The functions that lower ONNX's operators, by family. `@lowers` registers them; `lowering` finds them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.onnx.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+Lowered: TypeAlias = "Expression | tuple[Expression | None, ...]"
+"""The outputs of a node. Their elements are ONNX's, in the same order; the caller views them with ONNX's sizes."""
+Lowering: TypeAlias = "Callable[[Node], Lowered]"
+
+MICROSOFT = "com.microsoft"
+
+_LOWERINGS: dict[tuple[str, str], dict[int, Lowering]] = {}
+
+
+def lowers(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Lowering], Lowering]:
+    """Registers a function for operators of ONNX.
+
+    Args:
+        *op_types: the operators' names.
+        since: the first opset whose form of the operator the function knows; it holds until a function with a later one.
+        domain: the domain of the operators.
+    """
+
+    def register(function: Lowering) -> Lowering:
+        for op_type in op_types:
+            versions = _LOWERINGS.setdefault((domain, op_type), {})
+            assert since not in versions, f"{op_type} since {since} is lowered twice"
+            versions[since] = function
+        return function
+
+    return register
+
+
+def lowering(op_type: str, opset: int, domain: str = "") -> Lowering | None:
+    """The function that lowers an operator as an opset has it; None if there is none."""
+    _import_families()
+    versions = _LOWERINGS.get((domain, op_type), {})
+    fitting = [since for since in versions if since <= opset]
+    return versions[max(fitting)] if fitting else None
+
+
+def lowered_operators() -> list[tuple[str, str]]:
+    """Domain and name of every operator that is lowered."""
+    _import_families()
+    return sorted(_LOWERINGS)
+
+
+def _import_families() -> None:
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")

@@ -1,0 +1,171 @@
+"""`load` and `Model`: an ONNX model, what becomes of its nodes, and the graphs that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.member_forms import brief
+from dmlpy.description.naming import did_you_mean, listed
+from dmlpy.onnx.interpretation import Interpretation
+from dmlpy.onnx.loading import LoadedModel, load_model
+from dmlpy.onnx.programs import Program, program_of
+from dmlpy.onnx.values import Array, Value, of_proto
+from dmlpy.validation.checking import LATEST, parse_level
+from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.compiler import Flags
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.devices import Device
+    from dmlpy.graphs import Graph
+    from dmlpy.onnx.compiled import CompiledModel
+
+
+def load(
+    source: Any,
+    *,
+    sizes: Mapping[str, int | Sequence[int]] | None = None,
+    constants: Mapping[str, Any] | None = None,
+) -> Model:
+    """Loads an ONNX model.
+
+    Args:
+        source: a path, the bytes of a file, or a `ModelProto`. External data is read from below the file's folder.
+        sizes: what the file leaves open: sizes by the name of a symbol, or all sizes of an input by its name.
+        constants: inputs whose elements are known before the model runs, by name.
+
+    Raises:
+        DescError: no such file, no valid model in it, or sizes and constants that do not fit; all problems are told.
+    """
+    return Model(load_model(source), dict(sizes or {}), {name: np.asarray(array) for name, array in (constants or {}).items()})
+
+
+class Model:
+    """An ONNX model with the sizes of its inputs, as far as they are known.
+
+    Attributes:
+        name: what messages call it.
+        inputs: the inputs by name, without those that are constants.
+        outputs: the outputs by name.
+    """
+
+    def __init__(self, loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Array]) -> None:
+        self.loaded = loaded
+        self.name = loaded.name
+        self._constants = constants
+        initializers = {tensor.name for tensor in loaded.proto.graph.initializer}
+        declared = {item.name: of_proto(item.name, item.type) for item in loaded.proto.graph.input if item.name not in initializers}
+        self._given = _with_sizes(declared, sizes, constants, self.name)
+        self.inputs = {name: value for name, value in self._given.items() if value.array is None}
+        self._interpretations: dict[FeatureLevel, Interpretation] = {}
+
+    @property
+    def outputs(self) -> dict[str, Value]:
+        return self.interpretation(LATEST).outputs
+
+    def interpretation(self, feature_level: FeatureLevel | str | int = LATEST) -> Interpretation:
+        """What becomes of the model's nodes at a feature level."""
+        level = parse_level(feature_level)
+        if level not in self._interpretations:
+            self._interpretations[level] = Interpretation.of(self.loaded, self._given, level)
+        return self._interpretations[level]
+
+    def with_inputs(self, inputs: Mapping[str, Sequence[int]]) -> Model:
+        """The model with the sizes that its inputs have in one run."""
+        fixed = {name: Value(name, value.element, tuple(inputs[name])) for name, value in self.inputs.items()}
+        made = Model.__new__(Model)
+        made.loaded, made.name, made._constants = self.loaded, self.name, self._constants
+        made._given = self._given | fixed
+        made.inputs, made._interpretations = fixed, {}
+        return made
+
+    @cached_property
+    def graphs(self) -> list[Graph]:
+        """The graphs of DirectML's operators that the model becomes at the latest feature level, in the order in which they run."""
+        return self.program().graphs
+
+    def program(self, feature_level: FeatureLevel | str | int = LATEST) -> Program:
+        """The graphs, and the nodes on the host, in the order in which they run."""
+        return program_of(self.interpretation(feature_level), self.name)
+
+    def compile(
+        self,
+        device: Device | str | None = None,
+        feature_level: FeatureLevel | str | int = LATEST,
+        flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
+        *,
+        fuse: bool = True,
+        keep: int = 8,
+    ) -> CompiledModel:
+        """Compiles the model; where sizes are open, for those of the inputs that it is called with.
+
+        Args:
+            device: as for `dmlpy.compile`.
+            feature_level: as for `dmlpy.compile`: nodes that need a higher level run on the host.
+            flags: as for `dmlpy.compile`.
+            fuse: as for `dmlpy.compile`.
+            keep: for how many sizes of the inputs the graphs are kept.
+
+        Raises:
+            CompileError: nodes that nothing runs; all of them are told.
+            DeviceError: there is no such device.
+        """
+        from dmlpy.onnx.compiled import CompiledModel
+
+        return CompiledModel(self, device, parse_level(feature_level), flags, fuse=fuse, keep=keep)
+
+
+def _with_sizes(
+    declared: Mapping[str, Value], sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Array], name: str
+) -> dict[str, Value]:
+    """The inputs with the sizes and elements that the user gives.
+
+    Raises:
+        DescError: these do not fit.
+    """
+    problems = []
+    symbols = {size for value in declared.values() for size in value.sizes or () if isinstance(size, str)}
+    for given, size in sizes.items():
+        path = f"sizes[{given!r}]"
+        if given in declared:
+            own = declared[given].sizes
+            wanted = tuple(size) if isinstance(size, Sequence) else None
+            if wanted is None or not all(isinstance(item, int) and item >= 0 for item in wanted):
+                problems.append(Problem("onnx.sizes", path, brief(size), "the sizes of the input: a list of integers"))
+            elif own is not None and (
+                len(own) != len(wanted) or any(isinstance(a, int) and a != b for a, b in zip(own, wanted, strict=True))
+            ):
+                problems.append(Problem("onnx.sizes", path, listed(wanted), f"sizes that the input has: {declared[given].summary()}"))
+        elif given not in symbols:
+            known = [*sorted(symbols), *declared]
+            expected = f"one of {listed(known)}" if known else "nothing: all sizes are known"
+            problems.append(Problem("onnx.sizes", path, "neither a symbol nor an input", expected, remedy=did_you_mean(given, known)))
+        elif not isinstance(size, int) or size < 0:
+            problems.append(Problem("onnx.sizes", path, brief(size), "a size: an integer"))
+    problems += [
+        Problem("onnx.inputs", f"constants[{given!r}]", "no input", f"one of {listed([*declared])}", remedy=did_you_mean(given, declared))
+        for given in constants
+        if given not in declared
+    ]
+    if problems:
+        raise DescError(f"onnx.load: {name}", problems)
+    found = {}
+    for given, value in declared.items():
+        own = value.sizes
+        whole = sizes.get(given)
+        if isinstance(whole, Sequence):
+            own = tuple(whole)
+        elif own is not None:
+            own = tuple(_bound(size, sizes) for size in own)
+        found[given] = Value.known(given, constants[given]) if given in constants else Value(given, value.element, own, kind=value.kind)
+    return found
+
+
+def _bound(size: int | str | None, sizes: Mapping[str, int | Sequence[int]]) -> int | str | None:
+    known = sizes.get(size) if isinstance(size, str) else size
+    return known if isinstance(known, int) else size

@@ -1,0 +1,182 @@
+"""`Node`: what a function that lowers an ONNX operator reads, and `NotLowered`, which says why it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import NodeProto, defs, helper
+
+from dmlpy.description.naming import listed
+from dmlpy.onnx.elements import data_type_of
+from dmlpy.validation.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dmlpy.description.enums import DataType, FeatureLevel
+    from dmlpy.onnx.values import Array, Value
+    from dmlpy.x.expressions import Expression
+
+_REQUIRED = object()
+
+
+class NotLowered(Exception):  # noqa: N818  (control flow: no error reaches the user by it)
+    """A node that no DirectML operator expresses, with the reasons."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(*problems)
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A node of a model whose inputs' types and sizes are known.
+
+    Attributes:
+        name: unique in the model, after control flow was unrolled and functions were inlined.
+        proto: the node as the model has it.
+        domain: the domain of its operator: empty for ONNX's own.
+        opset: the version of that domain that the model imports.
+        inputs: its inputs in order; None for optional ones that are left out.
+        outputs: the values that it gives, as far as ONNX's inference knows them; None for those that nobody asks for.
+        level: the highest feature level that may be used.
+        read: makes the expression of a value in the graph that is being built.
+    """
+
+    name: str
+    proto: NodeProto
+    domain: str
+    opset: int
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value | None, ...]
+    level: FeatureLevel
+    read: Callable[[Value], Expression]
+
+    @property
+    def op_type(self) -> str:
+        return str(self.proto.op_type)
+
+    def reading(self, read: Callable[[Value], Expression]) -> Node:
+        """The node with its inputs in a graph that is being built."""
+        return replace(self, read=read)
+
+    @cached_property
+    def schema(self) -> defs.OpSchema | None:
+        """ONNX's description of the operator; None for one of another domain."""
+        return schema_of(self.op_type, self.opset, self.domain)
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Any]:
+        """The attributes that the node states, in Python's types: strings decoded, tensors as arrays or protobufs of ONNX."""
+        return {item.name: _decoded(helper.get_attribute_value(item)) for item in self.proto.attribute}
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute: the node's, else the schema's default, else `default`."""
+        if name in self.attributes:
+            return self.attributes[name]
+        declared = self.schema.attributes.get(name) if self.schema else None
+        if declared is not None and declared.default_value.type:
+            return _decoded(helper.get_attribute_value(declared.default_value))
+        return default
+
+    def has(self, index: int) -> bool:
+        """Whether an optional input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def wants(self, index: int) -> bool:
+        """Whether anybody asks for an output."""
+        return index < len(self.outputs) and self.outputs[index] is not None
+
+    def value(self, index: int) -> Value:
+        """An input that must be given."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise self.refusal("onnx.missing", self.input_label(index), "left out", "an input that the operator requires")
+        return value
+
+    def sizes(self, index: int) -> tuple[int, ...]:
+        """ONNX's sizes of an input: `()` for a scalar."""
+        return self.value(index).static_sizes
+
+    def rank(self, index: int) -> int:
+        """ONNX's number of dimensions of an input."""
+        return len(self.sizes(index))
+
+    def data_type(self, index: int) -> DataType:
+        """DirectML's type of an input's elements."""
+        found = data_type_of(self.value(index).element or 0)
+        assert found is not None
+        return found
+
+    def x(self, index: int) -> Expression:
+        """An input as an expression with ONNX's sizes, `[1]` for a scalar."""
+        return self.read(self.value(index))
+
+    def array(self, index: int) -> Array:
+        """The elements of an input that has to be known before the model runs.
+
+        Raises:
+            NotLowered: it is not known.
+        """
+        value = self.value(index)
+        if value.array is None:
+            raise self.refusal(
+                "onnx.constant_input",
+                self.input_label(index),
+                f"{value.name!r}, which is computed while the model runs" if value.stage is not None else f"{value.name!r}, an input",
+                "an initializer, or what follows from initializers and sizes",
+                remedy="give it to dmlpy.onnx.load as one of `constants`" if value.stage is None else "give all sizes of the inputs",
+            )
+        return value.array
+
+    def integers(self, index: int, attribute: str | None = None, default: Any = None) -> tuple[int, ...] | None:
+        """Integers that are an input in newer versions and an attribute in older ones; `default` if neither is given."""
+        if self.has(index):
+            return tuple(int(number) for number in np.ravel(self.array(index)))
+        given = self.attribute(attribute) if attribute else None
+        return default if given is None else tuple(int(number) for number in given)
+
+    def axis(self, given: int, rank: int) -> int:
+        """An axis counted from the front.
+
+        Raises:
+            NotLowered: it is out of range.
+        """
+        if not -rank <= given < rank:
+            raise self.refusal("onnx.attribute", "axis", str(given), f"{-rank} to {rank - 1}")
+        return given % rank if rank else 0
+
+    def input_label(self, index: int) -> str:
+        """An input as messages name it: `input 1 'shape'`."""
+        formal = ""
+        if self.schema and self.schema.inputs:
+            formal = self.schema.inputs[min(index, len(self.schema.inputs) - 1)].name
+        return f"input {index}" + (f" {formal!r}" if formal else "")
+
+    def refusal(self, code: str, path: str, found: str, expected: str, *why: str, remedy: str | None = None) -> NotLowered:
+        """The exception that says why the node is not lowered."""
+        return NotLowered([Problem(code, path, found, expected, why, remedy)])
+
+    def unsupported(self, attribute: str, *allowed: Any) -> NotLowered:
+        """The exception for an attribute whose value no DirectML operator expresses."""
+        expected = f"one of {listed(allowed)}" if len(allowed) > 1 else str(allowed[0]) if allowed else "absent"
+        return self.refusal("onnx.attribute", attribute, repr(self.attribute(attribute)), expected)
+
+
+def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:
+    """The schema of an operator in an opset; None if ONNX has none."""
+    try:
+        return defs.get_schema(op_type, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple):
+        return [_decoded(item) for item in value]
+    return value

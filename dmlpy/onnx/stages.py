@@ -1,0 +1,115 @@
+"""The stages of a model: graphs of DirectML's operators, and nodes on the host between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.enums import TensorFlags
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.graphs.builder import constant_of
+from dmlpy.onnx.elements import data_type_of, dtype_of
+from dmlpy.x import composition, expressions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from onnx import NodeProto
+
+    from dmlpy.graphs import Graph
+    from dmlpy.onnx.values import Array, Value
+    from dmlpy.x.expressions import Expression
+
+
+@dataclass
+class GraphStage:
+    """A graph of DirectML's operators in the making.
+
+    Attributes:
+        index: its place among the stages, in the order in which they run.
+        expressions: what is read or computed here, by the values' names.
+        reads: the values that it takes from inputs of the model and from stages before it, by name.
+        owned: the arrays that it takes once, when it is prepared, by name.
+        results: the values that it computes, by name.
+    """
+
+    index: int
+    expressions: dict[str, Expression] = field(default_factory=dict)
+    reads: dict[str, Value] = field(default_factory=dict)
+    owned: dict[str, Array] = field(default_factory=dict)
+    results: dict[str, Value] = field(default_factory=dict)
+
+    def read(self, value: Value) -> Expression:
+        """The expression of a value: computed here, or an input of the graph. What is known is an input that DirectML owns."""
+        if value.name not in self.expressions:
+            self.expressions[value.name] = self._input(value)
+        return self.expressions[value.name]
+
+    def _input(self, value: Value) -> Expression:
+        if value.array is not None:
+            data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
+            self.owned[value.name] = data
+            return expressions.input(value.name, tensor.replace(flags=TensorFlags.OWNED_BY_DML))
+        self.reads[value.name] = value
+        return expressions.input(value.name, tensor_of(value))
+
+    def graph(self, name: str, outputs: Iterable[str]) -> Graph:
+        """The graph that computes values of this stage; nodes that they do not need are left out."""
+        return composition.graph({output: self.expressions[output] for output in outputs}, name)
+
+
+@dataclass(frozen=True)
+class HostNode:
+    """A node that runs on the host.
+
+    Attributes:
+        proto: the node; its inputs and outputs have the values' names.
+        opsets: the versions of the domains that it is of.
+        reads: the values that it reads, those of its bodies included, by name.
+        results: the values that it gives, by name.
+    """
+
+    proto: NodeProto
+    opsets: dict[str, int]
+    reads: dict[str, Value]
+    results: dict[str, Value]
+
+
+@dataclass
+class HostStage:
+    """Nodes that run on the host.
+
+    Attributes:
+        index: its place among the stages, in the order in which they run.
+        nodes: the nodes, in the order in which they run.
+        results: the values that it computes, by name.
+    """
+
+    index: int
+    nodes: list[HostNode] = field(default_factory=list)
+    results: dict[str, Value] = field(default_factory=dict)
+
+    def add(self, proto: NodeProto, opsets: Mapping[str, int], reads: Iterable[Value], results: Iterable[Value]) -> None:
+        """Adds a node behind the others."""
+        own = {value.name: value for value in results}
+        self.nodes.append(HostNode(proto, dict(opsets), {value.name: value for value in reads}, own))
+        self.results |= own
+
+
+Stage = GraphStage | HostStage
+
+
+def tensor_of(value: Value) -> TensorDesc:
+    """The packed tensor that holds a value."""
+    data_type = data_type_of(value.element or 0)
+    assert data_type is not None
+    return TensorDesc(data_type=data_type, sizes=value.tensor_sizes)
+
+
+def as_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
+    """What a graph gave for a value, with ONNX's type and sizes."""
+    dtype = dtype_of(value.element or 0)
+    if array.dtype != dtype:
+        array = array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
+    return array.reshape(value.sizes if value.is_static else array.shape)

@@ -1,0 +1,109 @@
+"""Models as a whole: what becomes of nodes, partitions, sizes that are open, and runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+from onnx.helper import make_node
+
+import dmlpy as dml
+from dmlpy import onnx
+from tests.support.onnx_models import model
+
+WEIGHTS = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+
+
+def mixed_model() -> onnx.Model:
+    """A product, a shape that is folded, a node that only the host runs, and nodes behind it."""
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["a"], name="product"),
+        make_node("Relu", ["a"], ["b"], name="act"),
+        make_node("Shape", ["b"], ["s"], name="shape"),
+        make_node("Reshape", ["b", "s"], ["c"], name="view"),
+        make_node("Unique", ["c"], ["u"], name="unique"),
+        make_node("Transpose", ["c"], ["t"], name="turn"),
+        make_node("Mul", ["t", "t"], ["y"], name="square"),
+    ]
+    return onnx.load(model(nodes, {"x": ["n", 3]}, ["y", "u"], constants={"w": WEIGHTS}), sizes={})
+
+
+def test_open_sizes_are_told_and_bound_by_a_call() -> None:
+    found = mixed_model()
+    (problem,) = found.interpretation().records[0].problems
+    assert (problem.code, problem.remedy) == ("onnx.dynamic", "give sizes for 'n'")
+    compiled = found.compile("numpy")
+    for count in (4, 2):
+        x = np.random.default_rng(count).standard_normal((count, 3)).astype(np.float32)
+        product = np.maximum(x @ WEIGHTS, 0)
+        result = compiled({"x": x})
+        np.testing.assert_allclose(result["y"], np.square(product.T), rtol=1e-5)
+        np.testing.assert_allclose(result["u"], np.unique(product), rtol=1e-5, atol=1e-6)
+
+
+def test_each_node_has_its_place() -> None:
+    found = onnx.load(mixed_model().loaded.proto, sizes={"n": 4})
+    records = {record.name: record for record in found.interpretation().records}
+    assert {name: (record.where, record.operators) for name, record in records.items()} == {
+        "product": ("directml", ("GEMM",)),
+        "act": ("directml", ("ACTIVATION_RELU",)),
+        "shape": ("folded", ()),
+        "view": ("directml", ()),
+        "unique": ("host", ()),
+        "turn": ("directml", ()),
+        "square": ("directml", ("ELEMENT_WISE_MULTIPLY",)),
+    }
+    assert records["act"].level == dml.FeatureLevel.FL_1_0
+    assert records["unique"].problems[0].code == "onnx.kernel"
+    (graph,) = found.graphs
+    assert graph.input_names == ("x", "w")
+    assert graph.output_names == ("c", "y")
+
+
+def test_messages_name_the_node() -> None:
+    graph = onnx.load(mixed_model().loaded.proto, sizes={"n": 4}).graphs[0]
+    assert "from ONNX node 'act'" in str(graph.check("1_0")[0]) or graph.check("1_0")
+    names = [node.name for node in graph.nodes]
+    assert names == ["product/gemm", "act/activation_relu", "square/multiply"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [
+        ({}, "x is not given"),
+        ({"X": np.zeros((4, 3), np.float32)}, "did you mean x"),
+        ({"x": np.zeros((4, 3), np.float64)}, "of type float64"),
+        ({"x": np.zeros((4, 2), np.float32)}, "of sizes [4, 2]"),
+    ],
+)
+def test_wrong_inputs_are_refused(inputs: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]], text: str) -> None:
+    with pytest.raises(dml.BindError, match=text.replace("[", r"\[")):
+        mixed_model().compile("numpy")(inputs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"sizes": {"m": 2}}, "neither a symbol nor an input"),
+        ({"sizes": {"n": -1}}, "expected a size"),
+        ({"sizes": {"x": [4]}}, "sizes that the input has"),
+        ({"constants": {"z": 1}}, "no input"),
+    ],
+)
+def test_wrong_sizes_are_refused(arguments: dict[str, dict[str, object]], text: str) -> None:
+    with pytest.raises(dml.DescError, match=text):
+        onnx.load(mixed_model().loaded.proto, **arguments)
+
+
+def test_a_chosen_branch_takes_the_place_of_if() -> None:
+    branches = {
+        name: model([make_node(operator, ["x"], ["y"])], {}, ["y"]).graph
+        for name, operator in (("then_branch", "Relu"), ("else_branch", "Neg"))
+    }
+    nodes = [make_node("If", ["condition"], ["z"], name="choice", **branches)]
+    built = model(nodes, {"x": [2, 2], "condition": []}, ["z"], types={"condition": TensorProto.BOOL})
+    x = np.array([[1, -2], [3, -4]], np.float32)
+    for condition, expected in ((True, np.maximum(x, 0)), (False, -x)):
+        found = onnx.load(built, constants={"condition": np.bool_(condition)})
+        assert [record.name for record in found.interpretation().records] == [f"choice/{'Relu' if condition else 'Neg'}_0"]
+        np.testing.assert_array_equal(found.compile("numpy")({"x": x})["z"], expected)
