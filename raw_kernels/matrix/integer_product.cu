@@ -12,6 +12,7 @@
 #include "common/types.cuh"
 #include "common/strided.cuh"
 #include "common/conversions.cuh"
+#include "common/tile_products.cuh"
 #include "matrix/tiles.cuh"
 
 /// The integer at a place: its type is the logarithm of its bytes, times 2, and 1 more if it is signed.

@@ -6,8 +6,8 @@
 //   `product`, `combine_products`   where there are few tiles of long sums: blockIdx.y takes a part of the terms, whose sums are left in
 //                                   scratch, and a second launch adds them in order
 //
-// Divided into tiles as `matrix/tiles.cuh` says. A transposed operand is one whose strides are swapped. Factors and sums are float. The
-// output overlaps nothing.
+// Divided into tiles as `matrix/tiles.cuh` says, which are summed as in `common/tile_products.cuh`: halves by tensor cores. A transposed
+// operand is one whose strides are swapped. Sums are float. The output overlaps nothing.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/strided.cuh"
@@ -16,20 +16,12 @@
 #include "common/scaled.cuh"
 #include "common/activations.cuh"
 #include "common/epilogue.cuh"
+#include "common/tile_products.cuh"
 #include "matrix/tiles.cuh"
 
-/// A matrix as an operand: the elements of its lines.
+/// How elements of a type are multiplied and summed.
 template <class T>
-struct Elements {
-    using Number = float;
-    using Line = T const*;
-    T const* data;
-    long long line_stride;
-    long long term_stride;
-
-    __device__ Line line(long long i) const { return data + i * line_stride; }
-    __device__ float load(Line line, long long term) const { return machine::to_float(line[term * term_stride]); }
-};
+using SumsOf = Choice<is_same<T, machine::half>, HalfSums, FloatSums<PlainSum, 256>>;
 
 template <class T, class Out, class Function>
 struct ProductParameters {
@@ -42,6 +34,8 @@ struct ProductParameters {
     long long split_terms;   // terms of a split, the last one what is left
     long long results;       // of all entries of the batch
     int splits;
+    Order a_order;
+    Order b_order;           // lines are columns
     Epilogue<Function> epilogue;
 };
 
@@ -54,7 +48,7 @@ __device__ __forceinline__ void finish(ProductParameters<T, Out, Function> const
 }
 
 template <class T, class Out, class Function>
-__global__ void product(const __grid_constant__ ProductParameters<T, Out, Function> parameters) {
+__global__ void __launch_bounds__(tile_threads) product(const __grid_constant__ ProductParameters<T, Out, Function> parameters) {
     Tiles const& tiles = parameters.tiles;
     Strided<T const> const &a = parameters.a, &b = parameters.b;
     long long const first = blockIdx.y * parameters.split_terms;
@@ -63,12 +57,17 @@ __global__ void product(const __grid_constant__ ProductParameters<T, Out, Functi
 #pragma unroll 1
     for (long long number = blockIdx.x; number < tiles.count; number += gridDim.x) {
         Tile const tile = tile_at(tiles, number);
-        Elements<T> const rows{&a.at(tile.outer, tile.inner, 0, first), a.strides[2], a.strides[3]};
-        Elements<T> const columns{&b.at(tile.outer, tile.inner, first, 0), b.strides[3], b.strides[2]};
-        Pieces<Elements<T>> left(rows, tile.row, tiles.rows), right(columns, tile.column, tiles.columns);
-        float sums[tile_share][tile_share] = {};
-        sum_products<float>(sums, left, right, terms);
-        for_each_sum(tiles, tile, sums, [&](long long row, long long column, float sum) {
+        SumsOf<T> sums;
+        using Operand = MatrixLines<typename SumsOf<T>::Raw>;
+        Operand rows(&a.at(tile.outer, tile.inner, tile.row, first), a.strides[2], a.strides[3], tiles.rows - tile.row, parameters.a_order);
+        Operand columns(&b.at(tile.outer, tile.inner, first, tile.column), b.strides[3], b.strides[2], tiles.columns - tile.column,
+                        parameters.b_order);
+        sum_tile(sums, rows, columns, terms);
+        sums.for_each([&](int row_of_tile, int column_of_tile, float sum) {
+            long long const row = tile.row + row_of_tile, column = tile.column + column_of_tile;
+            if (row >= tiles.rows || column >= tiles.columns) {
+                return;
+            }
             if (parameters.partials == nullptr) {
                 finish(parameters, tile.outer, tile.inner, row, column, sum);
             } else {

@@ -1,12 +1,12 @@
-// Products of matrices by tiles: sums[i, j] = sum over k of a[i, k] * b[k, j], for each entry of a batch of two dimensions.
+// Products of matrices by tiles: sums[i, j] = sum over k of a[i, k] * b[k, j], for each entry of a batch of two dimensions. A block owns a
+// tile of 64 rows and 64 columns. Blocks stride over the tiles, whatever the size of a one-dimensional grid.
 //
-// A block of 256 threads owns a tile of 64 rows and 64 columns, a thread 4 x 4 of its sums, 16 apart along both, so that neighbouring
-// threads read neighbouring words of shared memory and own neighbouring columns. Blocks stride over the tiles, whatever the size of a
-// one-dimensional grid. Pieces of 16 terms of both operands pass through shared memory, with the next piece in flight. Of each 256 terms
-// the products are summed first, in their order, then added to the sum of those before: so roundings do not add up in long sums.
+// Integers are summed here, floats in `common/tile_products.cuh`. A block has 256 threads, a thread 4 x 4 of its sums, 16 apart along both,
+// so that neighbouring threads read neighbouring words of shared memory and own neighbouring columns. Pieces of 16 terms of both operands
+// pass through shared memory, with the next piece in flight. Of each 256 terms the products are summed first, in their order, then added to
+// the sum of those before: so roundings do not add up in long sums.
 #pragma once
 
-constexpr int tile_side = 64;
 constexpr int tile_terms = 16;
 constexpr int stage_terms = 256;
 constexpr int tile_lanes = 16;     // threads along each side of a tile

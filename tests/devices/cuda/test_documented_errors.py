@@ -116,6 +116,15 @@ def normalization(seam: CpuSeam) -> None:
         normalization_cases.check(normalization_cases.run(CudaDevice(seam), desc, arrays), desc, arrays, mode)
 
 
+def products(seam: CpuSeam) -> None:
+    """Of halves, all of one sign, so that what is cut off adds up."""
+    desc = dml.GEMMDesc(a_tensor=layout_runs.packed("float16", 20, 1500), b_tensor=layout_runs.packed("float16", 1500, 9)).with_outputs()
+    rng = np.random.default_rng(1)
+    arrays = {name: rng.uniform(0.5, 1.0, desc.tensors()[name].sizes).astype(np.float16) for name in ("a_tensor", "b_tensor")}
+    found = layout_runs.run(desc, arrays, CudaDevice(seam))["output_tensor"]
+    assert_close(found, layout_runs.by_definition(desc, arrays)["output_tensor"], np.float16)
+
+
 SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
     "walk": strategy("walk"),
     "grid": strategy("grid"),
@@ -129,6 +138,7 @@ SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
     "powers of integers": powers_of_integers,
     "groups": groups,
     "normalization": normalization,
+    "products of halves": products,
 }
 
 

@@ -14,9 +14,12 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.matrix import product as matrix_product
 from dmlpy.devices.cuda.matrix import tiles
 from dmlpy.devices.cuda.plans import Target, plan_of
+from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.tile_products import Order
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
 from tests.support.cuda.far_memory import STEP, run_far
+from tests.support.cuda.machines import A100, H200, T4
 from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, repeated, run, run_in_layouts, same, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -135,6 +138,72 @@ def test_matrices_that_meet_the_same_b_are_one(cuda_device: dml.Device, monkeypa
 def test_tiles_with_remainders(cuda_device: dml.Device, sizes: tuple[int, int, int]) -> None:
     for dtype, trans_a, trans_b in (("float32", "NONE", "TRANSPOSE"), ("float16", "TRANSPOSE", "NONE")):
         check(gemm_desc(dtype, (2,), sizes, trans_a=trans_a, trans_b=trans_b, added=True, beta=-1.0), cuda_device)
+
+
+ALONG = {
+    (False, "NONE"): Order.WIDE_LINES,
+    (False, "TRANSPOSE"): Order.WIDE_TERMS,
+    (True, "NONE"): Order.LINES,
+    (True, "TRANSPOSE"): Order.TERMS,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("gaps", "trans_b"), ALONG, ids=str)
+def test_operands_come_16_bytes_at_a_time_where_memory_allows(
+    cuda_device: dml.Device, dtype: str, gaps: bool, trans_b: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A's order is the other way round than B's. Sums have one order: elements one by one give the same bits."""
+    desc = gemm_desc(dtype, (2,), (72, 48, 136), trans_a=trans_b, trans_b=trans_b, added=True, beta=-1.0)
+    given = random_inputs(desc)
+    if gaps:
+        tensors = {name: getattr(desc, name) for name in ("a_tensor", "b_tensor")}
+        pitches = {name: packed.sizes[2] + 3 for name, packed in tensors.items()}
+        spread = {name: packed.replace(strides=(packed.sizes[1] * pitches[name], pitches[name], 1)) for name, packed in tensors.items()}
+        desc = desc.replace(**spread)
+    chosen: list[Order] = []
+
+    def of(*arguments: Any) -> Order:
+        chosen.append(order_of(*arguments))
+        return chosen[-1]
+
+    order_of = Order.of
+    monkeypatch.setattr(Order, "of", of)
+    found = run(desc, given, cuda_device)["output_tensor"]
+    of_a = {"NONE": "TRANSPOSE", "TRANSPOSE": "NONE"}[trans_b]
+    assert chosen == [ALONG[gaps, of_a], ALONG[gaps, trans_b]]
+    assert_close(found, by_definition(desc, given)["output_tensor"], found.dtype, terms=64)
+    by_elements = {Order.WIDE_TERMS: Order.TERMS, Order.WIDE_LINES: Order.LINES}
+    monkeypatch.setattr(Order, "of", lambda *arguments: by_elements.get(order := order_of(*arguments), order))
+    same(run(desc, given, cuda_device)["output_tensor"], found, "one by one")
+
+
+# counts, strides, others, bytes of an element, address
+ORDERS: list[tuple[Order, Any]] = [
+    (Order.WIDE_TERMS, ((64, 24), (24, 1), [1536], 2, 4096)),
+    (Order.TERMS, ((64, 24), (24, 1), [1540], 2, 4096)),
+    (Order.TERMS, ((64, 24), (24, 1), [1536], 2, 4104)),
+    (Order.TERMS, ((64, 20), (24, 1), [], 2, 4096)),
+    (Order.TERMS, ((64, 24), (28, 1), [], 2, 4096)),
+    (Order.TERMS, ((64, 24), (48, 2), [], 2, 4096)),
+    (Order.TERMS, ((64, 24), (24, 1), [], 1, 4096)),
+    (Order.WIDE_LINES, ((64, 25), (1, 64), [], 2, 4096)),
+    (Order.LINES, ((60, 25), (1, 64), [], 2, 4096)),
+    (Order.LINES, ((64, 25), (1, 68), [], 2, 4096)),
+    (Order.WIDE_LINES, ((4, 25), (1, 4), [], 4, 16)),
+]
+
+
+@pytest.mark.parametrize(("order", "given"), ORDERS, ids=str)
+def test_threads_bring_16_bytes_where_all_begins_at_a_multiple(order: Order, given: Any) -> None:
+    assert Order.of(*given) is order
+
+
+@pytest.mark.parametrize(("machine", "shape"), [(T4, "m16n8k8"), (A100, "m16n8k16"), (H200, "m16n8k16")], ids=lambda item: str(item))
+def test_plans_tell_how_they_multiply(machine: Limits, shape: str) -> None:
+    device = CudaDevice(NullSeam(machine))
+    assert f"on tensor cores, by mma {shape} of halves" in dml.compile(gemm_desc("float16", (), (64, 64, 64)), device).plan
+    assert "products multiplied and added in float32" in dml.compile(gemm_desc("float32", (), (64, 64, 64)), device).plan
 
 
 def test_blocks_stride_over_more_tiles_than_the_grid_has(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:

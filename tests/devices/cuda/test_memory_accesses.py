@@ -23,6 +23,7 @@ from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
+from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda.access_counts import CountingSeam, Counts
@@ -247,7 +248,18 @@ def by_tiles(desc: Any, library: KernelLibrary) -> Any:
     return plan_of(desc, Target(library))
 
 
+def product(trans_b: str) -> Any:
+    """A product of halves of which both operands' rows or columns come 16 bytes at a time, and the single tile of its results."""
+    tensors = {"a_tensor": (64, 64), "b_tensor": (64, 64), "output_tensor": (64, 64)}
+    descs = {name: TensorDesc(data_type="FLOAT16", sizes=sizes) for name, sizes in tensors.items()}
+    return GEMMDesc(**descs, trans_b=trans_b)
+
+
 WORKS = [
+    *(
+        Work(f"a product of halves, b {trans_b}", product(trans_b), by_tiles, [("product<", asked)])
+        for trans_b, asked in (("NONE", Asked(384, 1, 1056, 1.38, 2)), ("TRANSPOSE", Asked(384, 1, 1056, 1.38, 2)))
+    ),
     *(
         Work(f"a transposition of {data_type}, {name}", across(data_type), plan, [kernel])
         for data_type, name, plan, kernel in (

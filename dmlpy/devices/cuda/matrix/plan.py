@@ -112,7 +112,9 @@ class GemmPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         tf32 = isinstance(self._product, LibraryProduct) and self._product.tf32
-        lines = [headline(self._library, self._type, tf32=tf32), self._product.describe()]
+        product = self._product
+        told = product.describe() if isinstance(product, LibraryProduct) else product.describe(self._library.limits)
+        lines = [headline(self._library, self._type, tf32=tf32), told]
         if self._finish is not None:
             lines.append(self._finish.describe())
         if self._groups is not None:
@@ -126,7 +128,7 @@ class GemmPlan(PlanWithoutConstants):
         size = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
         by_library = isinstance(self._product, LibraryProduct)
         arithmetic: Arithmetic = "float"
-        if by_library and self._type != FLOAT:
+        if self._type != FLOAT:
             arithmetic = "half"
         elif isinstance(self._product, LibraryProduct) and self._product.tf32:
             arithmetic = "tf32"

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.matrix.tiles import STAGE_TERMS, TILES, Matrices, ProductSizes
 from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm
 from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.tile_products import TILE_THREADS, Order, multiplication
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.devices.cuda.functors import Functor
+    from dmlpy.devices.cuda.seam import Limits
     from dmlpy.devices.plan import Launch
 
 PRODUCT_FILE = "matrix/product.cu"
@@ -44,6 +46,8 @@ def product_kernel(data_type: np.dtype[Any], output_type: np.dtype[Any], functio
         ("split_terms", np.int64),
         ("results", np.int64),
         ("splits", np.int32),
+        ("a_order", np.int32),
+        ("b_order", np.int32),
         ("epilogue", function.struct),
     )
     return Kernel(PRODUCT_FILE, f"{name}{types}", parameters, f"ProductParameters{types}")
@@ -86,6 +90,12 @@ class Operand:
         _, _, rows, columns = self.matrices.sizes
         place = outer * self.matrices.strides[0] + inner * self.matrices.strides[1]
         return Matrix(found[self.place] + place * self.data_type.itemsize, rows, columns, strides[0], self.data_type, strides[1])
+
+    def order(self, found: Mapping[str, int]) -> Order:
+        """How threads bring its rows."""
+        matrices, size = self.matrices, self.data_type.itemsize
+        others = [stride for count, stride in zip(matrices.sizes[:2], matrices.strides[:2], strict=True) if count > 1]
+        return Order.of(matrices.sizes[2:], matrices.strides[2:], others, size, found[self.place])
 
     def with_rows_of(self, axis: int) -> Operand | None:
         """As `Matrices.with_rows_of`."""
@@ -172,11 +182,13 @@ class OwnProduct:
         sizes = self.sizes
         return [("partials", (self.splits, sizes.batch, sizes.rows, sizes.columns), FLOAT)] if self.splits > 1 else []
 
-    def describe(self) -> str:
+    def describe(self, limits: Limits) -> str:
+        """Its launches, and how it multiplies."""
         sizes = self.sizes
         entries = ", then ".join(kernel.entry for kernel in self.kernels)
         parts = f" in {self.splits} splits" if self.splits > 1 else ""
-        return f"{entries}: {sizes.tiles} tiles of {sizes.terms} terms{parts}, {sizes.blocks * self.splits} blocks"
+        work = f"{sizes.tiles} tiles of {sizes.terms} terms{parts}, {sizes.blocks * self.splits} blocks"
+        return f"{entries}: {work}, products {multiplication(self.a.data_type, limits)}"
 
     def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> list[Launch]:
         product_of, *combine = self.kernels
@@ -189,7 +201,8 @@ class OwnProduct:
         sizes = self.sizes
         argument["partials"], argument["split_terms"], argument["splits"] = found.get("partials", 0), self.split_terms, self.splits
         argument["results"] = results = sizes.batch * sizes.rows * sizes.columns
-        first = library.launch(product_of, (sizes.blocks, self.splits), ELEMENT_THREADS, argument)
+        argument["a_order"], argument["b_order"] = self.a.order(found), self.b.transposed().order(found)
+        first = library.launch(product_of, (sizes.blocks, self.splits), TILE_THREADS, argument)
         return [first, *(library.launch_elements(kernel, results, argument) for kernel in combine)]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, struct
+from dmlpy.devices.cuda.tile_products import TILE_SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 TILES = struct(*((name, np.int64) for name in ("rows", "columns", "terms", "inner", "row_tiles", "column_tiles", "count")))
 
-TILE_SIDE = 64
-"""Rows and columns of a tile."""
 STAGE_TERMS = 256
 """Terms that are summed first: `stage_terms`."""
 _MOST_BLOCKS = 2**31 - 1

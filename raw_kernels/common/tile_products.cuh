@@ -1,0 +1,351 @@
+// Sums of products by tiles, on tensor cores where elements are halves or bytes: sums[row, column] = sum over the terms of a row's elements
+// times a column's.
+//
+// A block of 128 threads owns a tile of 64 rows and 64 columns. Pieces of both operands pass through shared memory, 64 lines (rows of A,
+// columns of B) by 64 bytes of terms each, in two buffers, with the next piece on its way in registers. In shared memory a line is 16 words,
+// whose groups of four change places such that neither the lanes that read fragments nor those that read neighbouring lines meet a bank
+// twice. A warp of tensor cores owns 32 rows and 32 columns: a lane reads 16 bytes of each line at once, which are its fragments of two
+// steps. Which of the terms of a piece a step takes does not matter, as long as both operands agree.
+//
+// An operand brings its pieces itself: `load(first, terms)` reads the piece that begins with a term into registers, `put(shared)` writes it.
+// What lies beyond the operand is 0. Elements are raw: unsigned integers of their size.
+//
+// `Sums` are those of a tile. Roundings do not add up in long sums: what some terms give is summed first (`stage_terms`), then added to the
+// sum of all before. The order of sums follows from the number of terms alone.
+#pragma once
+
+constexpr int tile_side = 64;
+constexpr int tile_threads = 128;
+constexpr int line_words = 16;                                       // of a piece
+constexpr int own_words = tile_side * line_words / tile_threads;     // that a thread brings of each operand
+
+/// Where a word of a line of a piece lies in shared memory.
+__device__ __forceinline__ int word_place(int line, int word) {
+    return line * line_words + (word / 4 ^ ((line / 2 ^ line / 8) & 3)) * 4 + word % 4;
+}
+
+__device__ __forceinline__ Quad<unsigned> quad_at(unsigned const* staged, int line, int quad) {
+    return *reinterpret_cast<Quad<unsigned> const*>(staged + word_place(line, quad * 4));
+}
+
+/// How threads bring a matrix: neighbouring threads along the terms or along the lines, single elements or 16 bytes at a time.
+enum class Order : int { terms, lines, wide_terms, wide_lines };
+
+/// A matrix as an operand. Order::wide_terms: terms are neighbours, and their number, the distance of lines and the address are multiples
+/// of 16 bytes. Order::wide_lines: the same of lines, and terms apart.
+template <class Raw>
+class MatrixLines {
+    static constexpr int in_word = 4 / sizeof(Raw);
+    static constexpr int in_quad = 4 * in_word;
+    static constexpr int piece_terms = line_words * in_word;
+    static constexpr int together = 8;                                          // neighbouring lines of a thread
+    static constexpr int in_load = sizeof(Raw) < 4 ? together : in_quad;        // of 16 bytes at most
+
+  public:
+    /// `data`: of the tile's first line; `lines`: from there on; `flip`: what the bits of each word are combined with.
+    __device__ MatrixLines(void const* data, long long line_stride, long long term_stride, long long lines, Order order, unsigned flip = 0)
+        : data_(static_cast<Raw const*>(data)), line_stride_(line_stride), term_stride_(term_stride), order_(order), flip_(flip) {
+        lines_ = static_cast<int>(lines < tile_side ? lines : tile_side);
+    }
+
+    __device__ __forceinline__ void load(long long first, long long terms) {
+        int const thread = static_cast<int>(threadIdx.x);
+        if (order_ == Order::wide_terms) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                int const line = thread / 4 + i * (tile_threads / 4);
+                long long const term = first + thread % 4 * in_quad;
+                Quad<unsigned> quad = {};
+                if (line < lines_ && term < terms) {
+                    quad = *reinterpret_cast<Quad<unsigned> const*>(data_ + line * line_stride_ + term);
+#pragma unroll
+                    for (int w = 0; w < 4; ++w) {
+                        quad.values[w] ^= flip_;
+                    }
+                }
+#pragma unroll
+                for (int w = 0; w < 4; ++w) {
+                    words_[4 * i + w] = quad.values[w];
+                }
+            }
+        } else if (order_ == Order::wide_lines) {
+#pragma unroll
+            for (int i = 0; i < together; ++i) {
+                words_[i] = 0;
+            }
+            int const line = thread % together * together;
+#pragma unroll
+            for (int e = 0; e < in_word; ++e) {
+                long long const term = first + thread / together * in_word + e;
+                if (line < lines_ && term < terms) {
+                    Raw const* const place = data_ + line + term * term_stride_;
+#pragma unroll
+                    for (int part = 0; part < together / in_load; ++part) {
+                        auto const values = reinterpret_cast<Pack<Raw, in_load> const*>(place)[part];
+#pragma unroll
+                        for (int i = 0; i < in_load; ++i) {
+                            unsigned const bits = static_cast<Raw>(values.values[i] ^ static_cast<Raw>(flip_));
+                            words_[part * in_load + i] |= bits << e * 8 * sizeof(Raw);
+                        }
+                    }
+                }
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < own_words; ++i) {
+                int const line = single_line(i);
+                long long const term = first + single_word(i) * in_word;
+                words_[i] = 0;
+#pragma unroll
+                for (int e = 0; e < in_word; ++e) {
+                    if (line < lines_ && term + e < terms) {
+                        Raw const value = data_[line * line_stride_ + (term + e) * term_stride_];
+                        words_[i] |= static_cast<unsigned>(static_cast<Raw>(value ^ static_cast<Raw>(flip_))) << e * 8 * sizeof(Raw);
+                    }
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void put(unsigned* staged) const {
+        int const thread = static_cast<int>(threadIdx.x);
+        if (order_ == Order::wide_terms) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                Quad<unsigned> const quad = {words_[4 * i], words_[4 * i + 1], words_[4 * i + 2], words_[4 * i + 3]};
+                int const place = word_place(thread / 4 + i * (tile_threads / 4), thread % 4 * 4);
+                *reinterpret_cast<Quad<unsigned>*>(staged + place) = quad;
+            }
+        } else if (order_ == Order::wide_lines) {
+            int const first = thread % together * together;
+            int const upper = thread % together / 4;   // these write their lines in the other order, or they would meet the others' banks
+#pragma unroll
+            for (int i = 0; i < together; ++i) {
+                staged[word_place(first + (i ^ upper), thread / together)] = upper != 0 ? words_[i ^ 1] : words_[i];
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < own_words; ++i) {
+                staged[word_place(single_line(i), single_word(i))] = words_[i];
+            }
+        }
+    }
+
+    /// Calls take(word) for each word of the piece that was loaded last.
+    template <class Take>
+    __device__ __forceinline__ void for_each_word(Take const& take) const {
+#pragma unroll
+        for (int i = 0; i < own_words; ++i) {
+            take(words_[i]);
+        }
+    }
+
+  private:
+    __device__ __forceinline__ int single_line(int i) const {
+        int const thread = static_cast<int>(threadIdx.x);
+        return order_ == Order::terms ? thread / line_words + i * (tile_threads / line_words) : thread % tile_side;
+    }
+    __device__ __forceinline__ int single_word(int i) const {
+        int const thread = static_cast<int>(threadIdx.x);
+        return order_ == Order::terms ? thread % line_words : thread / tile_side + i * (tile_threads / tile_side);
+    }
+
+    Raw const* data_;
+    long long line_stride_;
+    long long term_stride_;
+    int lines_;
+    Order order_;
+    unsigned flip_;
+    unsigned words_[own_words];
+};
+
+/// What a lane of tensor cores has of a tile: two by four fragments of 16 rows and 8 columns.
+constexpr int row_fragments = 2;
+constexpr int column_fragments = 4;
+
+__device__ __forceinline__ int fragment_row(int i, int e) {
+    int const thread = static_cast<int>(threadIdx.x);
+    return thread / 64 * 32 + i * 16 + e / 2 * 8 + thread % 32 / 4;
+}
+
+__device__ __forceinline__ int fragment_column(int j, int e) {
+    int const thread = static_cast<int>(threadIdx.x);
+    return thread / 32 % 2 * 32 + j * 8 + thread % 4 * 2 + e % 2;
+}
+
+/// Calls multiply(i, j, a, b) for the fragments of a piece, step by step; of row fragment i and column fragment j.
+template <class Multiply>
+__device__ __forceinline__ void for_each_fragment(unsigned const* rows, unsigned const* columns, Multiply const& multiply) {
+    int const lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    Quad<unsigned> a[row_fragments][2], b[column_fragments];
+#pragma unroll
+    for (int i = 0; i < row_fragments; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            a[i][half] = quad_at(rows, warp / 2 * 32 + i * 16 + half * 8 + lane / 4, lane % 4);
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < column_fragments; ++j) {
+        b[j] = quad_at(columns, warp % 2 * 32 + j * 8 + lane / 4, lane % 4);
+    }
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+#pragma unroll
+        for (int i = 0; i < row_fragments; ++i) {
+            unsigned const of_a[4] = {a[i][0].values[2 * step], a[i][1].values[2 * step], a[i][0].values[2 * step + 1],
+                                      a[i][1].values[2 * step + 1]};
+#pragma unroll
+            for (int j = 0; j < column_fragments; ++j) {
+                unsigned const of_b[2] = {b[j].values[2 * step], b[j].values[2 * step + 1]};
+                multiply(i, j, of_a, of_b);
+            }
+        }
+    }
+}
+
+/// A total that is a float.
+class PlainSum {
+  public:
+    __device__ void add(float term) { sum_ += term; }
+    __device__ float result() const { return sum_; }
+
+  private:
+    float sum_ = 0.0f;
+};
+
+/// Sums of products of halves, by tensor cores.
+class HalfSums {
+  public:
+    using Raw = unsigned short;
+    static constexpr int piece_terms = 32;
+    static constexpr int stage_terms = 256;
+
+    __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
+        for_each_fragment(rows, columns, [&](int i, int j, unsigned const(&a)[4], unsigned const(&b)[2]) {
+            machine::multiply_add<machine::half>(sums_[i][j], a, b);
+        });
+    }
+
+    __device__ __forceinline__ void end_stage(int) {
+        visit([](float& sum, float& total, int, int) {
+            total += sum;
+            sum = 0.0f;
+        });
+    }
+
+    /// Calls take(row, column, sum) for each sum of this thread.
+    template <class Take>
+    __device__ __forceinline__ void for_each(Take const& take) {
+        visit([&](float&, float& total, int row, int column) { take(row, column, total); });
+    }
+
+  private:
+    template <class Take>
+    __device__ __forceinline__ void visit(Take const& take) {
+#pragma unroll
+        for (int i = 0; i < row_fragments; ++i) {
+#pragma unroll
+            for (int j = 0; j < column_fragments; ++j) {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    take(sums_[i][j][e], totals_[i][j][e], fragment_row(i, e), fragment_column(j, e));
+                }
+            }
+        }
+    }
+
+    float sums_[row_fragments][column_fragments][4] = {};
+    float totals_[row_fragments][column_fragments][4] = {};
+};
+
+/// Sums of products of floats, each multiplied and added by itself: 8 rows and 4 columns of a thread, apart such that neighbouring threads
+/// have neighbouring columns. `Total` adds up what `stage` terms give.
+template <class Total, int stage>
+class FloatSums {
+  public:
+    using Raw = unsigned;
+    static constexpr int piece_terms = 16;
+    static constexpr int stage_terms = stage;
+
+    __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
+#pragma unroll 1
+        for (int quad = 0; quad < 4; ++quad) {
+            Quad<unsigned> b[own_columns];
+#pragma unroll
+            for (int j = 0; j < own_columns; ++j) {
+                b[j] = quad_at(columns, column(j), quad);
+            }
+#pragma unroll
+            for (int i = 0; i < own_rows; ++i) {
+                Quad<unsigned> const a = quad_at(rows, row(i), quad);
+#pragma unroll
+                for (int j = 0; j < own_columns; ++j) {
+#pragma unroll
+                    for (int k = 0; k < 4; ++k) {
+                        sums_[i][j] += machine::float_of_bits(a.values[k]) * machine::float_of_bits(b[j].values[k]);
+                    }
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void end_stage(int) {
+#pragma unroll
+        for (int i = 0; i < own_rows; ++i) {
+#pragma unroll
+            for (int j = 0; j < own_columns; ++j) {
+                totals_[i][j].add(sums_[i][j]);
+                sums_[i][j] = 0.0f;
+            }
+        }
+    }
+
+    template <class Take>
+    __device__ __forceinline__ void for_each(Take const& take) const {
+#pragma unroll
+        for (int i = 0; i < own_rows; ++i) {
+#pragma unroll
+            for (int j = 0; j < own_columns; ++j) {
+                take(row(i), column(j), totals_[i][j].result());
+            }
+        }
+    }
+
+  private:
+    static constexpr int own_columns = 4;
+    static constexpr int across = tile_side / own_columns;
+    static constexpr int own_rows = tile_side * across / tile_threads;
+
+    __device__ static __forceinline__ int row(int i) { return static_cast<int>(threadIdx.x) / across + i * (tile_threads / across); }
+    __device__ static __forceinline__ int column(int j) { return static_cast<int>(threadIdx.x) % across + j * across; }
+
+    float sums_[own_rows][own_columns] = {};
+    Total totals_[own_rows][own_columns];
+};
+
+/// Adds all products of two operands. All threads of a block call it together; shared memory may be used anew after it.
+template <class Sums, class Rows, class Columns>
+__device__ __forceinline__ void sum_tile(Sums& sums, Rows& rows, Columns& columns, long long terms) {
+    alignas(16) __shared__ unsigned staged[2][2][tile_side * line_words];
+    int buffer = 0, of_stage = 0;
+    rows.load(0, terms);
+    columns.load(0, terms);
+#pragma unroll 1
+    for (long long first = 0; first < terms; first += Sums::piece_terms) {
+        rows.put(staged[buffer][0]);
+        columns.put(staged[buffer][1]);
+        __syncthreads();
+        long long const next = first + Sums::piece_terms;
+        rows.load(next, terms);
+        columns.load(next, terms);
+        sums.multiply(staged[buffer][0], staged[buffer][1]);
+        buffer ^= 1;
+        of_stage += static_cast<int>(next < terms ? Sums::piece_terms : terms - first);
+        if (of_stage >= Sums::stage_terms || next >= terms) {
+            sums.end_stage(of_stage);
+            of_stage = 0;
+        }
+    }
+    __syncthreads();
+}
