@@ -1,0 +1,148 @@
+"""ONNX's node tests, run by dmlpy: `python -m tests.support.onnx_node_cases [PATTERN] [--device DEVICE]` prints what becomes of each.
+
+A case passes if its results are right and every node that computes something became DirectML's operators.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+import dmlpy as dml
+from dmlpy import onnx
+from dmlpy.onnx.interpretation import NodeRecord
+
+Status = Literal["pass", "folded", "host", "nowhere", "wrong", "error"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        name: the case.
+        operators: ONNX's operators in it.
+        status: `pass`; `folded` if all of it is known before it runs; `host` if a node ran there; `nowhere` if nothing runs a node; `wrong`
+            for other results; `error` for any exception.
+        detail: the reason for anything but a pass.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    status: Status
+    detail: str = ""
+
+
+@cache
+def node_cases() -> Mapping[str, Any]:
+    """ONNX's node tests by name."""
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {case.name: case for case in load_model_tests(kind="node")}
+
+
+def outcome(case: Any, device: str = "numpy") -> Outcome:
+    """Runs a case with every data set that it has."""
+    operators = tuple(dict.fromkeys(node.op_type for node in case.model.graph.node))
+    try:
+        for inputs, outputs in case.data_sets:
+            status, detail = _run(case, inputs, outputs, device)
+            if status != "pass":
+                return Outcome(case.name, operators, status, detail)
+    except Exception as error:
+        kind = "" if isinstance(error, dml.DmlError) else f"{type(error).__name__}: "
+        return Outcome(case.name, operators, "error", kind + " ".join(str(error).split()))
+    return Outcome(case.name, operators, "pass")
+
+
+def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: str) -> tuple[Status, str]:
+    names = [item.name for item in case.model.graph.input]
+    given = dict(zip(names, inputs, strict=False))
+    sizes = {name: array.shape for name, array in given.items() if isinstance(array, np.ndarray)}
+    model = onnx.load(case.model, sizes=sizes)
+    records = model.interpretation().records
+    if wanted := _wanted_constants(records, given):
+        model = onnx.load(
+            case.model,
+            sizes={name: size for name, size in sizes.items() if name not in wanted},
+            constants={name: given[name] for name in wanted},
+        )
+        records = model.interpretation().records
+    lost = [record for record in records if record.where == "nowhere"]
+    if lost:
+        return "nowhere", _reasons(lost)
+    found = model.compile(device)({name: given[name] for name in model.inputs if name in given})
+    for item, expected in zip(case.model.graph.output, outputs, strict=True):
+        if wrong := _difference(found[item.name], expected, case.rtol, case.atol):
+            return "wrong", f"{item.name}: {wrong}; {_reasons(records)}"
+    hosted = [record for record in records if record.where == "host"]
+    if hosted:
+        return "host", _reasons(hosted)
+    return ("pass" if any(record.where == "directml" for record in records) else "folded"), ""
+
+
+def _wanted_constants(records: Sequence[NodeRecord], given: Mapping[str, Any]) -> set[str]:
+    """The inputs that nodes want to know before the model runs."""
+    found = set()
+    for record in records:
+        for problem in record.problems:
+            name = re.match(r"'([^']*)', an input", problem.found) if problem.code == "onnx.constant_input" else None
+            if name is not None and name[1] in given:
+                found.add(name[1])
+    return found
+
+
+def _reasons(records: Sequence[NodeRecord]) -> str:
+    return "; ".join(f"{record.op_type}: {problem}".replace("\n", " ") for record in records for problem in record.problems[:1])
+
+
+def _difference(found: Any, expected: Any, rtol: float, atol: float) -> str:
+    """How a result differs from the expected one; empty if it does not. Limits and comparison are those of ONNX's runner."""
+    if not isinstance(expected, np.ndarray):
+        return "" if np.array_equal(np.asarray(found), np.asarray(expected)) else "is no tensor"
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"{found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"
+    if expected.dtype == object or expected.dtype.kind in "biuSU":
+        return "" if np.array_equal(found, expected) else f"{int(np.sum(found != expected))} of {expected.size} elements differ"
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    with contextlib.suppress(AssertionError):
+        np.testing.assert_allclose(found.astype(wide), expected.astype(wide), rtol=rtol, atol=atol)
+        return ""
+    with np.errstate(all="ignore"):
+        return f"largest difference {np.nanmax(np.abs(found.astype(wide) - expected.astype(wide))):.3g}"
+
+
+def outcomes(pattern: str = "", device: str = "numpy") -> Iterator[Outcome]:
+    """What becomes of the cases whose names a regular expression matches."""
+    for name, case in node_cases().items():
+        if re.search(pattern, name):
+            yield outcome(case, device)
+
+
+def main() -> None:
+    """Prints the outcomes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pattern", nargs="?", default="")
+    parser.add_argument("--device", default="numpy")
+    parser.add_argument("--all", action="store_true", help="list the cases that pass too")
+    arguments = parser.parse_args()
+    found = list(outcomes(arguments.pattern, arguments.device))
+    for one in found:
+        if one.status != "pass" or arguments.all:
+            print(f"{one.status:8}{one.name}: {one.detail[:300]}")
+    print(dict(Counter(one.status for one in found)))
+
+
+if __name__ == "__main__":
+    main()
