@@ -63,8 +63,9 @@ def compile(
         feature_level: a cap, as for `check`.
         flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect, on a GPU: it may round
             the factors of FLOAT32 matrix products to TF32. `plan` of what is compiled tells which flags it heeds.
-        fuse: whether activations of a graph become part of the operators before them, where these have a `fused_activation`. Results in
-            FLOAT16 are then not rounded in between. A desc alone has nothing to fuse.
+        fuse: whether activations of a graph become part of the operators before them, where these have a `fused_activation`, and, on CUDA,
+            element-wise nodes that only read each other run as one kernel. Results in FLOAT16 are not rounded before a fused activation;
+            everything else stays the same bit for bit. A desc alone has nothing to fuse.
 
     Raises:
         CompileError: the desc breaks rules (all of them are told), or the device does not run the operator yet.
@@ -87,6 +88,14 @@ def _parse_flags(flags: Flags | Sequence[Flags]) -> ExecutionFlags:
 
 @lru_cache(maxsize=512)
 def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
+    operator = _planned(desc, device, level, flags)
+    operator._plan.load()
+    return operator
+
+
+@lru_cache(maxsize=512)
+def _planned(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
+    """The operator, of which kernels may be missing: of a graph not every node runs as it stands."""
     problems = check(desc, level)
     if problems:
         raise CompileError(desc.c_name, problems, desc=desc)
@@ -113,13 +122,13 @@ def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: Exe
     wiring = Wiring.of(graph)
     for index, desc in wiring.operators.items():
         try:
-            _compile(desc, device, level, flags)
+            _planned(desc, device, level, flags)
         except CompileError as error:
             problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
     copyreg.pickle(CompiledGraph, _graph_compilation)
-    return compile_wiring(wiring, device, level, flags, lambda desc: _compile(desc, device, level, flags), fuse=fuse)
+    return compile_wiring(wiring, device, level, flags, lambda desc: _planned(desc, device, level, flags), fuse=fuse)
 
 
 def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | CompiledGraph) -> tuple[Any, ...]:

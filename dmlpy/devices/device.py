@@ -70,6 +70,10 @@ class Device(ABC):
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         """The plan for a checked desc, or None if the device does not run this operator."""
 
+    def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
+        """Whether a checked desc, which has this plan, can be one of several that run as one kernel, each element apart from the others."""
+        return False
+
     def why_not(self, desc: OperatorDesc) -> str:
         """The reason why a checked desc has no plan."""
         return f"{self.name} has no plan for it"

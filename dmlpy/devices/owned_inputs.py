@@ -39,6 +39,9 @@ class OwningPlan(Plan):
         self.capturable = plan.capturable
         self.heeded_flags = plan.heeded_flags
 
+    def load(self) -> None:
+        self._plan.load()
+
     def describe(self) -> str:
         return f"{self._plan.describe()}\nprepare copies {', '.join(self.constants)}"
 

@@ -94,6 +94,15 @@ class Plan(ABC):
     heeded_flags: ExecutionFlags = ExecutionFlags.NONE
     """Which of the execution flags that it was made with change what it does."""
 
+    def load(self) -> None:  # noqa: B027  most plans need nothing
+        """Makes ready what launches need beside memory, such as kernels to compile; called before the first `bind`.
+
+        A graph asks for it once it is known which plans run.
+
+        Raises:
+            DeviceError: a kernel cannot be compiled.
+        """
+
     @abstractmethod
     def describe(self) -> str:
         """Describes, in lines of text, which kernels run, in which order, and why this strategy was chosen."""

@@ -53,6 +53,16 @@ __device__ __forceinline__ double rounded_product(double a, double b) {
     return __dmul_rn(a, b);
 }
 
+/// The value, rounded apart from what is computed of it: a product that it may be is not contracted with a later sum. A sum with -0 is
+/// the value itself, and one that says how it is rounded is left alone by compilers; a product with 1 or a move is not.
+__device__ __forceinline__ float apart(float value) {
+    return __fadd_rn(value, -0.0f);
+}
+
+__device__ __forceinline__ double apart(double value) {
+    return __dadd_rn(value, -0.0);
+}
+
 /// sum plus the products of the four signed bytes of a with those of b.
 __device__ __forceinline__ int dot_of_bytes(int a, int b, int sum) {
     return __dp4a(a, b, sum);

@@ -401,4 +401,4 @@ def test_a_graph_on_cuda_is_one_launch(cuda_device: dml.Device) -> None:
     assert (changed["capture"], changed["launch_graph"]) == (1, 2), "captured anew, once"
     stream = seam.begin_capture()
     dispatch(stream)
-    assert len(seam.end_capture(stream)) >= 3, "a graph that is being captured takes the launches one by one"
+    assert len(seam.end_capture(stream)) >= 2, "a graph that is being captured takes the launches one by one"

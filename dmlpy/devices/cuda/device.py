@@ -8,6 +8,7 @@ import numpy as np
 
 from dmlpy import arrays
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.devices.cuda.chain import element_step
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
@@ -53,6 +54,9 @@ class CudaDevice(Device):
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= TF32_CAPABILITY
         return plan_of(desc, Target(self.library, tf32, self.strategy))
+
+    def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
+        return element_step(desc, plan) is not None
 
     @classmethod
     def runs(cls, kind: type[OperatorDesc]) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.functors import Functor
+    from dmlpy.devices.cuda.functors import AnyFunctor
     from dmlpy.devices.plan import Layout
 
 _MOST_NUMBERS = 2**32
@@ -85,7 +85,7 @@ def absent(dimensions: int) -> View:
     return View(None, "Absent", (0,) * dimensions)
 
 
-def elements_kernel(functor: Functor, width: int, offset: str, most: int, scalars: Sequence[str]) -> Kernel:
+def elements_kernel(functor: AnyFunctor, width: int, offset: str, most: int, scalars: Sequence[str]) -> Kernel:
     """The instance of the kernel.
 
     Args:
@@ -124,8 +124,9 @@ class Elementwise:
         inputs: what is read, in the order of the functor's arguments.
     """
 
-    def __init__(self, functor: Functor, sizes: Sequence[int], output: View, inputs: Sequence[View] = ()) -> None:
-        self.functor = functor
+    def __init__(self, functor: AnyFunctor, sizes: Sequence[int], output: View, inputs: Sequence[View] = ()) -> None:
+        self.functor, self.sizes = functor, tuple(sizes)
+        self.output, self.inputs = output, tuple(inputs)
         self._views = (output, *inputs)
         self._scalars = [view.scalar for view in self._views]
         self.axes = merged(sizes, [view.strides for view in self._views])
@@ -206,44 +207,44 @@ class Elementwise:
             axes = (*axes[:-1], Axis(innermost.size // width, tuple(stride * width for stride in innermost.strides)))
         packs = element_count(axes)
         argument["axes"], argument["packs"] = axes_value(axes, 1 + inputs, self._offset, self._most), packs
-        with np.errstate(over="ignore"):
-            for name, _, value in self.functor.members:
-                argument["functor"][name] = value
+        self.functor.write(argument["functor"])
         return library.launch_elements(kernel, packs, argument)
 
 
 class ElementsPlan(PlanWithoutConstants):
     """Steps of element-wise work, one after the other.
 
-    Args:
+    Attributes:
         steps: in order; at least one.
+
+    Args:
+        steps: as the attribute.
         library: the device's kernels.
         scratch: the arrays that steps leave for later ones.
-
-    Raises:
-        DeviceError: a kernel cannot be compiled.
     """
 
     def __init__(self, steps: Sequence[Elementwise], library: KernelLibrary, scratch: Layout = NO_SCRATCH) -> None:
-        self._steps, self._library, self._scratch = tuple(steps), library, scratch
+        self.steps, self._library, self._scratch = tuple(steps), library, scratch
         self.temporary_size = scratch.size
-        library.functions(dict.fromkeys(step.kernel() for step in steps))
+
+    def load(self) -> None:
+        self._library.functions(dict.fromkeys(step.kernel() for step in self.steps))
 
     def describe(self) -> str:
-        return "\n".join(step.describe() for step in self._steps)
+        return "\n".join(step.describe() for step in self.steps)
 
     def cost(self) -> Cost:
         machine, names = Machine.of(self._library.limits), set(self._scratch.arrays)
-        moved, between = (sum(step.traffic(names, inside=inside) for step in self._steps) for inside in (False, True))
+        moved, between = (sum(step.traffic(names, inside=inside) for step in self.steps) for inside in (False, True))
         return Cost(
             traffic={"scratch": between} if between else {},
             floor_us=machine.memory_us(moved),
-            estimate_us=machine.memory_us(moved + between) + CAPTURED_LAUNCH_US * len(self._steps),
+            estimate_us=machine.memory_us(moved + between) + CAPTURED_LAUNCH_US * len(self.steps),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         found = {**tensors, **self._scratch.pointers(temporary)}
-        return in_order([launch for step in self._steps for launch in step.bind(self._library, found)])
+        return in_order([launch for step in self.steps for launch in step.bind(self._library, found)])
 
 
 def computed_type(data_type: np.dtype[Any]) -> np.dtype[Any]:

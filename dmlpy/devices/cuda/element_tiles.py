@@ -15,7 +15,7 @@ from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cuda.functors import Functor
+    from dmlpy.devices.cuda.functors import AnyFunctor
     from dmlpy.devices.plan import Launch
 
 TILE_SIDE = 32
@@ -63,7 +63,7 @@ class Crossing:
         down, across = (-(-side.size // TILE_SIDE) for side in self.sides)
         return element_count(self.outer) * down * across
 
-    def kernel(self, functor: Functor, offset: str, most: int, scalars: Sequence[str]) -> Kernel:
+    def kernel(self, functor: AnyFunctor, offset: str, most: int, scalars: Sequence[str]) -> Kernel:
         """The instance of the kernel: see `elements_kernel`."""
         tensors = len(scalars)
         parameters = struct(
@@ -84,7 +84,7 @@ class Crossing:
             f"CrossedParameters<{functor.name}, {places}, {most}, {types}>",
         )
 
-    def bind(self, library: KernelLibrary, kernel: Kernel, functor: Functor, pointers: Sequence[int]) -> Launch:
+    def bind(self, library: KernelLibrary, kernel: Kernel, functor: AnyFunctor, pointers: Sequence[int]) -> Launch:
         """The launch over tensors at these addresses, the output's first."""
         argument = np.zeros(1, kernel.parameters)
         offset, most = argument["strides"].dtype.name, argument["outer"]["sizes"].shape[-1]
@@ -94,7 +94,5 @@ class Crossing:
         argument["sizes"] = [side.size for side in self.sides]
         argument["tiles"] = [divisor(-(-side.size // TILE_SIDE)) for side in self.sides]
         argument["count"] = self.tiles
-        with np.errstate(over="ignore"):
-            for name, _, value in functor.members:
-                argument["functor"][name] = value
+        functor.write(argument["functor"])
         return library.launch(kernel, (min(self.tiles, _MOST_BLOCKS),), ELEMENT_THREADS, argument)

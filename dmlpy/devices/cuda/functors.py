@@ -81,3 +81,66 @@ class Functor:
     def struct(self) -> np.dtype[Any]:
         """The struct that it is in C++; without members it has one byte."""
         return struct(*((name, data_type) for name, data_type, _ in self.members)) if self.members else np.dtype(np.uint8)
+
+    def write(self, into: np.ndarray[Any, Any]) -> None:
+        """Puts the members' values into an array of this struct."""
+        with np.errstate(over="ignore"):
+            for name, _, value in self.members:
+                into[name] = value
+
+
+@dataclass(frozen=True)
+class Applied:
+    """One functor of a chain.
+
+    Attributes:
+        functor: what is applied.
+        scalar: the type of its tensor's elements as the kernel spells it.
+        arguments: what it takes, as common/chain.cuh spells it: `Given<0>`, `Element<2, float>`, `Nothing`.
+    """
+
+    functor: Functor
+    scalar: str
+    arguments: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its C++ type."""
+        return f"Step<{', '.join((self.functor.name, self.scalar, *self.arguments))}>"
+
+
+@dataclass(frozen=True)
+class Chained:
+    """Functors of several operators that the engine applies one after the other: `Chain` of raw_kernels/common/chain.cuh.
+
+    Attributes:
+        steps: in order; at least one.
+    """
+
+    steps: tuple[Applied, ...]
+
+    file = "elementwise/chain.cu"
+
+    @property
+    def name(self) -> str:
+        """Its C++ type."""
+        return f"Chain<{', '.join(step.name for step in self.steps)}>"
+
+    @property
+    def struct(self) -> np.dtype[Any]:
+        """The struct that it is in C++: the first step's, and within `rest` the others'."""
+        *others, last = (step.functor.struct for step in self.steps)
+        whole = struct(("step", last))
+        for one in reversed(others):
+            whole = struct(("step", one), ("rest", whole))
+        return whole
+
+    def write(self, into: np.ndarray[Any, Any]) -> None:
+        """Puts the values of all members into an array of this struct."""
+        for at, step in enumerate(self.steps):
+            into = into["rest"] if at else into
+            step.functor.write(into["step"])
+
+
+AnyFunctor = Functor | Chained
+"""What the engine applies to elements."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dmlpy.devices.graphs.chains import chained
 from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.fusion import fused
@@ -35,18 +36,22 @@ def compile_wiring(
     *,
     fuse: bool,
 ) -> CompiledGraph:
-    """Plans a graph whose nodes all compile.
+    """Plans a graph whose nodes all have plans.
 
     Args:
         wiring: the graph's.
         device: where it runs.
         feature_level: the cap that the nodes are checked against.
         flags: the execution flags.
-        compile_node: compiles a desc for the device, level and flags. What it refuses is not fused and no view.
-        fuse: whether activations are moved into the operators before them.
+        compile_node: plans a desc for the device, level and flags. What it refuses is not fused and no view.
+        fuse: whether activations are moved into the operators before them, and element-wise nodes run as one kernel.
     """
-    whole = fused(wiring, compile_node) if fuse else wiring
+    whole = wiring
+    if fuse:
+        whole = chained(fused(wiring, compile_node), lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
     program = program_of(whole, Layout(whole, compile_node), compile_node)
+    for operator in program.operators:
+        operator._plan.load()
 
     def traced() -> CompiledGraph:
         return compile_wiring(wiring.with_all_outputs(), device, feature_level, flags, compile_node, fuse=False)

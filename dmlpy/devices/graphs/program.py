@@ -92,6 +92,12 @@ class Program:
     alignment: int = field(default=1)
     """A number of bytes that both blocks of memory have to be aligned to, as descs promise."""
 
+    @property
+    def operators(self) -> tuple[CompiledOperator, ...]:
+        """All that runs."""
+        copying = (copy.operator for copy in self.copies if copy.operator is not None)
+        return (*(step.operator for step in self.steps), *copying)
+
     @cached_property
     def concerned(self) -> Mapping[str, tuple[int, ...]]:
         """The steps, and behind them the copies, that use the memory of an input or output of the graph, by its name."""

@@ -27,6 +27,7 @@ class GraphReport(PlanReport):
         order: the names of the nodes that run, in order.
         memory: the block of memory: its items, their offsets, the lower bound.
         fused: the activations that became part of another node, by that node's name.
+        chains: the element-wise nodes that run as one kernel, in order; the last one's name is that of the step.
         views: the nodes that do not run, since their result is a strided part of what others read or write.
         in_place: the nodes that write to the memory of an input.
         copied: the outputs that are copied from elsewhere.
@@ -35,6 +36,7 @@ class GraphReport(PlanReport):
     order: tuple[str, ...] = ()
     memory: MemoryPlan = field(default_factory=lambda: MemoryPlan((), (), ""))
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    chains: tuple[tuple[str, ...], ...] = ()
     views: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
@@ -43,6 +45,7 @@ class GraphReport(PlanReport):
         plan = self.memory
         lines = [super().__str__(), f"    {'memory':<16}{_sizes(plan)}"]
         lines += [f"    {'fused':<16}{', '.join(names)} into {node}" for node, names in self.fused.items()]
+        lines += [f"    {'one kernel':<16}{', '.join(names)}" for names in self.chains]
         for title, names in (("views", self.views), ("in place", self.in_place), ("copied", self.copied)):
             lines += [f"    {title:<16}{', '.join(names)}"] if names else []
         lines += [f"steps ({len(self.order)})"]
@@ -80,6 +83,7 @@ def report_of(name: str, device: str, program: Program) -> GraphReport:
         fused={
             node_name(graph, index): tuple(node_name(graph, other) for other in others) for index, others in program.wiring.fused.items()
         },
+        chains=tuple(tuple(node_name(graph, index) for index in nodes) for nodes in program.wiring.chains.values()),
         views=tuple(node_name(graph, index) for index in program.layout.views),
         in_place=tuple(node_name(graph, index) for index in program.layout.in_place),
         copied=tuple(copy.output for copy in program.copies),

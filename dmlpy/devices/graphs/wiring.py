@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -34,7 +34,9 @@ class Wiring:
         reads: the source of each described input, by node and place.
         outputs: the source of each output of the graph, by name.
         declared: how the graph says that its outputs are bound, by name; empty if it does not.
+        inputs: the source of each input of the graph that some node reads, and how it is bound, by name.
         fused: the activation nodes that became part of another node, by that one; they are not among `operators`.
+        chains: the nodes that run as one, by the last of them, in order; of each chain only that one is among `operators`.
     """
 
     graph: Graph
@@ -42,7 +44,9 @@ class Wiring:
     reads: Mapping[Use, Source]
     outputs: Mapping[str, Source]
     declared: Mapping[str, TensorDesc]
-    fused: Mapping[int, tuple[int, ...]]
+    inputs: Mapping[str, tuple[Source, TensorDesc]]
+    fused: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    chains: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Wiring:
@@ -59,7 +63,8 @@ class Wiring:
         names = graph.output_names or [f"output_{index}" for index in range(graph.output_count)]
         outputs = {names[end.graph_output_index]: (end.from_node_index, end.from_node_output_index) for end in ends}
         operators = {index: _without_owned(node.operator) for index, node in enumerate(graph.nodes) if isinstance(node, OperatorNode)}
-        return cls(graph, operators, reads, outputs, dict(zip(names, graph.output_tensors, strict=False)), {})
+        bare = cls(graph, operators, reads, outputs, dict(zip(names, graph.output_tensors, strict=False)), {})
+        return replace(bare, inputs=bare._described_inputs())
 
     def with_all_outputs(self) -> Wiring:
         """The wiring of the same nodes with each of their outputs as one of the graph, named `0.1` for output 1 of node 0."""
@@ -101,14 +106,14 @@ class Wiring:
     def _tensors_by_use(self) -> Mapping[Use, TensorDesc]:
         return {(index, place): tensor for index, desc in self.operators.items() for place, tensor in desc.tensors().items()}
 
-    @cached_property
-    def inputs(self) -> Mapping[str, tuple[Source, TensorDesc]]:
-        """The source of each input of the graph that some node reads, and how it is bound, by name.
+    def _described_inputs(self) -> Mapping[str, tuple[Source, TensorDesc]]:
+        """How each input of the graph is bound: see `inputs`.
 
         That is as the graph declares it, else as it is read: of several ways the one that reaches farthest, the first of equals, flagged as
         the graph flags it.
         """
-        graph, found = self.graph, {}
+        graph = self.graph
+        found: dict[str, tuple[Source, TensorDesc]] = {}
         owned = {edge.graph_input_index for edge in graph.input_edges if _flagged(graph, edge.to_node_index, edge.to_node_input_index)}
         for index in range(graph.input_count):
             if uses := self.readers.get((None, index)):

@@ -167,6 +167,12 @@ inline T rounded_product(T a, T b) {
     return product;
 }
 
+template <class T>
+inline T apart(T value) {
+    asm volatile("" : "+m"(value));
+    return value;
+}
+
 inline int dot_of_bytes(int a, int b, int sum) {
     unsigned result = unsigned(sum);
     for (int place = 0; place < 32; place += 8) {

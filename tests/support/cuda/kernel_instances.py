@@ -17,6 +17,7 @@ from dmlpy.devices.cuda.recurrent.walk import quads_kernel
 from tests.support.cuda.attention_kernel_instances import attention_instances
 from tests.support.cuda.block_cell_kernel_instances import block_cell_instances
 from tests.support.cuda.blocks_kernel_instances import blocks_instances
+from tests.support.cuda.chain_kernel_instances import chain_instances
 from tests.support.cuda.convolution_kernel_instances import convolution_instances
 from tests.support.cuda.cudnn_kernel_instances import cudnn_instances
 from tests.support.cuda.element_kernel_instances import element_instances
@@ -48,6 +49,7 @@ def instances() -> tuple[Kernel, ...]:
         layer_instances,
         pack_instances,
         block_cell_instances,
+        chain_instances,
         convolution_instances,
         cudnn_instances,
         element_instances,

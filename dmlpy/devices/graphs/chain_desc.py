@@ -1,0 +1,50 @@
+"""`ChainDesc`: several element-wise operators as one, whose tensors between them have no memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from dmlpy.description.descs import OperatorDesc, TensorDescs
+from dmlpy.description.markers import In, Out
+from dmlpy.description.support import ALL_BUT_4_BITS, Since
+from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
+from dmlpy.devices.flops import flops, flops_of
+
+
+@dataclass(frozen=True)
+class Link:
+    """One operator of a chain.
+
+    Attributes:
+        desc: as it stands in the graph.
+        reads: the number of the value that it reads at each of its places: the inputs of the chain come first, then the results of its
+            operators in order.
+    """
+
+    desc: OperatorDesc
+    reads: tuple[tuple[str, int], ...]
+
+
+class ChainDesc(OperatorDesc):
+    """Element-wise operators one after the other. A graph makes it of its nodes; DirectML has no such operator."""
+
+    c_name = "chain of element-wise operators"
+    beyond_directml = True
+    support = (Since("1_0", dims=(1, 8)),)
+    in_place = True
+
+    input_tensors: Annotated[TensorDescs, In("*sizes", ALL_BUT_4_BITS)]
+    """What the operators read from memory, in the sizes of the output."""
+
+    output_tensor: Annotated[TensorDesc, Out("*sizes", ALL_BUT_4_BITS)]
+    """What the last of them writes."""
+
+    links: tuple[Any, ...]
+    """The operators as `Link`s, each after those that it reads."""
+
+
+@flops(ChainDesc)
+def chain_flops(desc: ChainDesc) -> int | None:
+    counts = [flops_of(link.desc) for link in desc.links]
+    return None if None in counts else sum(count or 0 for count in counts)

@@ -1,0 +1,10 @@
+// Chains of element-wise operators, for the element engine: the functors of all files below, composed by `Chain`.
+#include "elementwise/arithmetic.cu"
+#include "elementwise/fused.cu"
+#include "elementwise/logic.cu"
+#include "elementwise/math.cu"
+#include "elementwise/ranges.cu"
+#include "activation/elements.cu"
+#include "movement/copy.cu"
+#include "quantized/linear.cu"
+#include "common/chain.cuh"
