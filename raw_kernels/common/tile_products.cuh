@@ -28,6 +28,15 @@ __device__ __forceinline__ Quad<unsigned> quad_at(unsigned const* staged, int li
     return *reinterpret_cast<Quad<unsigned> const*>(staged + word_place(line, quad * 4));
 }
 
+/// Moves words up and puts some new ones behind them: so a loop that is not unrolled fills registers.
+template <int count>
+__device__ __forceinline__ void append(unsigned (&words)[own_words], unsigned const (&added)[count]) {
+#pragma unroll
+    for (int i = 0; i < own_words; ++i) {
+        words[i] = i + count < own_words ? words[(i + count) % own_words] : added[(i + count) % count];
+    }
+}
+
 /// How threads bring a matrix: neighbouring threads along the terms or along the lines, single elements or 16 bytes at a time.
 enum class Order : int { terms, lines, wide_terms, wide_lines };
 
@@ -40,6 +49,7 @@ class MatrixLines {
     static constexpr int piece_terms = line_words * in_word;
     static constexpr int together = 8;                                          // neighbouring lines of a thread
     static constexpr int in_load = sizeof(Raw) < 4 ? together : in_quad;        // of 16 bytes at most
+    static constexpr int at_once = own_words / in_word < 4 ? 4 : own_words / in_word;   // words whose loads do not wait for others
 
   public:
     /// `data`: of the tile's first line; `lines`: from there on; `flip`: what the bits of each word are combined with.
@@ -77,32 +87,35 @@ class MatrixLines {
 #pragma unroll
             for (int e = 0; e < in_word; ++e) {
                 long long const term = first + thread / together * in_word + e;
-                if (line < lines_ && term < terms) {
-                    Raw const* const place = data_ + line + term * term_stride_;
 #pragma unroll
-                    for (int part = 0; part < together / in_load; ++part) {
-                        auto const values = reinterpret_cast<Pack<Raw, in_load> const*>(place)[part];
+                for (int part = 0; part < together; part += in_load) {
+                    if (line + part < lines_ && term < terms) {
+                        auto const values = *reinterpret_cast<Pack<Raw, in_load> const*>(data_ + line + part + term * term_stride_);
 #pragma unroll
                         for (int i = 0; i < in_load; ++i) {
                             unsigned const bits = static_cast<Raw>(values.values[i] ^ static_cast<Raw>(flip_));
-                            words_[part * in_load + i] |= bits << e * 8 * sizeof(Raw);
+                            words_[part + i] |= bits << e * 8 * sizeof(Raw);
                         }
                     }
                 }
             }
         } else {
+#pragma unroll 1
+            for (int number = 0; number < own_words; number += at_once) {
+                unsigned words[at_once] = {};
 #pragma unroll
-            for (int i = 0; i < own_words; ++i) {
-                int const line = single_line(i);
-                long long const term = first + single_word(i) * in_word;
-                words_[i] = 0;
+                for (int i = 0; i < at_once; ++i) {
+                    int const line = single_line(number + i);
+                    long long const term = first + single_word(number + i) * in_word;
 #pragma unroll
-                for (int e = 0; e < in_word; ++e) {
-                    if (line < lines_ && term + e < terms) {
-                        Raw const value = data_[line * line_stride_ + (term + e) * term_stride_];
-                        words_[i] |= static_cast<unsigned>(static_cast<Raw>(value ^ static_cast<Raw>(flip_))) << e * 8 * sizeof(Raw);
+                    for (int e = 0; e < in_word; ++e) {
+                        if (line < lines_ && term + e < terms) {
+                            Raw const value = data_[line * line_stride_ + (term + e) * term_stride_];
+                            words[i] |= static_cast<unsigned>(static_cast<Raw>(value ^ static_cast<Raw>(flip_))) << e * 8 * sizeof(Raw);
+                        }
                     }
                 }
+                append(words_, words);
             }
         }
     }
@@ -227,7 +240,8 @@ class HalfSums {
         });
     }
 
-    __device__ __forceinline__ void end_stage(int) {
+    template <class Zeros>
+    __device__ __forceinline__ void end_stage(int, Zeros const&) {
         visit([](float& sum, float& total, int, int) {
             total += sum;
             sum = 0.0f;
@@ -290,7 +304,8 @@ class FloatSums {
         }
     }
 
-    __device__ __forceinline__ void end_stage(int) {
+    template <class Zeros>
+    __device__ __forceinline__ void end_stage(int, Zeros const&) {
 #pragma unroll
         for (int i = 0; i < own_rows; ++i) {
 #pragma unroll
@@ -324,9 +339,92 @@ class FloatSums {
     Total totals_[own_rows][own_columns];
 };
 
+/// Exact sums of products of differences of bytes to zero points, by tensor cores: that of (a - az) (b - bz) is that of a b, less az times
+/// that of b and bz times that of a, and az bz for each term. The tensor cores find the sums of a and of b, too, as products with ones.
+/// Bytes are signed. Sums wrap around in 32 bits: they are exact where there are no more than 2^15 terms.
+class ByteSums {
+  public:
+    using Raw = unsigned char;
+    static constexpr int piece_terms = 64;
+    static constexpr int stage_terms = 1 << 30;
+
+    /// Whether any zero point of a row, or of a column, is not 0.
+    __device__ ByteSums(bool of_rows, bool of_columns) : has_row_zeros_(of_rows), has_column_zeros_(of_columns) {}
+
+    __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
+        constexpr unsigned one = 0x01010101u;
+        for_each_fragment(rows, columns, [&](int i, int j, unsigned const(&a)[4], unsigned const(&b)[2]) {
+            machine::multiply_add_bytes(sums_[i][j], a, b);
+            if (j == 0 && has_column_zeros_) {
+                unsigned const ones[2] = {one, one};
+                machine::multiply_add_bytes(of_rows_[i], a, ones);
+            }
+            if (i == 0 && has_row_zeros_) {
+                unsigned const ones[4] = {one, one, one, one};
+                machine::multiply_add_bytes(of_columns_[j], ones, b);
+            }
+        });
+    }
+
+    /// `zeros.row(r)` and `zeros.column(c)` are the zero points of the tile's lines.
+    template <class Zeros>
+    __device__ __forceinline__ void end_stage(int terms, Zeros const& zeros) {
+#pragma unroll
+        for (int i = 0; i < row_fragments; ++i) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                unsigned const of_row = has_row_zeros_ ? zeros.row(fragment_row(i, e)) : 0;
+#pragma unroll
+                for (int j = 0; j < column_fragments; ++j) {
+                    unsigned const of_column = has_column_zeros_ ? zeros.column(fragment_column(j, e)) : 0;
+                    unsigned const of_zeros = of_row * of_columns_[j][e] + of_column * (of_rows_[i][e] - terms * of_row);
+                    sums_[i][j][e] -= of_zeros;
+                }
+            }
+        }
+        clear(of_rows_);
+        clear(of_columns_);
+    }
+
+    template <class Take>
+    __device__ __forceinline__ void for_each(Take const& take) const {
+#pragma unroll
+        for (int i = 0; i < row_fragments; ++i) {
+#pragma unroll
+            for (int j = 0; j < column_fragments; ++j) {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    take(fragment_row(i, e), fragment_column(j, e), sums_[i][j][e]);
+                }
+            }
+        }
+    }
+
+  private:
+    template <int count>
+    __device__ __forceinline__ static void clear(int (&sums)[count][4]) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                sums[i][e] = 0;
+            }
+        }
+    }
+
+    bool has_row_zeros_;
+    bool has_column_zeros_;
+    int sums_[row_fragments][column_fragments][4] = {};
+    int of_rows_[row_fragments][4] = {};
+    int of_columns_[column_fragments][4] = {};
+};
+
+/// Of operands without zero points.
+struct NoZeros {};
+
 /// Adds all products of two operands. All threads of a block call it together; shared memory may be used anew after it.
-template <class Sums, class Rows, class Columns>
-__device__ __forceinline__ void sum_tile(Sums& sums, Rows& rows, Columns& columns, long long terms) {
+template <class Sums, class Rows, class Columns, class Zeros = NoZeros>
+__device__ __forceinline__ void sum_tile(Sums& sums, Rows& rows, Columns& columns, long long terms, Zeros const& zeros = {}) {
     alignas(16) __shared__ unsigned staged[2][2][tile_side * line_words];
     int buffer = 0, of_stage = 0;
     rows.load(0, terms);
@@ -343,7 +441,7 @@ __device__ __forceinline__ void sum_tile(Sums& sums, Rows& rows, Columns& column
         buffer ^= 1;
         of_stage += static_cast<int>(next < terms ? Sums::piece_terms : terms - first);
         if (of_stage >= Sums::stage_terms || next >= terms) {
-            sums.end_stage(of_stage);
+            sums.end_stage(of_stage, zeros);
             of_stage = 0;
         }
     }

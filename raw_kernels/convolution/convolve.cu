@@ -1,6 +1,7 @@
 // Convolution of floats and halves, with a bias for each output channel and a fused function: y = f(sum + bias).
 //
-// Arithmetic is float. A total adds up sums of 16 terms and keeps what rounding takes from it.
+// Arithmetic is float; halves are multiplied by tensor cores. A total of floats adds up sums of 16 terms and keeps what rounding takes from
+// it.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -10,7 +11,9 @@
 #include "common/activations.cuh"
 #include "common/scaled.cuh"
 #include "common/epilogue.cuh"
+#include "common/tile_products.cuh"
 #include "common/convolution.cuh"
+#include "common/convolution_tiles.cuh"
 
 /// The arithmetic of elements of type T; `Function` takes a sum and its bias.
 template <class T, class Function>
@@ -20,7 +23,9 @@ struct Floats {
     using Output = T;
     using Number = float;
     using Sum = LongSum;
-    using Total = CarriedSum;
+    using Sums = Choice<is_same<T, machine::half>, HalfSums, FloatSums<CarriedSum, 16>>;
+    static constexpr unsigned input_flip = 0;
+    static constexpr unsigned filter_flip = 0;
 
     T const* bias;            // absent: 0
     long long bias_stride;
@@ -28,6 +33,9 @@ struct Floats {
 
     __device__ float pixel(T x) const { return machine::to_float(x); }
     __device__ float weight(T w, long long) const { return machine::to_float(w); }
+    __device__ unsigned padding() const { return 0; }
+    __device__ Sums sums() const { return {}; }
+    __device__ NoZeros zeros(long long, long long) const { return {}; }
     __device__ T result(float sum, long long channel) const {
         float const added = bias == nullptr ? 0.0f : machine::to_float(bias[channel * bias_stride]);
         return machine::from_float<T>(function(sum, added));

@@ -10,7 +10,9 @@
 #include "common/elements.cuh"
 #include "common/windows.cuh"
 #include "common/conversions.cuh"
+#include "common/tile_products.cuh"
 #include "common/convolution.cuh"
+#include "common/convolution_tiles.cuh"
 
 /// The sum of any number of products of two differences.
 class WideSum {
@@ -22,14 +24,29 @@ class WideSum {
     long long sum_ = 0;
 };
 
-/// What all of them have: X and W are signed or unsigned bytes.
+/// The zero points of a tile: of x, and of each output channel from `first` on.
+template <class Arithmetic>
+struct ZeroPoints {
+    Arithmetic const& arithmetic;
+    long long first;
+    long long end;
+
+    __device__ int row(int r) const { return first + r < end ? arithmetic.filter_zero(first + r) : 0; }
+    __device__ int column(int) const { return arithmetic.input_zero(); }
+};
+
+/// What all of them have: X and W are signed or unsigned bytes. A tile has signed ones: an unsigned one, and its zero point, is less by 128.
 template <class X, class W>
 struct Differences {
     using Input = X;
     using Filter = W;
     using Number = int;
     using Sum = WideSum;
-    using Total = WideSum;
+    using Sums = ByteSums;
+    static constexpr int input_shift = is_signed<X> ? 0 : 128;
+    static constexpr int filter_shift = is_signed<W> ? 0 : 128;
+    static constexpr unsigned input_flip = is_signed<X> ? 0u : 0x80808080u;
+    static constexpr unsigned filter_flip = is_signed<W> ? 0u : 0x80808080u;
 
     X const* input_zero_point;            // absent: 0
     W const* filter_zero_point;           // absent: 0
@@ -39,6 +56,14 @@ struct Differences {
     __device__ int weight(W w, long long channel) const {
         return w - (filter_zero_point == nullptr ? 0 : filter_zero_point[channel * filter_zero_point_stride]);
     }
+
+    /// Zero points as those of signed bytes.
+    __device__ int input_zero() const { return -pixel(static_cast<X>(input_shift)); }
+    __device__ int filter_zero(long long channel) const { return -weight(static_cast<W>(filter_shift), channel); }
+
+    __device__ unsigned padding() const { return static_cast<unsigned char>(input_zero()) * 0x01010101u; }
+    __device__ Sums sums() const { return {filter_zero_point != nullptr || filter_shift != 0, input_zero() != 0}; }
+    __device__ ZeroPoints<Differences> zeros(long long first, long long end) const { return {*this, first, end}; }
 };
 
 template <class X, class W>

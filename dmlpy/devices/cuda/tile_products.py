@@ -17,7 +17,7 @@ TILE_SIDE = 64
 TILE_THREADS = 128
 """Threads of a block, which owns a tile: `tile_threads`."""
 
-_WIDE_BYTES = 16
+WIDE_BYTES = 16
 """Of neighbours that a thread brings at once."""
 
 _SHAPES = {2: ("m16n8k16 of halves", "m16n8k8 of halves"), 1: ("m16n8k32 of bytes", "m8n8k16 of bytes")}
@@ -46,7 +46,7 @@ class Order(IntEnum):
         (lines, terms), (line, term) = counts, strides
         along_terms = term < line
         count, inner, outer = (terms, term, line) if along_terms else (lines, line, term)
-        wide = inner == 1 and all(number * size % _WIDE_BYTES == 0 for number in (count, outer, *others)) and address % _WIDE_BYTES == 0
+        wide = inner == 1 and all(number * size % WIDE_BYTES == 0 for number in (count, outer, *others)) and address % WIDE_BYTES == 0
         if along_terms:
             return cls.WIDE_TERMS if wide else cls.TERMS
         return cls.WIDE_LINES if wide else cls.LINES

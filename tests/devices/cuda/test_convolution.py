@@ -102,19 +102,20 @@ def test_long_sums_stay_accurate(cuda_device: dml.Device, channels: int) -> None
 
 @pytest.mark.parametrize("channels", [2, 9], ids=["each element", "tiles"])
 @pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
-def test_infinities_and_nan_go_where_numpy_has_them(cuda_device: dml.Device, channels: int, direction: str) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_infinities_and_nan_go_where_numpy_has_them(cuda_device: dml.Device, channels: int, direction: str, dtype: str) -> None:
     """Backward, a tap that meets no element adds nothing; forward, padding is 0 and an infinite weight makes NaN of it."""
     rng = np.random.default_rng(7)
     filters = (channels, 3, 3) if direction == "FORWARD" else (3, channels, 3)
-    desc = one_dimensional("float32", (2, 3, 9), filters, strides=(2,), start_padding=(1,), end_padding=(1,), direction=direction)
+    desc = one_dimensional(dtype, (2, 3, 9), filters, strides=(2,), start_padding=(1,), end_padding=(1,), direction=direction)
     arrays: dict[str, Array] = {"input_tensor": rng.normal(size=(2, 3, 9)), "filter_tensor": rng.normal(size=filters)}
-    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+    arrays = {name: array.astype(dtype) for name, array in arrays.items()}
     for value in (np.inf, -np.inf, np.nan):
         arrays["filter_tensor"][1, 1, 0] = value
         arrays["input_tensor"][0, 2, 4] = -value
         found, wanted = (results_of(desc, arrays, device)["output_tensor"] for device in (cuda_device, "numpy"))
         assert not np.isfinite(wanted).all()
-        assert_close(found, wanted, np.float32, terms=9)
+        assert_close(found, wanted, dtype, terms=9)
 
 
 def test_elements_of_a_quantized_convolution_may_have_sums_of_more_than_32_bits(cuda_device: dml.Device) -> None:
@@ -128,17 +129,85 @@ def test_elements_of_a_quantized_convolution_may_have_sums_of_more_than_32_bits(
     assert (found == count * 255 * 255 - (1 << 32)).all()
     scales = {name: packed("float32", 1, 1, 1, 1) for name in ("input_scale_tensor", "filter_scale_tensor", "output_scale_tensor")}
     linear = dml.QuantizedLinearConvolutionDesc(**given, **own, **scales, output_tensor=packed("uint8", 1, 8, 1, 1))
+    plans = [str(dml.compile(desc, device=CudaDevice(NullSeam())).plan) for desc in (sums, linear)]
+    assert ["convolve_tiles<" in plan for plan in plans] == [True, False]
     values = {"input_scale_tensor": 1.0, "filter_scale_tensor": 1.0, "output_scale_tensor": 2.0**25}
     arrays = {name: np.full((1, 1, 1, 1), value, np.float32) for name, value in values.items()}
     found = compute(linear, device=cuda_device, input_tensor=x, filter_tensor=w, **arrays)
     assert (found == round(count * 255 * 255 / 2**25)).all()
 
 
+def channels_last(tensor: dml.TensorDesc) -> dml.TensorDesc:
+    """The same sizes of two spatial dimensions, with the channels side by side."""
+    _, channels, height, width = tensor.sizes
+    return tensor.replace(strides=(channels * height * width, 1, channels * width, channels))
+
+
+def image_desc(kind: str, channels: int = 32, groups: int = 2, outputs: int = 70, **members: Any) -> Any:
+    """A convolution of two spatial dimensions whose channels lie last, and so many output channels of each group."""
+    backward, integers = kind.startswith("backward"), kind == "int8"
+    dtype = kind.removeprefix("backward ")
+    filters = (groups * channels, outputs) if backward else (groups * outputs, channels)
+    own = {"strides": (2, 1), "dilations": (1, 2), "start_padding": (1, 2), "end_padding": (1, 0), "group_count": groups}
+    x, w = packed(dtype, 2, groups * channels, 5, 6), packed(dtype, *filters, 3, 2)
+    if integers:
+        zero_points = {"input_zero_point_tensor": packed(dtype, 1), "filter_zero_point_tensor": packed(dtype, groups * outputs)}
+        desc: Any = dml.ConvolutionIntegerDesc(input_tensor=x, filter_tensor=w, **own, **zero_points, **members).with_outputs()
+    else:
+        own |= {"output_padding": (0, 0), "direction": "BACKWARD" if backward else "FORWARD"}
+        desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=w, **own, **members).with_outputs()
+    return desc.replace(input_tensor=channels_last(x), output_tensor=channels_last(desc.output_tensor))
+
+
+WIDE = "channels of x read 16 bytes at a time"
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "backward float16", "int8"])
+def test_channels_that_lie_last_come_16_bytes_at_a_time(cuda_device: dml.Device, kind: str) -> None:
+    """Sums have one order in every layout: results are those of channels that lie first, bit for bit."""
+    rng, last = np.random.default_rng(3), image_desc(kind)
+    first = last.replace(input_tensor=packed(kind.split()[-1], *last.input_tensor.sizes))
+    odd = image_desc(kind, channels=30)
+    plans = [str(dml.compile(desc, CudaDevice(NullSeam(H200))).plan) for desc in (last, first, odd)]
+    assert [WIDE in plan for plan in plans] == [True, False, False]
+    assert all("elements of x read" in plan for plan in plans[1:])
+    for desc in (last, odd):
+        arrays = {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
+        found = run(desc, arrays, cuda_device)["output_tensor"]
+        wanted = run(desc, arrays)["output_tensor"]
+        if kind == "int8":
+            same(found, wanted, kind)
+        else:
+            assert_close(found, wanted, found.dtype, terms=200)
+        if desc is last:
+            same(run(first, arrays, cuda_device)["output_tensor"], found, "channels first")
+
+
+@pytest.mark.parametrize("mode", ["CROSS_CORRELATION", "CONVOLUTION"])
+@pytest.mark.parametrize("layout", ["taps last", "channels last", "outputs last"])
+def test_filters_are_copied_where_tiles_cannot_read_their_terms_in_order(cuda_device: dml.Device, layout: str, mode: str) -> None:
+    desc = image_desc("float16", 8, 1, 24, mode=mode)
+    order = {"taps last": (0, 1, 2, 3), "channels last": (0, 2, 3, 1), "outputs last": (2, 3, 1, 0)}[layout]
+    sizes = desc.filter_tensor.sizes
+    strides = [0] * 4
+    for at, axis in enumerate(order):
+        strides[axis] = int(np.prod([sizes[inner] for inner in order[at + 1 :]]))
+    desc = desc.replace(filter_tensor=desc.filter_tensor.replace(strides=strides))
+    plan = dml.compile(desc, cuda_device)
+    copies = layout == "taps last"
+    assert ("elements<" in str(plan.plan)) == copies
+    assert (plan.binding_properties.temporary_resource_size > 0) == copies
+    rng = np.random.default_rng(3)
+    arrays = {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
+    found, wanted = (run(desc, arrays, device)["output_tensor"] for device in (cuda_device, dml.device("numpy")))
+    assert_close(found, wanted, found.dtype, terms=48)
+
+
 def test_more_than_2_to_the_32_pixels_are_counted() -> None:
     """Nothing of what a launch is given is cut off: 2^33 pixels of 16 channels, of which each lies where 64 bits say."""
     desc = one_dimensional("float16", (8, 16, 1 << 30), (16, 16, 1))
     geometry = Geometry(desc)
-    fields = geometry.tiles_fields()
+    fields = geometry.tiles_fields(2, {"input": 0, "filter": 0})
     assert (fields["pixels"], fields["tiles"]) == (1 << 33, 1 << 27)
     [outer, inner] = [fields["axes"]["strides"][0][axis] for axis in range(2)]
     assert (int(outer), int(inner)) == (16 << 30, 1)

@@ -125,6 +125,17 @@ def products(seam: CpuSeam) -> None:
     assert_close(found, layout_runs.by_definition(desc, arrays)["output_tensor"], np.float16)
 
 
+def convolutions(seam: CpuSeam) -> None:
+    """Of halves of one sign."""
+    x, w = (layout_runs.packed("float16", *sizes) for sizes in ((1, 40, 6, 6), (9, 40, 3, 3)))
+    own = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1), "output_padding": (0, 0)}
+    desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=w, **own).with_outputs()
+    rng = np.random.default_rng(1)
+    arrays = {name: rng.uniform(0.5, 1.0, desc.tensors()[name].sizes).astype(np.float16) for name in ("input_tensor", "filter_tensor")}
+    found = layout_runs.run(desc, arrays, CudaDevice(seam))["output_tensor"]
+    assert_close(found, layout_runs.by_definition(desc, arrays)["output_tensor"], np.float16)
+
+
 SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
     "walk": strategy("walk"),
     "grid": strategy("grid"),
@@ -139,6 +150,7 @@ SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
     "groups": groups,
     "normalization": normalization,
     "products of halves": products,
+    "convolutions of halves": convolutions,
 }
 
 

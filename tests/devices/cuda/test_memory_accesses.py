@@ -22,6 +22,7 @@ from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shap
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
+from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -255,7 +256,33 @@ def product(trans_b: str) -> Any:
     return GEMMDesc(**descs, trans_b=trans_b)
 
 
+def image_product(data_type: str, *, channels_last: bool) -> Any:
+    """A convolution of 64 output channels and 64 pixels, both in the same order of memory."""
+    channels = 64
+    tensors = {"input_tensor": (1, channels, 10, 10), "filter_tensor": (64, channels, 3, 3), "output_tensor": (1, 64, 8, 8)}
+    descs = {name: TensorDesc(data_type=data_type, sizes=sizes) for name, sizes in tensors.items()}
+    if channels_last:
+        for name, (batch, own, height, width) in tensors.items():
+            assert batch
+            descs[name] = descs[name].replace(strides=(own * height * width, 1, own * width, own))
+    pairs = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0), "output_padding": (0, 0)}
+    return ConvolutionDesc(**descs, **pairs)
+
+
 WORKS = [
+    *(
+        Work(f"a convolution of {data_type}, {name}", image_product(data_type, channels_last=last), by_tiles, kernels)
+        for data_type, name, last, kernels in (
+            ("FLOAT16", "channels last", True, [("convolve_tiles<", Asked(3716, 1.04, 5120, 1.05, 18))]),
+            ("FLOAT32", "channels last", True, [("convolve_tiles<", Asked(20996, 1.8, 11264, 1.16, 36))]),
+            (
+                "FLOAT16",
+                "channels first",
+                False,
+                [("elements<", Asked(0, 0, 160, 5, 1)), ("convolve_tiles<", Asked(3716, 1.04, 7104, 1.46, 18))],
+            ),
+        )
+    ),
     *(
         Work(f"a product of halves, b {trans_b}", product(trans_b), by_tiles, [("product<", asked)])
         for trans_b, asked in (("NONE", Asked(384, 1, 1056, 1.38, 2)), ("TRANSPOSE", Asked(384, 1, 1056, 1.38, 2)))

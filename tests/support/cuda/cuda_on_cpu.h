@@ -313,6 +313,37 @@ __forceinline__ void multiply_add(float (&sums)[4], unsigned const (&a)[4], unsi
     for (int i = 0; i < 4; ++i) sums[i] = own.sums[i];
 }
 
+/// A lane's part of a product of bytes.
+struct ByteFragments {
+    int sums[4];
+    unsigned a[4];
+    unsigned b[2];
+};
+
+CUDA_ON_CPU_UNSEEN inline void multiply_warp_bytes(ByteFragments* const* lanes) {
+    int left[16][32], right[32][8];
+    for (int lane = 0; lane < 32; ++lane)
+        for (int word = 0; word < 4; ++word)
+            for (int i = 0; i < 4; ++i) {
+                const int k = (word / 2 * 4 + lane % 4) * 4 + i;
+                left[lane / 4 + word % 2 * 8][k] = int8_t(lanes[lane]->a[word] >> 8 * i);
+                if (word % 2 == 0) right[k][lane / 4] = int8_t(lanes[lane]->b[word / 2] >> 8 * i);
+            }
+    for (int lane = 0; lane < 32; ++lane)
+        for (int i = 0; i < 4; ++i) {
+            unsigned sum = unsigned(lanes[lane]->sums[i]);
+            for (int k = 0; k < 32; ++k) sum += unsigned(left[lane / 4 + i / 2 * 8][k] * right[k][lane % 4 * 2 + i % 2]);
+            lanes[lane]->sums[i] = int(sum);
+        }
+}
+
+__forceinline__ void multiply_add_bytes(int (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2], const char* file = __builtin_FILE(),
+                        int line = __builtin_LINE()) {
+    ByteFragments own{{sums[0], sums[1], sums[2], sums[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+    cuda_on_cpu::together(&own, multiply_warp_bytes, file, line);
+    for (int i = 0; i < 4; ++i) sums[i] = own.sums[i];
+}
+
 template <class T>
 T* dynamic_shared() {
     return static_cast<T*>(cuda_on_cpu::dynamic_shared());

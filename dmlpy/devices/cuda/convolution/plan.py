@@ -1,4 +1,4 @@
-"""The plan of CONVOLUTION, and of convolutions of other numbers: one launch of a kernel of raw_kernels/common/convolution.cuh.
+"""The plan of CONVOLUTION, and of convolutions of other numbers: a kernel of raw_kernels/common/convolution.cuh or convolution_tiles.cuh.
 
 The kernel is instantiated with an arithmetic, which the caller names: what elements are, how they are summed, what is made of a sum.
 """
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILE_SIZE, TILE_THREADS, TILES, Geometry
+from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILES, Geometry
 from dmlpy.devices.cuda.epilogue import epilogue
-from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.cuda.tile_products import TILE_SIDE, TILE_THREADS, multiplication
 from dmlpy.devices.flops import flops_of
-from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.convolution import ConvolutionDesc
 
 if TYPE_CHECKING:
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import FusableDesc
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.machine import Arithmetic as Arithmetics
     from dmlpy.operators.convolution import ConvolvingDesc
 
 _FILE = "convolution/convolve.cu"
 
 LEAST_TILED_CHANNELS = 8
 """Output channels of a group from which on tiles are worth it: of fewer, most of a tile would be empty. Forecast, not measured."""
+
+_MOST_BLOCKS = 2**31 - 1
 
 _TENSORS = {"input": "input_tensor", "filter": "filter_tensor", "output": "output_tensor"}
 
@@ -45,6 +49,7 @@ class Arithmetic:
         struct: its members.
         addresses: the place of the tensor that each of its addresses is of.
         values: the values of other members.
+        most_terms: of sums that tiles form without error, if not any number.
     """
 
     file: str
@@ -52,6 +57,7 @@ class Arithmetic:
     struct: np.dtype[Any]
     addresses: Mapping[str, str]
     values: Mapping[str, Any]
+    most_terms: int | None = None
 
 
 def convolution_kernel(arithmetic: Arithmetic, *, tiles: bool, backward: bool) -> Kernel:
@@ -68,7 +74,7 @@ def convolution_kernel(arithmetic: Arithmetic, *, tiles: bool, backward: bool) -
 
 
 class ConvolutionPlan(PlanWithoutConstants):
-    """A convolution in one launch, without scratch.
+    """A convolution in one launch, after a copy of a filter whose terms tiles cannot read in their order.
 
     Args:
         desc: a checked desc.
@@ -76,51 +82,67 @@ class ConvolutionPlan(PlanWithoutConstants):
         arithmetic: what is done with elements and sums.
 
     Raises:
-        DeviceError: the kernel cannot be compiled.
+        DeviceError: a kernel cannot be compiled.
     """
-
-    temporary_size = 0
 
     def __init__(self, desc: ConvolvingDesc, library: KernelLibrary, arithmetic: Arithmetic) -> None:
         self._desc, self._library, self._arithmetic, self._geometry = desc, library, arithmetic, Geometry(desc)
-        self._filter_bytes = desc.filter_tensor.data_type.numpy.itemsize
+        self._type = desc.filter_tensor.data_type.numpy
         self._bytes = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in desc.tensors().values())
-        self._tiled = self._geometry.group_channels >= LEAST_TILED_CHANNELS
+        exact = arithmetic.most_terms is None or self._geometry.terms <= arithmetic.most_terms
+        self._tiled = exact and self._geometry.group_channels >= LEAST_TILED_CHANNELS
         self._kernel = convolution_kernel(arithmetic, tiles=self._tiled, backward=self._geometry.backward)
-        library.function(self._kernel)
-
-    @property
-    def _threads(self) -> int:
-        """Of all blocks, if each owned one tile or each thread one element."""
-        return self._geometry.tiles * TILE_THREADS if self._tiled else self._geometry.elements
+        self._copy = self._geometry.filter_copy("filter") if self._tiled else None
+        self._scratch = Layout([("filter", (self._geometry.filter_elements,), self._type)] if self._copy else [], ALIGNMENT)
+        self.temporary_size = self._scratch.size
+        library.functions([self._kernel, *([self._copy.kernel()] if self._copy else [])])
 
     def describe(self) -> str:
-        geometry, blocks = self._geometry, self._library.element_blocks(self._threads)
-        parts = f"{geometry.tiles} tiles of {TILE_SIZE} channels by {TILE_SIZE} pixels" if self._tiled else f"{geometry.elements} elements"
-        work = f"{parts}, sums of {geometry.terms} terms, {blocks} block{'s' if blocks > 1 else ''}"
-        return f"CUDA, {self._library.limits.name}\n{self._kernel.entry}: {work}"
+        geometry = self._geometry
+        lines = [f"CUDA, {self._library.limits.name}"]
+        if self._copy is not None:
+            lines.append(self._copy.describe())
+        if self._tiled:
+            parts, blocks = f"{geometry.tiles} tiles of {TILE_SIDE} channels by {TILE_SIDE} pixels", min(geometry.tiles, _MOST_BLOCKS)
+            wide = " 16 bytes at a time" if geometry.brings_wide(self._type.itemsize) else ""
+            products = (
+                f", products {multiplication(self._type, self._library.limits)}, {'channels' if wide else 'elements'} of x read{wide}"
+            )
+        else:
+            parts, blocks, products = f"{geometry.elements} elements", self._library.element_blocks(geometry.elements), ""
+        work = f"{parts}, sums of {geometry.terms} terms, {blocks} block{'s' if blocks > 1 else ''}{products}"
+        return "\n".join([*lines, f"{self._kernel.entry}: {work}"])
 
     def cost(self) -> Cost:
-        machine, flops = Machine.of(self._library.limits), flops_of(self._desc) or 0
-        memory_us = machine.memory_us(self._bytes)
+        machine, flops, factors = Machine.of(self._library.limits), flops_of(self._desc) or 0, factors_of(self._desc.input_tensor)
+        memory_us, copied = machine.memory_us(self._bytes), 2 * self._scratch.size
+        arithmetic: Arithmetics = "half" if self._tiled and factors != "float" else "float"
         return Cost(
-            floor_us=max(memory_us, machine.product_us(flops, factors_of(self._desc.input_tensor))),
-            estimate_us=max(memory_us, machine.gemm_us(flops, self._bytes, "float")) + CAPTURED_LAUNCH_US,
+            traffic={"scratch": copied} if copied else {},
+            floor_us=max(memory_us, machine.product_us(flops, factors)),
+            estimate_us=max(memory_us, machine.gemm_us(flops, self._bytes, arithmetic))
+            + machine.memory_us(copied)
+            + CAPTURED_LAUNCH_US * (2 if copied else 1),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        argument = np.zeros(1, self._kernel.parameters)
-        for field, place in _TENSORS.items():
-            argument[field] = tensors[place]
-        argument["filter"] += self._geometry.first_tap * self._filter_bytes
+        found = {**{field: tensors[place] for field, place in _TENSORS.items()}, **self._scratch.pointers(temporary)}
+        argument, geometry = np.zeros(1, self._kernel.parameters), self._geometry
+        if not self._tiled:
+            found["filter"] += geometry.first_tap * self._type.itemsize
+        for field in _TENSORS:
+            argument[field] = found[field]
         for field, place in self._arithmetic.addresses.items():
             argument["arithmetic"][field] = tensors.get(place, 0)
         for field, value in self._arithmetic.values.items():
             argument["arithmetic"][field] = value
-        argument["reduction"] = self._geometry.reduction()
-        for field, value in (self._geometry.tiles_fields() if self._tiled else self._geometry.each_fields()).items():
+        argument["reduction"] = geometry.reduction()
+        for field, value in (geometry.tiles_fields(self._type.itemsize, found) if self._tiled else geometry.each_fields()).items():
             argument[field] = value
-        return self._library.launch_elements(self._kernel, self._threads, argument)
+        if not self._tiled:
+            return self._library.launch_elements(self._kernel, geometry.elements, argument)
+        copy = self._copy.bind(self._library, {**tensors, **found}) if self._copy else []
+        return in_order([*copy, self._library.launch(self._kernel, (min(geometry.tiles, _MOST_BLOCKS),), TILE_THREADS, argument)])
 
 
 def channel_stride(tensor: TensorDesc | None) -> int:

@@ -29,6 +29,10 @@ _REQUANTIZATION = (
 )
 
 
+_MOST_TERMS = 2**15
+"""Products of two differences of bytes that a sum of 32 bits holds, whatever they are. Those of CONVOLUTION_INTEGER wrap around."""
+
+
 def integer_arithmetic(
     input_type: np.dtype[Any], filter_type: np.dtype[Any], output_type: np.dtype[Any], strides: Mapping[str, int] | None = None
 ) -> Arithmetic:
@@ -44,7 +48,8 @@ def integer_arithmetic(
     fields = _DIFFERENCES if sums_alone else (*_DIFFERENCES, *_REQUANTIZATION)
     types = ", ".join(map(element_type, (input_type, filter_type) if sums_alone else (input_type, filter_type, output_type)))
     addresses = {name: f"{name}_tensor" for name, _ in fields if not name.endswith("_stride")}
-    return Arithmetic(_FILE, f"{'Integers' if sums_alone else 'Quantized'}<{types}>", struct(*fields), addresses, strides or {})
+    name = f"{'Integers' if sums_alone else 'Quantized'}<{types}>"
+    return Arithmetic(_FILE, name, struct(*fields), addresses, strides or {}, None if sums_alone else _MOST_TERMS)
 
 
 @plan(ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc)

@@ -1,0 +1,339 @@
+// `convolve_tiles`: a convolution as a product of matrices, of which that of the pixels is never formed.
+//
+// The filter's rows are the output channels of a group, the columns are pixels. Terms run over the taps, and over the channels of each tap:
+// the place of a pixel's element is found once for a tap, and where channels are neighbours in memory (channels last) 16 bytes of them come
+// at once; elsewhere neighbouring threads read neighbouring pixels. The filter comes in this order too, if need be from a copy that the host
+// had made before.
+#pragma once
+
+/// What of x a tap meets for a pixel whose place along the axes is `at`: moves `place` there, and returns whether it is an element.
+template <bool backward>
+__device__ __forceinline__ bool meet(Reduction const& reduction, bool flipped, unsigned const (&taps)[3], unsigned const (&at)[3],
+                                     long long& place) {
+    bool met = true;
+    place = 0;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+        Window const& window = reduction.windows[axis];
+        long long const element = met_along<backward>(window, at[axis], flipped ? window.length - 1 - taps[axis] : taps[axis]);
+        met = met && element >= 0;
+        place += element * reduction.input_strides[1 + axis];
+    }
+    return met;
+}
+
+/// Moves on by a tap. Beyond the last one the first index is its length.
+__device__ __forceinline__ void next_tap(Reduction const& reduction, unsigned (&taps)[3]) {
+    bool carry = true;
+#pragma unroll
+    for (int axis = 2; axis > 0; --axis) {
+        taps[axis] += carry;
+        carry = taps[axis] == reduction.lengths[1 + axis];
+        taps[axis] = carry ? 0 : taps[axis];
+    }
+    taps[0] += carry;
+}
+
+/// A pixel of a tile: whether there is one, the first channel of its group in x, and where its window is.
+template <class Raw>
+struct Pixel {
+    bool is;
+    Raw const* image;
+    unsigned at[3];
+};
+
+/// The pixels of a tile as an operand. `wide`: a thread brings 16 bytes of channels of two pixels; otherwise, half of the terms of one.
+template <class Raw, bool backward>
+class PixelLines {
+    static constexpr int in_word = 4 / sizeof(Raw);
+    static constexpr int in_quad = 4 * in_word;
+    static constexpr int piece_terms = line_words * in_word;
+    static constexpr int run = own_words * in_word;          // terms of a thread where they come one by one
+    static constexpr int most_loads = run < 16 ? run : 16;   // that do not wait for each other, of the terms of one tap
+    static constexpr int at_once = 4;                        // and where taps change
+
+  public:
+    /// `find(number)` is the tile's pixel of a number.
+    template <class Find>
+    __device__ PixelLines(Reduction const& reduction, bool flipped, bool wide, unsigned padding, unsigned flip, Find const& find)
+        : reduction_(reduction), flipped_(flipped), wide_(wide), padding_(padding), flip_(flip), taps_{} {
+        int const thread = static_cast<int>(threadIdx.x);
+        first_ = wide ? thread % 4 * in_quad : thread / tile_side * run;
+        pixels_[0] = find(wide ? thread / 4 : thread % tile_side);
+        pixels_[1] = wide ? find(thread / 4 + tile_threads / 4) : Pixel<Raw>{};
+        channel_ = first_;
+        settle();
+        locate();
+    }
+
+    /// The pieces come one after the other.
+    __device__ __forceinline__ void load(long long first, long long terms) {
+        if (wide_) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                Quad<unsigned> quad = {};
+                if (first + first_ < terms) {
+                    if (met_[i]) {
+                        quad = *reinterpret_cast<Quad<unsigned> const*>(pixels_[i].image + place_[i] + channel_);
+                    }
+#pragma unroll
+                    for (int w = 0; w < 4; ++w) {
+                        quad.values[w] = met_[i] ? quad.values[w] ^ flip_ : padding_;
+                    }
+                }
+#pragma unroll
+                for (int w = 0; w < 4; ++w) {
+                    words_[4 * i + w] = quad.values[w];
+                }
+            }
+            move(piece_terms);
+            return;
+        }
+        long long const left = terms - first - first_;
+        if (channel_ + run <= reduction_.lengths[0] && left >= run) {
+            long long const stride = reduction_.input_strides[0];
+#pragma unroll 1
+            for (int number = 0; number < run; number += most_loads) {
+                Raw const* const from = pixels_[0].image + place_[0] + (channel_ + number) * stride;
+                unsigned words[most_loads / in_word];
+#pragma unroll
+                for (int i = 0; i < most_loads / in_word; ++i) {
+                    words[i] = met_[0] ? 0 : padding_;
+#pragma unroll
+                    for (int e = 0; e < in_word; ++e) {
+                        if (met_[0]) {
+                            words[i] |= bits_of(from[(i * in_word + e) * stride], e);
+                        }
+                    }
+                }
+                append(words_, words);
+            }
+            move(run);
+        } else {
+            bring_across_taps(left);
+        }
+        move(piece_terms - run);
+    }
+
+    __device__ __forceinline__ void put(unsigned* staged) const {
+        int const thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            Quad<unsigned> const quad = {words_[4 * i], words_[4 * i + 1], words_[4 * i + 2], words_[4 * i + 3]};
+            int const line = wide_ ? thread / 4 + i * (tile_threads / 4) : thread % tile_side;
+            int const own_quad = wide_ ? thread % 4 : thread / tile_side * 2 + i;
+            *reinterpret_cast<Quad<unsigned>*>(staged + word_place(line, own_quad * 4)) = quad;
+        }
+    }
+
+  private:
+    __device__ __forceinline__ unsigned bits_of(Raw value, int e) const {
+        return static_cast<unsigned>(static_cast<Raw>(value ^ static_cast<Raw>(flip_))) << e * 8 * sizeof(Raw);
+    }
+
+    /// Brings terms that belong to several taps, or end before the piece does.
+    __device__ __forceinline__ void bring_across_taps(long long left) {
+#pragma unroll 1
+        for (int number = 0; number < run; number += at_once) {
+            Raw const* from[at_once];
+            unsigned elements[at_once];
+#pragma unroll
+            for (int e = 0; e < at_once; ++e) {
+                from[e] = met_[0] && number + e < left ? pixels_[0].image + place_[0] + channel_ * reduction_.input_strides[0] : nullptr;
+                elements[e] = number + e < left ? static_cast<Raw>(padding_) : 0;
+                move(1);
+            }
+#pragma unroll
+            for (int e = 0; e < at_once; ++e) {
+                elements[e] = (from[e] != nullptr ? bits_of(*from[e], 0) : elements[e]) << e % in_word * 8 * sizeof(Raw);
+            }
+            unsigned words[at_once / in_word] = {};
+#pragma unroll
+            for (int e = 0; e < at_once; ++e) {
+                words[e / in_word] |= elements[e];
+            }
+            append(words_, words);
+        }
+    }
+
+    __device__ __forceinline__ void move(int terms) {
+        channel_ += terms;
+        if (channel_ >= reduction_.lengths[0]) {
+            settle();
+            locate();
+        }
+    }
+
+    /// Finds the tap of a channel that may be beyond the last one.
+    __device__ __forceinline__ void settle() {
+#pragma unroll 1
+        while (channel_ >= reduction_.lengths[0] && taps_[0] < reduction_.lengths[1]) {
+            channel_ -= reduction_.lengths[0];
+            next_tap(reduction_, taps_);
+        }
+    }
+
+    __device__ __forceinline__ void locate() {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (i == 0 || wide_) {
+                met_[i] = meet<backward>(reduction_, flipped_, taps_, pixels_[i].at, place_[i]) && pixels_[i].is;
+            }
+        }
+    }
+
+    Reduction const& reduction_;
+    bool flipped_;
+    bool wide_;
+    unsigned padding_;
+    unsigned flip_;
+    int first_;              // of a piece's terms, this thread's
+    Pixel<Raw> pixels_[2];
+    long long channel_;      // of the term that comes next
+    unsigned taps_[3];
+    long long place_[2];     // of its tap
+    bool met_[2];
+    unsigned words_[own_words];
+};
+
+/// A filter in which infinities and NaN are noticed.
+template <class Raw>
+class WatchedLines : public MatrixLines<Raw> {
+  public:
+    using MatrixLines<Raw>::MatrixLines;
+
+    __device__ __forceinline__ void put(unsigned* staged) {
+        constexpr unsigned exponent = sizeof(Raw) == 2 ? 0x7c00u : 0x7f800000u;
+        this->for_each_word([&](unsigned word) {
+            odd_ = odd_ || (word & exponent) == exponent || (sizeof(Raw) == 2 && (word >> 16 & exponent) == exponent);
+        });
+        MatrixLines<Raw>::put(staged);
+    }
+
+    __device__ bool odd() const { return odd_; }
+
+  private:
+    bool odd_ = false;
+};
+
+template <class Arithmetic>
+struct TilesParameters {
+    typename Arithmetic::Input const* input;      // any strides
+    typename Arithmetic::Filter const* filter;    // [groups][channels of y][taps][channels of x], terms equally far apart
+    typename Arithmetic::Output* output;          // any strides
+    Arithmetic arithmetic;
+    Reduction reduction;
+    Axes<5> axes;                    // batch and spatial dimensions of y: places in y and x, and where windows are along each dimension
+    unsigned long long pixels;       // entries of the axes
+    unsigned long long pixel_tiles;
+    unsigned long long channel_tiles;    // of one group
+    unsigned long long tiles;            // in all
+    long long group_channels;            // of y
+    long long group_strides[3];          // of y, x and the filter
+    long long channel_strides[2];        // of y and the filter, between output channels of a group
+    long long terms;                     // of a sum
+    long long term_stride;               // of the filter
+    Order filter_order;
+    int wide;                            // whether channels of x come 16 bytes at a time
+    int flipped;                         // whether the filter's taps are in the opposite order
+};
+
+/// The sum of a pixel, term by term, of which those count whose tap meets an element.
+template <bool backward, class Arithmetic, class Raw>
+__device__ __forceinline__ float sum_of_met(TilesParameters<Arithmetic> const& parameters, Pixel<Raw> const& pixel,
+                                            typename Arithmetic::Filter const* filter) {
+    Reduction const& reduction = parameters.reduction;
+    auto const* const image = reinterpret_cast<typename Arithmetic::Input const*>(pixel.image);
+    typename Arithmetic::Sum sum;
+    unsigned taps[3] = {};
+    long long place, term = 0;
+#pragma unroll 1
+    for (; taps[0] < reduction.lengths[1]; next_tap(reduction, taps)) {
+        bool const met = meet<backward>(reduction, parameters.flipped != 0, taps, pixel.at, place);
+#pragma unroll 1
+        for (long long channel = 0; channel < reduction.lengths[0]; ++channel, ++term) {
+            if (met) {
+                auto const x = parameters.arithmetic.pixel(image[place + channel * reduction.input_strides[0]]);
+                sum.add(x * parameters.arithmetic.weight(filter[term * parameters.term_stride], 0));
+            }
+        }
+    }
+    return sum.result();
+}
+
+/// A tile of output channels and pixels to a block, which goes on to others.
+template <class Arithmetic, bool backward>
+__global__ void __launch_bounds__(tile_threads) convolve_tiles(const __grid_constant__ TilesParameters<Arithmetic> parameters) {
+    using Raw = typename Arithmetic::Sums::Raw;
+    // Backward, a tap that meets no element adds nothing: 0 times an infinite weight would.
+    constexpr bool watched = backward && is_floating<typename Arithmetic::Input>;
+    __shared__ long long places[tile_side];
+    __shared__ int odd;
+    Reduction const& reduction = parameters.reduction;
+    Arithmetic const& arithmetic = parameters.arithmetic;
+    int const thread = static_cast<int>(threadIdx.x);
+
+#pragma unroll 1
+    for (unsigned long long tile = blockIdx.x; tile < parameters.tiles; tile += gridDim.x) {
+        unsigned long long const of_group = tile / parameters.pixel_tiles;
+        unsigned long long const first_pixel = (tile - of_group * parameters.pixel_tiles) * tile_side;
+        long long const group = static_cast<long long>(of_group / parameters.channel_tiles);
+        long long const channel = static_cast<long long>(of_group % parameters.channel_tiles) * tile_side;
+        long long const first_of_group = group * parameters.group_channels;
+        Raw const* const image = reinterpret_cast<Raw const*>(parameters.input) + group * parameters.group_strides[1];
+        auto const* const filter = parameters.filter + group * parameters.group_strides[2] + channel * parameters.channel_strides[1];
+        auto const find = [&](int number) -> Pixel<Raw> {
+            unsigned long long const pixel = first_pixel + number;
+            if (pixel >= parameters.pixels) {
+                return {false, image, {0, 0, 0}};
+            }
+            Places<5> const found = locate_far(parameters.axes, pixel);
+            return {true,
+                    image + found.of[1],
+                    {static_cast<unsigned>(found.of[2]), static_cast<unsigned>(found.of[3]), static_cast<unsigned>(found.of[4])}};
+        };
+        if (thread < tile_side) {
+            unsigned long long const pixel = first_pixel + thread;
+            bool const is = pixel < parameters.pixels;
+            places[thread] = is ? locate_far(parameters.axes, pixel).of[0] + group * parameters.group_strides[0] : -1;
+        }
+        auto const store = [&](int row, int column, auto sum) {
+            long long const m = channel + row, place = places[column];
+            if (m < parameters.group_channels && place >= 0) {
+                parameters.output[place + m * parameters.channel_strides[0]] = arithmetic.result(sum, first_of_group + m);
+            }
+        };
+
+        typename Arithmetic::Sums sums = arithmetic.sums();
+        Choice<watched, WatchedLines<Raw>, MatrixLines<Raw>> rows(filter, parameters.channel_strides[1], parameters.term_stride,
+                                                                   parameters.group_channels - channel, parameters.filter_order,
+                                                                   Arithmetic::filter_flip);
+        PixelLines<Raw, backward> columns(reduction, parameters.flipped != 0, parameters.wide != 0, arithmetic.padding(),
+                                          Arithmetic::input_flip, find);
+        if constexpr (watched) {
+            if (thread == 0) {
+                odd = 0;
+            }
+        }
+        sum_tile(sums, rows, columns, parameters.terms, arithmetic.zeros(first_of_group + channel, first_of_group + parameters.group_channels));
+        if constexpr (watched) {
+            if (rows.odd()) {
+                odd = 1;
+            }
+            __syncthreads();
+            if (odd != 0) {
+#pragma unroll 1
+                for (int number = thread; number < tile_side * tile_side; number += tile_threads) {
+                    int const row = number / tile_side, column = number % tile_side;
+                    if (channel + row < parameters.group_channels && places[column] >= 0) {
+                        store(row, column, sum_of_met<backward>(parameters, find(column), filter + row * parameters.channel_strides[1]));
+                    }
+                }
+                __syncthreads();
+                continue;
+            }
+        }
+        sums.for_each(store);
+        __syncthreads();   // before the places of the next tile
+    }
+}
