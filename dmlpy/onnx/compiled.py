@@ -56,8 +56,9 @@ class CompiledModel:
         self._keep = keep
         self._lock = threading.Lock()
         self._kept: OrderedDict[Shapes, _Specialized] = OrderedDict()
-        if all(value.is_static for value in model.inputs.values()):
-            self._specialized({name: value.static_sizes for name, value in model.inputs.items()})
+        self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
+        if all(value.is_static for value in self._tensors.values()):
+            self._specialized({name: value.static_sizes for name, value in self._tensors.items()})
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Runs the model.
@@ -67,7 +68,7 @@ class CompiledModel:
             **named: the same as keywords.
 
         Returns:
-            The outputs by the model's names, as arrays of NumPy.
+            The outputs by the model's names, as arrays of NumPy; sequences are lists of arrays.
 
         Raises:
             BindError: inputs that are missing, unknown, or of another type or size.
@@ -75,7 +76,7 @@ class CompiledModel:
             DeviceError: not enough memory, a failed launch, or a node that fails on the host.
         """
         given = self._arrays(dict(inputs or {}) | named)
-        return self._specialized({name: array.shape for name, array in given.items()}).run(given)
+        return self._specialized({name: np.shape(given[name]) for name in self._tensors}).run(given)
 
     def _arrays(self, given: Mapping[str, Any]) -> dict[str, Any]:
         problems = []
@@ -104,7 +105,7 @@ class CompiledModel:
         return found
 
     def _specialized(self, shapes: Mapping[str, Sequence[int]]) -> _Specialized:
-        key = tuple(tuple(shapes[name]) for name in self.model.inputs)
+        key = tuple(tuple(shapes[name]) for name in self._tensors)
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = _Specialized(self, self.model.with_inputs(shapes))
@@ -144,7 +145,8 @@ class _Specialized:
                 self._run_on_host(part, run, values)
             else:
                 self._run_graph(part, run, values)
-        return {name: np.array(_value(value, values)) for name, value in self._program.outputs.items()}
+        found = {name: _value(value, values) for name, value in self._program.outputs.items()}
+        return {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in found.items()}
 
     def _run_graph(self, part: GraphPart, prepared: Any, values: dict[str, Any]) -> None:
         inputs = {name: self._device.from_host(_as_tensor(value, values[name])) for name, value in part.reads.items()}

@@ -6,23 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import AttributeProto, FunctionProto, NodeProto
 
+from dmlpy.onnx.bodies import bodies
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.scopes import Scope, Values, Walk
-    from dmlpy.onnx.values import Value
 
 
-def expanded(walk: Walk, node: Node, scope: Scope) -> Values | None:
+def expanded(walk: Walk, node: Node) -> Values | None:
     """The outputs of a node after the nodes of its operator's definition were taken; None if ONNX has no definition by others."""
     function = _definition(node)
     if function is None:
         return None
     given = {item.name: item for item in node.proto.attribute}
     given |= {item.name: item for item in _defaults(function, node) if item.name not in given}
-    inner: dict[str, Value] = {formal: value for formal, value in zip(function.input, node.inputs, strict=False) if value is not None}
-    nodes = [_with_attributes(proto, given, inner) for proto in function.node]
+    inner: Scope = {formal: value for formal, value in zip(function.input, node.inputs, strict=False) if value is not None}
+    absent = {formal for formal in function.input if formal not in inner}
+    nodes = [_resolved(proto, given, absent) for proto in function.node]
     opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
     walk.take(nodes, inner, f"{node.name}/", opsets)
     return [inner.get(formal) if name else None for formal, name in zip(function.output, node.proto.output, strict=False)]
@@ -61,21 +63,20 @@ def _defaults(function: FunctionProto, node: Node) -> Iterator[AttributeProto]:
             yield made
 
 
-def _with_attributes(proto: NodeProto, given: dict[str, AttributeProto], inner: dict[str, Value]) -> NodeProto:
+def _resolved(proto: NodeProto, given: Mapping[str, AttributeProto], absent: Collection[str]) -> NodeProto:
     """A node of a definition with the attributes of the node that it stands for, without optional inputs that are not given."""
     own = NodeProto()
     own.CopyFrom(proto)
+    own.input[:] = ["" if name in absent else name for name in proto.input]
     del own.attribute[:]
-    own.attribute.extend(_resolved(proto.attribute, given))
-    return own
-
-
-def _resolved(attributes: Iterable[AttributeProto], given: dict[str, AttributeProto]) -> Iterator[AttributeProto]:
-    for attribute in attributes:
+    for attribute in proto.attribute:
         if not attribute.ref_attr_name:
-            yield attribute
+            own.attribute.append(attribute)
         elif attribute.ref_attr_name in given:
-            own = AttributeProto()
-            own.CopyFrom(given[attribute.ref_attr_name])
-            own.name = attribute.name
-            yield own
+            own.attribute.append(given[attribute.ref_attr_name])
+            own.attribute[-1].name = attribute.name
+    for body in bodies(own):
+        inner = [_resolved(item, given, absent) for item in body.node]
+        del body.node[:]
+        body.node.extend(inner)
+    return own

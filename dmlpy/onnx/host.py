@@ -11,6 +11,7 @@ from onnx import NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.ops import load_op
 
+from dmlpy.onnx.host_loop import Loop
 from dmlpy.validation.problems import DeviceError, Problem
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class HostProgram:
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in outputs],
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-        self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
+        self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=[Loop])
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name.

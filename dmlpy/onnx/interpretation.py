@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from onnx import GraphProto, NodeProto
+from onnx.helper import make_node
 
 from dmlpy import x
-from dmlpy.onnx import control_flow, folding, functions, host
+from dmlpy.onnx import bodies, control_flow, folding, functions, host, sequences
 from dmlpy.onnx.elements import data_type_of, element_name, element_of
 from dmlpy.onnx.inference import inferred
 from dmlpy.onnx.lower import Lowered, lowering
@@ -83,6 +84,7 @@ class Interpretation:
     inputs: dict[str, Value] = field(default_factory=dict)
     outputs: dict[str, Value] = field(default_factory=dict)
     _taken: dict[str, int] = field(default_factory=dict)
+    _begun: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel) -> Interpretation:
@@ -97,8 +99,8 @@ class Interpretation:
         scope = dict(inputs)
         for name in inputs:
             made.unique(name)
-        made.walk(model.proto.graph, scope, "")
-        made.outputs = {item.name: scope[item.name] for item in model.proto.graph.output}
+        made.walk(model.proto.graph, scope, "", model.opsets)
+        made.outputs = {item.name: made.whole(scope[item.name]) for item in model.proto.graph.output}
         return made
 
     def unique(self, name: str) -> str:
@@ -106,26 +108,31 @@ class Interpretation:
         self._taken[name] = self._taken.get(name, -1) + 1
         return self.unique(f"{name}_{self._taken[name]}") if self._taken[name] else name
 
-    def walk(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+    def walk(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes the initializers and the nodes of a graph: the model's, or the body of a node of control flow.
 
         Args:
             graph: the graph.
             scope: the values that it may read; what it computes is added.
             prefix: goes before the names of what it computes.
+            opsets: the versions of the domains of its nodes.
         """
+        self.hold(graph, scope, prefix)
+        self.take(graph.node, scope, prefix, opsets)
+
+    def hold(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+        """Takes the initializers of a graph, as `walk` does."""
         for tensor in graph.initializer:
             if tensor.name not in scope or prefix:
                 scope[tensor.name] = Value.known(self.unique(prefix + tensor.name), self.model.array(tensor))
-        self.take(graph.node, scope, prefix, self.model.opsets)
 
     def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes nodes in an order in which they run, as `walk` does."""
         for index, proto in enumerate(nodes):
             node = self._node(proto, self.unique(prefix + (proto.name or f"{proto.op_type}_{index}")), scope, prefix, opsets)
-            values = control_flow.unrolled(self, node, scope, opsets)
-            if values is None:
-                values = self._placed(node, scope, opsets)
+            self._begun[node.name] = len(self.records)
+            values = self._placed(node, scope, opsets)
+            del self._begun[node.name]
             scope.update({name: value for name, value in zip(proto.output, values, strict=True) if value is not None})
 
     def _node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
@@ -141,18 +148,64 @@ class Interpretation:
         return Node(name, own, domain, opsets.get(domain, 1), inputs, outputs, self.level, _unread)
 
     def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
-        """The node's outputs, where it belongs to no control flow."""
+        """The node's outputs."""
         known = folding.folded(node, opsets)
         if known is not None:
             values = [Value.known(name, known[name]) if name else None for name in node.proto.output]
             self._record(node, "folded", values)
             return values
+        mark = self._mark()
         try:
-            return self._lowered(node)
+            if control_flow.is_control_flow(node):
+                return control_flow.unrolled(self, node, scope, opsets)
+            listed = sequences.treated(self, node)
+            return self._lowered(node) if listed is None else listed
         except NotLowered as reason:
-            unknown = lowering(node.op_type, node.opset, node.domain) is None
-            inlined = functions.expanded(self, node, scope) if unknown else None
-            return self.on_host(node, reason.problems, scope, opsets) if inlined is None else inlined
+            self._undo(mark)
+            problems = reason.problems
+        if lowering(node.op_type, node.opset, node.domain) is None:
+            inlined = functions.expanded(self, node)
+            hosted = [record for record in self.records[mark.records :] if record.where in ("host", "nowhere")]
+            if inlined is not None and not (hosted and host.runs(node.op_type, node.opset, node.domain)):
+                return inlined
+            if inlined is not None:
+                problems = tuple(self._asked_of(node, hosted[0])) or hosted[0].problems
+                self._undo(mark)
+        return self.on_host(node, problems, scope, opsets)
+
+    # What fails halfway leaves no trace
+
+    def taken_since(self, node: Node) -> int:
+        """How many nodes were taken since one was that is not placed yet."""
+        return len(self.records) - self._begun[node.name]
+
+    def _asked_of(self, node: Node, record: NodeRecord) -> list[Problem]:
+        """What a node of a definition wants to know, asked of the inputs of the node that the definition stands for."""
+        if all(problem.code != "onnx.constant_input" for problem in record.problems):
+            return []
+        makers = {value.name: made for made in self.records[self._begun[node.name] :] for value in made.outputs}
+        waiting, found = [*record.inputs], set()
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += makers[name].inputs if name in makers else []
+        problems: list[Problem] = []
+        for index, value in enumerate(node.inputs):
+            if value is not None and value.array is None and value.name in found:
+                problems.append(node.unknown(index))
+        return problems
+
+    def _mark(self) -> _Mark:
+        return _Mark(len(self.records), {index: stage.lengths() for index, stage in self.stages.items()})
+
+    def _undo(self, mark: _Mark) -> None:
+        del self.records[mark.records :]
+        for index in [*self.stages]:
+            if index in mark.stages:
+                self.stages[index].cut(mark.stages[index])
+            else:
+                del self.stages[index]
 
     # DirectML
 
@@ -203,18 +256,32 @@ class Interpretation:
 
     def on_host(self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int]) -> Values:
         """The outputs of a node that runs on the host, or nowhere if the reference implementation lacks it."""
-        given = [value for value in node.inputs if value is not None]
-        given += [scope[name] for name in control_flow.captured(node.proto) if name in scope]
+        around = {name: self.whole(scope[name]) for name in bodies.captured(node.proto) if name in scope}
+        inputs = [None if value is None else self.whole(value) for value in node.inputs]
+        proto = bodies.renamed(node.proto, {name: value.name for name, value in around.items()}, self.unique)
+        proto.input[:] = [value.name if value else "" for value in inputs]
+        given = [value for value in (*inputs, *around.values()) if value is not None]
         index = max((_ready(value, 1) for value in given), default=1)
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
-        values: Values = [
-            None if value is None else Value(value.name, value.element, value.sizes, None, index, value.kind) for value in node.outputs
-        ]
-        stage.add(node.proto, opsets, given, [value for value in values if value is not None])
+        values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
+        stage.add(proto, opsets, given, [value for value in values if value is not None])
         where: Where = "host" if host.runs(node.op_type, node.opset, node.domain) else "nowhere"
         self._record(node, where, values, problems=problems, stage=index)
         return values
+
+    def whole(self, value: Value) -> Value:
+        """The value; a sequence that is known tensor by tensor is put together on the host."""
+        if value.items is None:
+            return value
+        items = [self.whole(item) for item in value.items]
+        index = max((_ready(item, 1) for item in items), default=1)
+        stage = self.stages.setdefault(index, HostStage(index))
+        assert isinstance(stage, HostStage)
+        own = replace(value, name=self.unique(value.name), stage=index, items=None)
+        operator = "Optional" if value.kind == "optional" else "SequenceConstruct" if items else "SequenceEmpty"
+        stage.add(make_node(operator, [item.name for item in items], [own.name], name=own.name), {"": 15}, items, [own])
+        return own
 
     def _record(
         self,
@@ -229,6 +296,14 @@ class Interpretation:
         made = tuple(value for value in values if value is not None)
         read = tuple(value.name for value in node.inputs if value is not None)
         self.records.append(NodeRecord(node.name, node.op_type, node.domain, where, operators, level, tuple(problems), read, made, stage))
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """How far a walk was: how many records there were, and how much the stages held."""
+
+    records: int
+    stages: Mapping[int, tuple[int, ...]]
 
 
 def _unread(value: Value) -> Expression:

@@ -32,7 +32,7 @@ class LoadedModel:
         self.name = name
         self.folder = folder
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
-        self._arrays: dict[int, Array] = {}
+        self._arrays: dict[int, tuple[TensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
 
     @cached_property
     def types(self) -> dict[str, TypeProto]:
@@ -43,8 +43,8 @@ class LoadedModel:
         """The elements of a tensor of the model, read from its file of external data if it has one."""
         if id(tensor) not in self._arrays:
             base = str(self.folder) if self.folder else ""
-            self._arrays[id(tensor)] = numpy_helper.to_array(tensor, base)
-        return self._arrays[id(tensor)]
+            self._arrays[id(tensor)] = tensor, numpy_helper.to_array(tensor, base)
+        return self._arrays[id(tensor)][1]
 
 
 def load_model(source: Any) -> LoadedModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ class Model:
 
     def with_inputs(self, inputs: Mapping[str, Sequence[int]]) -> Model:
         """The model with the sizes that its inputs have in one run."""
-        fixed = {name: Value(name, value.element, tuple(inputs[name])) for name, value in self.inputs.items()}
+        fixed = {name: replace(value, sizes=tuple(inputs[name])) if name in inputs else value for name, value in self.inputs.items()}
         made = Model.__new__(Model)
         made.loaded, made.name, made._constants = self.loaded, self.name, self._constants
         made._given = self._given | fixed
@@ -162,7 +163,7 @@ def _with_sizes(
             own = tuple(whole)
         elif own is not None:
             own = tuple(_bound(size, sizes) for size in own)
-        found[given] = Value.known(given, constants[given]) if given in constants else Value(given, value.element, own, kind=value.kind)
+        found[given] = Value.known(given, constants[given]) if given in constants else replace(value, sizes=own)
     return found
 
 

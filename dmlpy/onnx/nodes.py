@@ -123,14 +123,19 @@ class Node:
         """
         value = self.value(index)
         if value.array is None:
-            raise self.refusal(
-                "onnx.constant_input",
-                self.input_label(index),
-                f"{value.name!r}, which is computed while the model runs" if value.stage is not None else f"{value.name!r}, an input",
-                "an initializer, or what follows from initializers and sizes",
-                remedy="give it to dmlpy.onnx.load as one of `constants`" if value.stage is None else "give all sizes of the inputs",
-            )
+            raise NotLowered([self.unknown(index)])
         return value.array
+
+    def unknown(self, index: int) -> Problem:
+        """The problem of an input that is not known before the model runs, and has to be."""
+        value = self.value(index)
+        return Problem(
+            "onnx.constant_input",
+            self.input_label(index),
+            f"{value.name!r}, which is computed while the model runs" if value.stage is not None else f"{value.name!r}, an input",
+            "an initializer, or what follows from initializers and sizes",
+            remedy="give it to dmlpy.onnx.load as one of `constants`" if value.stage is None else "give all sizes of the inputs",
+        )
 
     def integers(self, index: int, attribute: str | None = None, default: Any = None) -> tuple[int, ...] | None:
         """Integers that are an input in newer versions and an attribute in older ones; `default` if neither is given."""

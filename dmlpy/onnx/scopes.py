@@ -10,6 +10,8 @@ from dmlpy.onnx.values import Value
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
+    from dmlpy.onnx.nodes import Node
+
 Scope: TypeAlias = MutableMapping[str, Value]
 """The values that nodes may read, by the names that their graph gives them."""
 Values: TypeAlias = list[Value | None]
@@ -19,8 +21,17 @@ Values: TypeAlias = list[Value | None]
 class Walk(Protocol):
     """The walk through a model, to which bodies and definitions are given in place of their node."""
 
-    def walk(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+    def walk(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes the initializers and the nodes of a graph."""
+
+    def hold(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+        """Takes the initializers of a graph."""
 
     def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes nodes in an order in which they run."""
+
+    def unique(self, name: str) -> str:
+        """A name that no value and no node has."""
+
+    def taken_since(self, node: Node) -> int:
+        """How many nodes were taken since one was that is not placed yet."""

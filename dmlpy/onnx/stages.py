@@ -12,7 +12,7 @@ from dmlpy.onnx.elements import data_type_of, dtype_of
 from dmlpy.x import composition, expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from onnx import NodeProto
@@ -54,6 +54,16 @@ class GraphStage:
         self.reads[value.name] = value
         return expressions.input(value.name, tensor_of(value))
 
+    def lengths(self) -> tuple[int, ...]:
+        """How much it holds, for `cut`."""
+        return tuple(len(held) for held in (self.expressions, self.reads, self.owned, self.results))
+
+    def cut(self, lengths: Sequence[int]) -> None:
+        """Forgets what came since it held so much."""
+        held: tuple[dict[str, Any], ...] = (self.expressions, self.reads, self.owned, self.results)
+        for one, length in zip(held, lengths, strict=True):
+            _cut(one, length)
+
     def graph(self, name: str, outputs: Iterable[str]) -> Graph:
         """The graph that computes values of this stage; nodes that they do not need are left out."""
         return composition.graph({output: self.expressions[output] for output in outputs}, name)
@@ -90,6 +100,15 @@ class HostStage:
     nodes: list[HostNode] = field(default_factory=list)
     results: dict[str, Value] = field(default_factory=dict)
 
+    def lengths(self) -> tuple[int, ...]:
+        """How much it holds, for `cut`."""
+        return len(self.nodes), len(self.results)
+
+    def cut(self, lengths: Sequence[int]) -> None:
+        """Forgets what came since it held so much."""
+        del self.nodes[lengths[0] :]
+        _cut(self.results, lengths[1])
+
     def add(self, proto: NodeProto, opsets: Mapping[str, int], reads: Iterable[Value], results: Iterable[Value]) -> None:
         """Adds a node behind the others."""
         own = {value.name: value for value in results}
@@ -98,6 +117,11 @@ class HostStage:
 
 
 Stage = GraphStage | HostStage
+
+
+def _cut(held: dict[str, Any], length: int) -> None:
+    while len(held) > length:
+        held.popitem()
 
 
 def tensor_of(value: Value) -> TensorDesc:

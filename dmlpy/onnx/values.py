@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TypeProto, helper
 
 from dmlpy.description.naming import listed
-from dmlpy.onnx.elements import data_type_of, element_name, element_of_array
+from dmlpy.onnx.elements import data_type_of, dtype_of, element_name, element_of_array
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int | str | None, ...]
@@ -27,6 +27,8 @@ class Value:
         array: its elements, where they are known before the model runs.
         stage: the stage that computes it; None for an input of the model and for what is known.
         kind: what else it may be than a tensor: `sequence`, `optional`, `sparse`.
+        items: the tensors of a sequence or an optional, where they are known one by one.
+        described: the type of what is no tensor, as ONNX describes it; None if nobody knows it.
     """
 
     name: str
@@ -35,11 +37,26 @@ class Value:
     array: Array | None = None
     stage: int | None = None
     kind: str = "tensor"
+    items: tuple[Value, ...] | None = None
+    described: TypeProto | None = None
 
     @classmethod
     def known(cls, name: str, array: Array) -> Value:
         """A value whose elements are known."""
         return cls(name, element_of_array(array), tuple(array.shape), array)
+
+    @classmethod
+    def empty(cls, name: str, row: Value, axis: int) -> Value:
+        """No rows: a value without elements.
+
+        Args:
+            name: its name.
+            row: what one row would be: its type and sizes are known.
+            axis: where the dimension of the rows is.
+        """
+        sizes = list(row.static_sizes)
+        sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
+        return cls.known(name, np.empty(sizes, dtype_of(row.element or 0)))
 
     @property
     def is_static(self) -> bool:
@@ -68,6 +85,11 @@ class Value:
     @property
     def proto(self) -> TypeProto:
         """The type as ONNX describes it."""
+        if self.described is not None:
+            return self.described
+        if self.kind == "sequence":
+            element = self.element or (self.items[0].element if self.items else None)
+            return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element or 0, None))
         sizes = None if self.sizes is None else list(self.sizes)
         return helper.make_tensor_type_proto(self.element or 0, sizes)
 
@@ -83,7 +105,8 @@ def of_proto(name: str, proto: TypeProto, stage: int | None = None) -> Value:
     """The value that a type of the model describes."""
     kind = proto.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":
-        return Value(name, None, None, None, stage, kind.removesuffix("_type").removesuffix("_tensor"))
+        known = proto if proto.WhichOneof("value") else None
+        return Value(name, None, None, None, stage, kind.removesuffix("_type").removesuffix("_tensor"), described=known)
     tensor = proto.tensor_type
     sizes = None
     if tensor.HasField("shape"):

@@ -109,8 +109,10 @@ def _reasons(records: Sequence[NodeRecord]) -> str:
 
 def _difference(found: Any, expected: Any, rtol: float, atol: float) -> str:
     """How a result differs from the expected one; empty if it does not. Limits and comparison are those of ONNX's runner."""
-    if not isinstance(expected, np.ndarray):
-        return "" if np.array_equal(np.asarray(found), np.asarray(expected)) else "is no tensor"
+    if isinstance(expected, list):
+        if not isinstance(found, list) or len(found) != len(expected):
+            return f"is no list of {len(expected)} tensors"
+        return next(filter(None, (_difference(*pair, rtol, atol) for pair in zip(found, expected, strict=True))), "")
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"
     if expected.dtype == object or expected.dtype.kind in "biuSU":

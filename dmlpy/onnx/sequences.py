@@ -1,0 +1,148 @@
+"""Sequences and optionals of which it is known before the model runs what they hold: they are lists of values, and cost nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlpy.onnx.pieces import joined, parts, stacked, without
+from dmlpy.onnx.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.onnx.nodes import Node
+    from dmlpy.onnx.scopes import Values, Walk
+
+
+def treated(walk: Walk, node: Node) -> Values | None:
+    """The outputs of a node that makes or reads sequences or optionals; None for every other node.
+
+    Raises:
+        NotLowered: what the sequence holds, or a position in it, is computed while the model runs.
+    """
+    function = _TREATED.get(node.op_type) if node.domain == "" else None
+    return function(walk, node) if function else None
+
+
+def _sequence(node: Node, items: tuple[Value, ...], element: int | None = None) -> Values:
+    own = element if element is not None else items[0].element if items else None
+    return [Value(node.proto.output[0], own, None, kind="sequence", items=items)]
+
+
+def _items(node: Node, index: int = 0) -> tuple[Value, ...]:
+    value = node.value(index)
+    if value.items is None:
+        found = f"{value.name!r}, {'an input' if value.stage is None else 'which is computed while the model runs'}"
+        raise node.refusal("onnx.sequence", node.input_label(index), found, "a sequence that is made of tensors one by one")
+    return value.items
+
+
+def _place(node: Node, index: int, count: int, default: int) -> int:
+    """A position from the front."""
+    given = int(np.ravel(node.array(index))[0]) if node.has(index) else default
+    if not -count <= given < max(count, 1):
+        raise node.refusal("onnx.attribute", node.input_label(index), str(given), f"{-count} to {count - 1}")
+    return given % count if count else 0
+
+
+def _construct(_: Walk, node: Node) -> Values:
+    return _sequence(node, tuple(node.value(index) for index in range(len(node.inputs))))
+
+
+def _empty(_: Walk, node: Node) -> Values:
+    return _sequence(node, (), int(node.attribute("dtype", TensorProto.FLOAT)))
+
+
+def _insert(_: Walk, node: Node) -> Values:
+    items = list(_items(node))
+    count = len(items)
+    given = int(np.ravel(node.array(2))[0]) if node.has(2) else count
+    place = given + count if given < 0 else given
+    if not 0 <= place <= count:
+        raise node.refusal("onnx.attribute", node.input_label(2), str(given), f"{-count} to {count}")
+    items.insert(place, node.value(1))
+    return _sequence(node, tuple(items), node.value(0).element)
+
+
+def _erase(_: Walk, node: Node) -> Values:
+    items = list(_items(node))
+    del items[_place(node, 1, len(items), -1)]
+    return _sequence(node, tuple(items), node.value(0).element)
+
+
+def _at(_: Walk, node: Node) -> Values:
+    items = _items(node)
+    return [items[_place(node, 1, len(items), 0)]]
+
+
+def _length(_: Walk, node: Node) -> Values:
+    return [Value.known(node.proto.output[0], np.asarray(len(_items(node)), np.int64))]
+
+
+def _concat(walk: Walk, node: Node) -> Values:
+    items, axis = _items(node), int(node.attribute("axis"))
+    make = stacked if node.attribute("new_axis", 0) else joined
+    return [make(walk, items, axis, f"{node.name}/")]
+
+
+def _split(walk: Walk, node: Node) -> Values:
+    if not node.value(0).is_static:
+        raise node.refusal("onnx.dynamic", node.input_label(0), node.value(0).summary(), "sizes that are known before the model runs")
+    axis = node.axis(int(node.attribute("axis", 0)), node.rank(0))
+    size, prefix = node.sizes(0)[axis], f"{node.name}/"
+    lengths = [1] * size
+    if node.has(1):
+        given = node.array(1)
+        whole = int(np.ravel(given)[0])
+        lengths = [int(length) for length in given] if given.ndim else [min(whole, size - start) for start in range(0, size, whole)]
+    items = parts(walk, node.value(0), axis, lengths, prefix)
+    if not node.has(1) and not node.attribute("keepdims", 1):
+        items = [without(walk, item, axis, prefix) for item in items]
+    return _sequence(node, tuple(items))
+
+
+def _identity(_: Walk, node: Node) -> Values | None:
+    value = node.inputs[0]
+    return None if value is None or value.items is None else [value]
+
+
+def _optional(_: Walk, node: Node) -> Values:
+    if node.has(0):
+        return [node.value(0)]
+    described = node.outputs[0].described if node.outputs[0] else None
+    return [Value(node.proto.output[0], None, None, kind="optional", items=(), described=described)]
+
+
+def _has_element(_: Walk, node: Node) -> Values:
+    value = node.inputs[0] if node.inputs else None
+    if value is not None and value.kind == "optional" and value.items is None:
+        raise node.refusal("onnx.sequence", node.input_label(0), f"{value.name!r}, an input", "an optional that is known")
+    present = value is not None and not (value.kind == "optional" and value.items == ())
+    return [Value.known(node.proto.output[0], np.asarray(present))]
+
+
+def _element(_: Walk, node: Node) -> Values:
+    value = node.value(0)
+    if value.kind == "optional":
+        found = f"{value.name!r}, an input" if value.items is None else "an optional that holds nothing"
+        raise node.refusal("onnx.sequence", node.input_label(0), found, "an optional that is known and holds something")
+    return [value]
+
+
+_TREATED: dict[str, Callable[[Walk, Node], Values | None]] = {
+    "ConcatFromSequence": _concat,
+    "Identity": _identity,
+    "Optional": _optional,
+    "OptionalGetElement": _element,
+    "OptionalHasElement": _has_element,
+    "SequenceAt": _at,
+    "SequenceConstruct": _construct,
+    "SequenceEmpty": _empty,
+    "SequenceErase": _erase,
+    "SequenceInsert": _insert,
+    "SequenceLength": _length,
+    "SplitToSequence": _split,
+}

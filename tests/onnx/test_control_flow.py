@@ -1,0 +1,259 @@
+"""If, Loop, Scan and sequences: unrolled where their course is known, on the host where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import GraphProto, NodeProto, TensorProto, helper
+from onnx.helper import make_node
+
+from dmlpy import onnx
+from dmlpy.onnx import control_flow
+from tests.support.onnx_models import Array, model
+
+X = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
+
+
+def body(
+    nodes: Sequence[NodeProto], inputs: Sequence[str], outputs: Sequence[str], types: Mapping[str, int], sizes: Sequence[int] = (3, 4)
+) -> GraphProto:
+    """A body whose inputs and outputs are FLOAT tensors of some sizes, or scalars of the types given."""
+
+    def described(name: str) -> Any:
+        return helper.make_tensor_value_info(name, types.get(name, TensorProto.FLOAT), [] if name in types else sizes)
+
+    return helper.make_graph(list(nodes), "body", [described(name) for name in inputs], [described(name) for name in outputs])
+
+
+def power_body(condition: Sequence[NodeProto]) -> GraphProto:
+    """`s = s * 2 + x`, with x from around the loop; gives s and each -s."""
+    nodes = [
+        *condition,
+        make_node("Constant", [], ["two"], value_float=2.0),
+        make_node("Mul", ["s_in", "two"], ["doubled"]),
+        make_node("Add", ["doubled", "x"], ["s_out"]),
+        make_node("Neg", ["s_out"], ["row"]),
+    ]
+    scalars = {"i": TensorProto.INT64, "c_in": TensorProto.BOOL, "c_out": TensorProto.BOOL}
+    return body(nodes, ["i", "c_in", "s_in"], ["c_out", "s_out", "row"], scalars)
+
+
+GOES_ON = [make_node("Identity", ["c_in"], ["c_out"])]
+STOPS = [make_node("Constant", [], ["most"], value_int=2), make_node("Less", ["i", "most"], ["c_out"])]
+DATA = [
+    make_node("ReduceMax", ["s_in"], ["largest"], keepdims=0),
+    make_node("Constant", [], ["limit"], value_float=20.0),
+    make_node("Less", ["largest", "limit"], ["c_out"]),
+]
+
+
+def loop_model(condition: Sequence[NodeProto], count: int | None, goes_on: bool | None = None) -> onnx.Model:
+    """A loop behind a node, so that what it captures has a maker."""
+    constants = {"count": np.int64(count)} if count is not None else {}
+    constants |= {"goes_on": np.bool_(goes_on)} if goes_on is not None else {}
+    given = ["count" if count is not None else "", "goes_on" if goes_on is not None else "", "start"]
+    nodes = [make_node("Abs", ["a"], ["x"]), make_node("Loop", given, ["last", "rows"], name="loop", body=power_body(condition))]
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    return onnx.load(model(nodes, {"a": [3, 4], "start": [3, 4]}, ["last", "rows"], constants=arrays))
+
+
+def loop_results(steps: int) -> tuple[Array, Array]:
+    """What the loop of `power_body` gives after some steps from zeros."""
+    state, rows = np.zeros_like(X), []
+    for _ in range(steps):
+        state = state * 2 + np.abs(X)
+        rows.append(-state)
+    return state, np.stack(rows) if rows else np.zeros((0, 3, 4), np.float32)
+
+
+def data_steps(most: int) -> int:
+    """How many steps the loop of DATA takes."""
+    state, step = np.zeros_like(X), 0
+    goes_on = True
+    while goes_on and step < most:
+        goes_on = float(state.max()) < 20
+        state, step = state * 2 + np.abs(X), step + 1
+    return step
+
+
+@pytest.mark.parametrize(
+    ("condition", "count", "goes_on", "steps", "where"),
+    [
+        pytest.param(GOES_ON, 5, None, 5, "directml", id="counted"),
+        pytest.param(GOES_ON, 5, True, 5, "directml", id="counted-while"),
+        pytest.param(STOPS, None, None, 3, "directml", id="stops"),
+        pytest.param(STOPS, 2, True, 2, "directml", id="stops-earlier"),
+        pytest.param(GOES_ON, 0, None, 0, "directml", id="never"),
+        pytest.param(GOES_ON, 3, False, 0, "directml", id="not-begun"),
+        pytest.param(DATA, 9, None, data_steps(9), "host", id="by-data"),
+    ],
+)
+def test_a_loop_runs_as_often_as_it_should(
+    condition: list[NodeProto], count: int | None, goes_on: bool | None, steps: int, where: str
+) -> None:
+    found = loop_model(condition, count, goes_on)
+    last, rows = loop_results(steps)
+    result = found.compile("numpy")({"a": X, "start": np.zeros_like(X)})
+    np.testing.assert_allclose(result["last"], last, rtol=1e-5)
+    np.testing.assert_allclose(result["rows"], rows, rtol=1e-5)
+    assert result["rows"].shape == rows.shape
+    multiplied = [record for record in found.interpretation().records if record.op_type == "Mul"]
+    assert len(multiplied) == (steps if where == "directml" else 0)
+    assert all(record.where == "directml" for record in multiplied)
+
+
+def test_a_loop_that_is_not_unrolled_leaves_no_trace() -> None:
+    records = loop_model(DATA, 9).interpretation().records
+    assert [(record.name, record.where) for record in records] == [("Abs_0", "directml"), ("loop", "host")]
+    assert records[1].problems[0].code == "onnx.constant_input"
+    (stage,) = [stage for index, stage in loop_model(DATA, 9).interpretation().stages.items() if index == 0]
+    assert [*stage.results] == ["x"]
+
+
+def test_what_iterations_share_is_held_once() -> None:
+    (graph,) = loop_model(GOES_ON, 4).graphs
+    assert graph.input_names is not None
+    assert [name for name in graph.input_names if "two" in name] == ["loop/two"]
+
+
+def test_a_loop_that_is_too_long_runs_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_flow, "MAX_ITERATIONS", 3)
+    record = loop_model(GOES_ON, 4).interpretation().records[-1]
+    assert (record.op_type, record.where, record.problems[0].code) == ("Loop", "host", "onnx.unroll")
+    monkeypatch.undo()
+    for most, operator in ((7, "Loop"), (17, "Concat")):
+        monkeypatch.setattr(control_flow, "MAX_NODES", most)
+        assert loop_model(GOES_ON, 4).interpretation().records[-1].op_type == operator
+
+
+def test_branches_within_a_loop_are_chosen_by_its_counter() -> None:
+    branches = {
+        name: body([make_node(operator, ["s_in"], ["chosen"])], [], ["chosen"], {})
+        for name, operator in (("then_branch", "Neg"), ("else_branch", "Exp"))
+    }
+    nodes = [
+        make_node("Identity", ["c_in"], ["c_out"]),
+        make_node("Constant", [], ["one"], value_int=1),
+        make_node("Equal", ["i", "one"], ["is_one"]),
+        make_node("If", ["is_one"], ["s_out"], **branches),
+    ]
+    scalars = {"i": TensorProto.INT64, "c_in": TensorProto.BOOL, "c_out": TensorProto.BOOL}
+    loop = make_node("Loop", ["count", "", "x"], ["y"], name="loop", body=body(nodes, ["i", "c_in", "s_in"], ["c_out", "s_out"], scalars))
+    found = onnx.load(model([loop], {"x": [3, 4]}, ["y"], constants={"count": np.asarray(3, np.int64)}))
+    np.testing.assert_allclose(found.compile("numpy")({"x": X})["y"], np.exp(-np.exp(X)), rtol=1e-5)
+    assert {record.where for record in found.interpretation().records} == {"directml", "folded"}
+
+
+def test_bodies_on_the_host_read_what_is_around_them_by_its_name() -> None:
+    """The branch within the loop reads a value of its iteration, and has a value of its own of the same name as one around it."""
+    then = body([make_node("Add", ["doubled", "x"], ["chosen"])], [], ["chosen"], {})
+    otherwise = body(
+        [make_node("Neg", ["doubled"], ["loop/0/doubled"]), make_node("Abs", ["loop/0/doubled"], ["chosen"])], [], ["chosen"], {}
+    )
+    nodes = [
+        make_node("Identity", ["c_in"], ["c_out"]),
+        make_node("Add", ["s_in", "s_in"], ["doubled"]),
+        make_node("If", ["choice"], ["branch"], then_branch=then, else_branch=otherwise),
+        make_node("Sub", ["branch", "doubled"], ["s_out"]),
+    ]
+    scalars = {"i": TensorProto.INT64, "c_in": TensorProto.BOOL, "c_out": TensorProto.BOOL}
+    loop = make_node("Loop", ["count", "", "x"], ["y"], name="loop", body=body(nodes, ["i", "c_in", "s_in"], ["c_out", "s_out"], scalars))
+    built = model(
+        [loop], {"x": [3, 4], "choice": []}, ["y"], types={"choice": TensorProto.BOOL}, constants={"count": np.asarray(2, np.int64)}
+    )
+    compiled = onnx.load(built).compile("numpy")
+    for choice in (True, False):
+        expected = X
+        for _ in range(2):
+            expected = X if choice else np.abs(2 * expected) - 2 * expected
+        np.testing.assert_allclose(compiled({"x": X, "choice": np.asarray(choice)})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [8, 9, 21])
+def test_a_scan_is_unrolled(opset: int) -> None:
+    """`s = s + a * b` over rows of a and rows or columns of b; the states backwards or in another dimension where the opset can."""
+    nodes = [
+        make_node("Mul", ["a", "b"], ["product"]),
+        make_node("Add", ["s_in", "product"], ["s_out"]),
+        make_node("Neg", ["s_out"], ["row"]),
+    ]
+    inner = body(nodes, ["s_in", "a", "b"], ["s_out", "row"], {}, [4])
+    rng = np.random.default_rng(2)
+    if opset == 8:
+        given = {"s": rng.standard_normal((2, 4)), "p": rng.standard_normal((2, 3, 4)), "q": rng.standard_normal((2, 3, 4))}
+        node = make_node("Scan", ["", "s", "p", "q"], ["last", "rows"], body=inner, num_scan_inputs=2, directions=[0, 1])
+        last = given["s"] + (given["p"] * given["q"][:, ::-1]).sum(1)
+        rows = -(given["s"][:, None] + np.cumsum(given["p"] * given["q"][:, ::-1], 1))
+    else:
+        given = {"s": rng.standard_normal(4), "p": rng.standard_normal((3, 4)), "q": rng.standard_normal((4, 3))}
+        attributes = {"scan_input_axes": [0, -1], "scan_input_directions": [0, 1], "scan_output_axes": [1], "scan_output_directions": [1]}
+        node = make_node("Scan", ["s", "p", "q"], ["last", "rows"], body=inner, num_scan_inputs=2, **attributes)
+        products = given["p"] * given["q"].T[::-1]
+        last = given["s"] + products.sum(0)
+        rows = -(given["s"] + np.cumsum(products, 0))[::-1].T
+    arrays = {name: array.astype(np.float32) for name, array in given.items()}
+    found = onnx.load(model([node], {name: array.shape for name, array in arrays.items()}, ["last", "rows"], opset=opset))
+    result = found.compile("numpy")(arrays)
+    np.testing.assert_allclose(result["last"], last, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result["rows"], rows, rtol=1e-4, atol=1e-5)
+    assert all(record.op_type != "Scan" for record in found.interpretation().records)
+
+
+ONE, TWO = X[:1], X[1:3]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([make_node("SequenceAt", ["s", "last"], ["y"])], np.abs(TWO)),
+        ([make_node("ConcatFromSequence", ["s"], ["y"], axis=0)], np.abs(X[:3])),
+        (
+            [make_node("SequenceInsert", ["s", "x", "zero"], ["t"]), make_node("ConcatFromSequence", ["t"], ["y"], axis=0)],
+            np.r_[X, np.abs(X)],
+        ),
+        ([make_node("SequenceInsert", ["s", "x"], ["t"]), make_node("SequenceAt", ["t", "last"], ["y"])], X),
+        ([make_node("SequenceErase", ["s", "zero"], ["t"]), make_node("SequenceAt", ["t", "zero"], ["y"])], np.abs(TWO)),
+        ([make_node("SequenceLength", ["s"], ["y"])], np.asarray(2)),
+        ([make_node("SplitToSequence", ["x", "two"], ["t"]), make_node("SequenceAt", ["t", "last"], ["y"])], X[2:]),
+        (
+            [
+                make_node("SplitToSequence", ["x"], ["t"], keepdims=0, axis=1),
+                make_node("ConcatFromSequence", ["t"], ["y"], axis=0, new_axis=1),
+            ],
+            X.T,
+        ),
+        ([make_node("Optional", ["x"], ["o"]), make_node("OptionalGetElement", ["o"], ["t"]), make_node("Neg", ["t"], ["y"])], -X),
+        ([make_node("SequenceEmpty", [], ["t"]), make_node("SequenceLength", ["t"], ["y"])], np.asarray(0)),
+    ],
+)
+def test_sequences_of_known_tensors_need_no_host(nodes: list[NodeProto], expected: Array) -> None:
+    split = [
+        make_node("Abs", ["x"], ["b"]),
+        make_node("Split", ["b", "lengths"], ["one", "other"], axis=0),
+        make_node("SequenceConstruct", ["one", "other"], ["s"]),
+    ]
+    constants = {name: np.asarray(value, np.int64) for name, value in {"zero": 0, "two": 2, "last": -1, "lengths": [1, 2]}.items()}
+    types = {"y": TensorProto.INT64} if expected.dtype == np.int64 else {}
+    found = onnx.load(model([*split, *nodes], {"x": [3, 4]}, ["y"], constants=constants, types=types))
+    np.testing.assert_array_equal(found.compile("numpy")({"x": X})["y"], expected)
+    assert not any("Sequence" in record.op_type or "Optional" in record.op_type for record in found.interpretation().records)
+
+
+def test_a_sequence_may_be_an_output() -> None:
+    nodes = [make_node("Neg", ["x"], ["a"]), make_node("SequenceConstruct", ["a", "x"], ["s"])]
+    built = model(nodes, {"x": [3, 4]}, ["s"])
+    built.graph.output[0].type.CopyFrom(helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None)))
+    found = onnx.load(built).compile("numpy")({"x": X})["s"]
+    assert isinstance(found, list)
+    np.testing.assert_array_equal(found, [-X, X])
+
+
+def test_a_definition_that_wants_known_inputs_names_those_of_its_node() -> None:
+    nodes = [make_node("Identity", ["size"], ["n"]), make_node("HannWindow", ["n"], ["y"], name="window")]
+    record = onnx.load(model(nodes, {"size": []}, ["y"], types={"size": TensorProto.INT64})).interpretation().records[-1]
+    assert (record.name, record.op_type, record.where) == ("window", "HannWindow", "host")
+    assert record.problems[0].code == "onnx.constant_input"
+    assert record.problems[0].path == "input 0 'size'"
