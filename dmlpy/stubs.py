@@ -87,6 +87,8 @@ ONNX: Mapping[str, tuple[str, ...]] = {
     "dmlpy.onnx.compiled": ("CompiledModel",),
     "dmlpy.onnx.interpretation": ("NodeRecord",),
     "dmlpy.onnx.model": ("Model", "load"),
+    "dmlpy.onnx.partitions": ("Partition",),
+    "dmlpy.onnx.report": ("Report",),
     "dmlpy.onnx.values": ("Value",),
 }
 """The public names of `dmlpy.onnx`, by module."""

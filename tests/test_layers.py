@@ -145,6 +145,7 @@ BACK_REFERENCES = {
     ("dmlpy.devices.dispatch", "dmlpy.devices.operator"),
     ("dmlpy.devices.graphs.dispatch", "dmlpy.devices.graphs.compiled"),
     ("dmlpy.onnx.compiled", "dmlpy.onnx.model"),
+    ("dmlpy.onnx.reporting", "dmlpy.onnx.model"),
 }
 """Imports for type checkers alone, of what refers back to its maker: the types of `Dispatch.operator` and `GraphDispatch.graph`."""
 

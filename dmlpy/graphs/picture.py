@@ -32,7 +32,7 @@ def draw(graph: GraphDesc, problems: Iterable[Problem] = ()) -> graphviz.Digraph
 
     broken = _by_part(problems)
     picture = graphviz.Digraph(name="graph")
-    picture.attr(label=_escaped(graph.name or ""), labelloc="t", fontname="Helvetica")
+    picture.attr(label=escaped(graph.name or ""), labelloc="t", fontname="Helvetica")
     picture.attr("node", fontname="Helvetica", fontsize="11")
     picture.attr("edge", fontname="Helvetica", fontsize="9")
     for index in sorted({edge.graph_input_index for edge in graph.input_edges}):
@@ -41,7 +41,7 @@ def draw(graph: GraphDesc, problems: Iterable[Problem] = ()) -> graphviz.Digraph
         picture.node(f"output{index}", _name(graph.output_names, index, "output"), shape="ellipse", style="filled", fillcolor="#e8f5e9")
     for index, node in enumerate(graph.nodes):
         shape = {"shape": "note"} if isinstance(node, ConstantNode) else {"shape": "box", "style": "rounded"}
-        picture.node(f"node{index}", _lines(_node_lines(index, node)), **shape, **_marked(broken.get(f"nodes[{index}]")))
+        picture.node(f"node{index}", label(_node_lines(index, node)), **shape, **_marked(broken.get(f"nodes[{index}]")))
     ends = {edge.to_node_index for edge in graph.input_edges} | {edge.from_node_index for edge in graph.output_edges}
     ends |= {index for edge in graph.intermediate_edges for index in (edge.from_node_index, edge.to_node_index)}
     for index in sorted(index for index in ends if not 0 <= index < len(graph.nodes)):
@@ -153,7 +153,7 @@ def _edge(
     lines = [name or "", " to ".join(dict.fromkeys(texts))]
     slots = (("from", writer), ("to", reader))
     lines.append(" ".join(f"{word} {c_path(slot.place)}" for word, slot in slots if slot is not None and slot.place not in _PLAIN))
-    picture.edge(*ends, label=_lines(lines), **_marked(broken))
+    picture.edge(*ends, label=label(lines), **_marked(broken))
 
 
 _PLAIN = ("input_tensor", "output_tensor", "data")
@@ -184,7 +184,7 @@ def _attribute_lines(desc: OperatorDesc) -> list[str]:
 def _marked(problems: list[Problem] | None) -> dict[str, str]:
     if not problems:
         return {}
-    text = "\\n".join(_escape(problem.headline(), longest=400) for problem in problems[:8])
+    text = "\\n".join(escape(problem.headline(), longest=400) for problem in problems[:8])
     return {"color": BROKEN, "fontcolor": BROKEN, "penwidth": "2", "tooltip": text}
 
 
@@ -193,10 +193,10 @@ def _plain(names: tuple[str, ...], index: int, what: str) -> str:
 
 
 def _name(names: tuple[str, ...], index: int, what: str) -> str:
-    return _escaped(_plain(names, index, what))
+    return escaped(_plain(names, index, what))
 
 
-def _escape(text: str, longest: int = _LONGEST) -> str:
+def escape(text: str, longest: int = _LONGEST) -> str:
     """Text from files: one line, not too long, and nothing in it has a meaning in DOT."""
     if len(text) > longest:
         text = text[: longest - 3] + "..."
@@ -204,13 +204,14 @@ def _escape(text: str, longest: int = _LONGEST) -> str:
     return plain.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _escaped(text: str) -> str:
-    return _literal(_escape(text))
+def escaped(text: str) -> str:
+    """Text from files as a label of one line."""
+    return _literal(escape(text))
 
 
-def _lines(texts: Iterable[str]) -> str:
-    """Lines of a label."""
-    return _literal("\\n".join(_escape(text, longest=120) for text in texts if text))
+def label(texts: Iterable[str]) -> str:
+    """Lines from files as a label."""
+    return _literal("\\n".join(escape(text, longest=120) for text in texts if text))
 
 
 def _literal(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from onnx import GraphProto, NodeProto
 from onnx.helper import make_node
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.scopes import Scope, Values
+    from dmlpy.onnx.values import Array
     from dmlpy.x.expressions import Expression
 
-Where: TypeAlias = Literal["directml", "host", "folded", "nowhere"]
+Where: TypeAlias = Literal["directml", "host", "folded", "nowhere", "refused"]
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,15 @@ class NodeRecord:
         op_type: its operator.
         domain: the operator's domain, empty for ONNX's own.
         where: `directml`; `host` for a node that runs there; `folded` for one whose results are known before the model runs; `nowhere`
-            for one that nothing runs.
+            for one that nothing runs; `refused` for one that ONNX Runtime gives to DirectML, which refuses it.
         operators: the short names of the operators that it became, in order; empty for a view of its input.
         level: the lowest feature level that has all of them; None if there are none.
         problems: why it does not run on DirectML.
         inputs: the names of the values that it reads.
         outputs: the values that it gives.
         stage: the stage that it is part of; None where it is folded.
+        alone: why ONNX Runtime runs it outside of fused graphs.
+        older: why older releases of ONNX Runtime fail.
     """
 
     name: str
@@ -62,6 +65,8 @@ class NodeRecord:
     inputs: tuple[str, ...] = ()
     outputs: tuple[Value, ...] = ()
     stage: int | None = None
+    alone: tuple[Problem, ...] = ()
+    older: tuple[Problem, ...] = ()
 
 
 @dataclass
@@ -87,7 +92,7 @@ class Interpretation:
     _begun: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel) -> Interpretation:
+    def of(cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel) -> Self:
         """Interprets a model.
 
         Args:
@@ -151,9 +156,7 @@ class Interpretation:
         """The node's outputs."""
         known = folding.folded(node, opsets)
         if known is not None:
-            values = [Value.known(name, known[name]) if name else None for name in node.proto.output]
-            self._record(node, "folded", values)
-            return values
+            return self._folded(node, known)
         mark = self._mark()
         try:
             if control_flow.is_control_flow(node):
@@ -207,6 +210,12 @@ class Interpretation:
             else:
                 del self.stages[index]
 
+    def _folded(self, node: Node, known: Mapping[str, Array]) -> Values:
+        """The outputs of a node that are known before the model runs."""
+        values = [Value.known(name, known[name]) if name else None for name in node.proto.output]
+        self._record(node, "folded", values)
+        return values
+
     # DirectML
 
     def _lowered(self, node: Node) -> Values:
@@ -220,7 +229,7 @@ class Interpretation:
             raise NotLowered([_no_operator(node)])
         if problems := list(_inexpressible(node)):
             raise NotLowered(problems)
-        index = max((_ready(value, 0) for value in node.inputs if value is not None), default=0)
+        index = max((ready(value, 0) for value in node.inputs if value is not None), default=0)
         stage = self.stages.get(index)
         if not isinstance(stage, GraphStage):
             stage = GraphStage(index)
@@ -261,13 +270,12 @@ class Interpretation:
         proto = bodies.renamed(node.proto, {name: value.name for name, value in around.items()}, self.unique)
         proto.input[:] = [value.name if value else "" for value in inputs]
         given = [value for value in (*inputs, *around.values()) if value is not None]
-        index = max((_ready(value, 1) for value in given), default=1)
+        index = max((ready(value, 1) for value in given), default=1)
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
         stage.add(proto, opsets, given, [value for value in values if value is not None])
-        where: Where = "host" if host.runs(node.op_type, node.opset, node.domain) else "nowhere"
-        self._record(node, where, values, problems=problems, stage=index)
+        self._record(node, "host" if self._has_host(node) else "nowhere", values, problems=problems, stage=index)
         return values
 
     def whole(self, value: Value) -> Value:
@@ -275,13 +283,17 @@ class Interpretation:
         if value.items is None:
             return value
         items = [self.whole(item) for item in value.items]
-        index = max((_ready(item, 1) for item in items), default=1)
+        index = max((ready(item, 1) for item in items), default=1)
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
         own = replace(value, name=self.unique(value.name), stage=index, items=None)
         operator = "Optional" if value.kind == "optional" else "SequenceConstruct" if items else "SequenceEmpty"
         stage.add(make_node(operator, [item.name for item in items], [own.name], name=own.name), {"": 15}, items, [own])
         return own
+
+    def _has_host(self, node: Node) -> bool:
+        """Whether the host runs a node."""
+        return host.runs(node.op_type, node.opset, node.domain)
 
     def _record(
         self,
@@ -310,7 +322,7 @@ def _unread(value: Value) -> Expression:
     raise AssertionError(f"{value.name} is read before its node is placed")
 
 
-def _ready(value: Value, kind: int) -> int:
+def ready(value: Value, kind: int) -> int:
     """The first stage of a kind, 0 for graphs and 1 for the host, that can read a value."""
     if value.stage is None:
         return kind

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.graphs import Graph
     from dmlpy.onnx.compiled import CompiledModel
+    from dmlpy.onnx.report import Like, Report
 
 
 def load(
@@ -52,6 +53,7 @@ class Model:
     Attributes:
         name: what messages call it.
         inputs: the inputs by name, without those that are constants.
+        given: all inputs by name, with their elements where they are constants.
         outputs: the outputs by name.
     """
 
@@ -61,8 +63,8 @@ class Model:
         self._constants = constants
         initializers = {tensor.name for tensor in loaded.proto.graph.initializer}
         declared = {item.name: of_proto(item.name, item.type) for item in loaded.proto.graph.input if item.name not in initializers}
-        self._given = _with_sizes(declared, sizes, constants, self.name)
-        self.inputs = {name: value for name, value in self._given.items() if value.array is None}
+        self.given = _with_sizes(declared, sizes, constants, self.name)
+        self.inputs = {name: value for name, value in self.given.items() if value.array is None}
         self._interpretations: dict[FeatureLevel, Interpretation] = {}
 
     @property
@@ -73,15 +75,31 @@ class Model:
         """What becomes of the model's nodes at a feature level."""
         level = parse_level(feature_level)
         if level not in self._interpretations:
-            self._interpretations[level] = Interpretation.of(self.loaded, self._given, level)
+            self._interpretations[level] = Interpretation.of(self.loaded, self.given, level)
         return self._interpretations[level]
+
+    def report(self, feature_level: FeatureLevel | str | int = LATEST, *, like: Like = "dmlpy") -> Report:
+        """What becomes of each node, and why some do not run on DirectML.
+
+        Args:
+            feature_level: the highest feature level that may be used.
+            like: `dmlpy` for what `compile` does; `onnxruntime` for what its DirectML provider is predicted to do, by the facts of
+                `provider.toml`. The prediction knows kernels, types, constant inputs and sizes; it does not know the optimizers that change
+                a model before it is placed, but for the folding of constants.
+
+        Raises:
+            DescError: `like` is neither.
+        """
+        from dmlpy.onnx.reporting import report_of
+
+        return report_of(self, parse_level(feature_level), like)
 
     def with_inputs(self, inputs: Mapping[str, Sequence[int]]) -> Model:
         """The model with the sizes that its inputs have in one run."""
         fixed = {name: replace(value, sizes=tuple(inputs[name])) if name in inputs else value for name, value in self.inputs.items()}
         made = Model.__new__(Model)
         made.loaded, made.name, made._constants = self.loaded, self.name, self._constants
-        made._given = self._given | fixed
+        made.given = self.given | fixed
         made.inputs, made._interpretations = fixed, {}
         return made
 

@@ -1,0 +1,44 @@
+"""`Partition`: nodes of a model that run together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.onnx.interpretation import NodeRecord
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Nodes that run together.
+
+    Attributes:
+        place: `graph` for a graph of DirectML's operators, `host`, or `alone` for a node that ONNX Runtime runs outside of fused graphs.
+        nodes: the names of the nodes.
+    """
+
+    place: Literal["graph", "host", "alone"]
+    nodes: tuple[str, ...]
+
+
+def partitions_of(records: Iterable[NodeRecord]) -> tuple[Partition, ...]:
+    """The nodes that run together, in the order in which they run. What ONNX Runtime runs by itself is a partition of its own."""
+    found: dict[tuple[int, str], list[str]] = {}
+    for record in records:
+        if record.stage is None:
+            continue
+        if record.where == "directml" and record.stage % 2 == 0:
+            found.setdefault((record.stage, "graph"), []).append(record.name)
+        elif record.where in ("directml", "refused"):
+            found[record.stage, f"alone {record.name}"] = [record.name]
+        else:
+            found.setdefault((record.stage, "host"), []).append(record.name)
+    order = sorted(found, key=lambda key: key[0])
+    return tuple(Partition(_place(place), tuple(found[stage, place])) for stage, place in order)
+
+
+def _place(place: str) -> Literal["graph", "host", "alone"]:
+    return "graph" if place == "graph" else "host" if place == "host" else "alone"

@@ -1,0 +1,94 @@
+"""Makes the report of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from dmlpy.compiler import compile as compile_graph
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.naming import listed
+from dmlpy.graphs import ConstantNode
+from dmlpy.onnx.partitions import partitions_of
+from dmlpy.onnx.prediction import Prediction
+from dmlpy.onnx.programs import GraphPart
+from dmlpy.onnx.report import Like, Report
+from dmlpy.validation.checking import LATEST
+from dmlpy.validation.problems import CompileError, DescError, DeviceError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.onnx.interpretation import Interpretation
+    from dmlpy.onnx.model import Model
+
+
+def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
+    """See `Model.report`."""
+    if like not in get_args(Like):
+        raise DescError("Model.report", [Problem("onnx.like", "like", repr(like), f"one of {listed(get_args(Like))}")])
+
+    def found_at(level: FeatureLevel) -> Interpretation:
+        return model.interpretation(level) if like == "dmlpy" else Prediction.of(model.loaded, model.given, level)
+
+    found = found_at(level)
+    latest = found if level >= LATEST else found_at(LATEST)
+    taken = _taken(latest)
+    weights, memory = _sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
+    return Report(
+        model=model.name,
+        like=like,
+        feature_level=level,
+        nodes=tuple(found.records),
+        inputs=model.inputs,
+        outputs=found.outputs,
+        lowest_level=_lowest(latest, {level: _taken(found)}, found_at),
+        missing_level=tuple(name for name in taken if name not in _taken(found)),
+        partitions=partitions_of(found.records),
+        weight_bytes=weights,
+        memory_bytes=memory,
+    )
+
+
+def _taken(found: Interpretation) -> frozenset[str]:
+    """The nodes that run on DirectML, or need not run."""
+    return frozenset(record.name for record in found.records if record.where in ("directml", "folded"))
+
+
+def _lowest(
+    latest: Interpretation, known: dict[FeatureLevel, frozenset[str]], found_at: Callable[[FeatureLevel], Interpretation]
+) -> FeatureLevel | None:
+    """The lowest level that takes the same nodes as the latest. Levels only add, so half of them are left out at each look.
+
+    Args:
+        latest: the model at the latest level.
+        known: the nodes that some levels take.
+        found_at: interprets the model at a level.
+    """
+    wanted = _taken(latest)
+    highest = max((record.level for record in latest.records if record.level is not None), default=None)
+    if highest is None:
+        return min(FeatureLevel) if any(record.where == "directml" for record in latest.records) else None
+    levels = [level for level in FeatureLevel if level <= highest]
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high) // 2
+        level = levels[middle]
+        taken = known[level] if level in known else _taken(found_at(level))
+        low, high = (low, middle) if wanted <= taken else (middle + 1, high)
+    return levels[low]
+
+
+def _initializer_bytes(model: Model) -> int:
+    return sum(array.nbytes for array in (model.loaded.array(tensor) for tensor in model.loaded.proto.graph.initializer))
+
+
+def _sizes(model: Model, level: FeatureLevel) -> tuple[int, int | None]:
+    """The bytes of the weights of all graphs, and of the scratch of the graph that needs most."""
+    parts = [part for part in model.program(level).parts if isinstance(part, GraphPart)]
+    weights = sum(array.nbytes for part in parts for array in part.owned.values())
+    weights += sum(node.data_size for part in parts for node in part.graph.nodes if isinstance(node, ConstantNode))
+    try:
+        scratch = [compile_graph(part.graph, "numpy", level).binding_properties.temporary_resource_size for part in parts]
+    except (CompileError, DeviceError):
+        return weights, None
+    return weights, max(scratch, default=0)

@@ -1,0 +1,287 @@
+"""Reports: what becomes of each node, why not, and what ONNX Runtime's DirectML provider is predicted to do.
+
+The complaints are public threads of onnxruntime, rebuilt as models of one or a few nodes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, defs
+from onnx.helper import make_node
+
+import dmlpy as dml
+from dmlpy import onnx
+from dmlpy.onnx import provider
+from tests.support.onnx_models import model
+
+IMAGE = {"x": [1, 1, 2, 2]}
+
+
+def ones(*sizes: int) -> np.ndarray[Any, Any]:
+    return np.ones(sizes, np.float32)
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """A row.
+
+    Attributes:
+        issue: the thread's number.
+        model: the smallest model with the same fault.
+        node: the node that the report has to name.
+        kept: which of the record's lists holds the reason: `problems`, `alone` or `older`.
+        code: the code of the reason.
+        told: parts of the reason, in order.
+        where: where the node runs.
+        level: the feature level of the author's DirectML.
+    """
+
+    issue: int
+    model: ModelProto
+    node: str
+    kept: str
+    code: str
+    told: tuple[str, ...]
+    where: str = "directml"
+    level: str = "5_0"
+
+
+COMPLAINTS = [
+    # "Is there a way to know which node is not compatible yet with DirectML?"
+    Complaint(
+        13330,
+        model(
+            [make_node("InstanceNormalization", ["x", "s", "b"], ["y"], name="norm")],
+            {"x": [1, 32, 3200]},
+            ["y"],
+            opset=17,
+            constants={"s": ones(32), "b": ones(32)},
+        ),
+        "norm",
+        "older",
+        "statistics_sizes",
+        ("scale_tensor.sizes[1] is 32, expected 1", "ONNX Runtime before 1.13", "use ONNX Runtime 1.13 or newer"),
+    ),
+    Complaint(
+        25926,
+        model(
+            [make_node("LayerNormalization", ["x", "s"], ["y"], name="norm1", axis=-1)],
+            {"x": [1, 197, 768]},
+            ["y"],
+            opset=17,
+            constants={"s": ones(768)},
+        ),
+        "norm1",
+        "problems",
+        "scale_with_bias",
+        ("bias_tensor is missing", "a bias of zeros changes nothing; feature level 5_2 takes scale_tensor alone"),
+        where="refused",
+    ),
+    Complaint(
+        21583,
+        model([make_node("MatMul", ["x", "w"], ["y"], name="product")], {"x": [1, 64, 4, 8, 72], "w": [1, 64, 4, 72, 1]}, ["y"], opset=17),
+        "product",
+        "problems",
+        "dims.support",
+        ("a_tensor.sizes is 5 dimensions [1, 64, 4, 8, 72], expected 2 to 4", "fold the leading dimensions"),
+        where="refused",
+        level="6_4",
+    ),
+    Complaint(
+        26529,
+        model(
+            [make_node("MatMul", ["x", "w"], ["y"], name="product")],
+            {"x": [2, 3, 4, 5, 6]},
+            ["y"],
+            opset=17,
+            constants={"w": ones(6, 7)},
+        ),
+        "product",
+        "problems",
+        "dims.support",
+        ("a_tensor.sizes is 5 dimensions", "sizes [6, 4, 5, 6]"),
+        where="refused",
+        level="6_4",
+    ),
+    # Compiled anew whenever the sizes change.
+    Complaint(
+        14550,
+        model([make_node("Relu", ["x"], ["y"], name="act")], {"x": ["batch", 3, "height", "width"]}, ["y"], opset=17),
+        "act",
+        "alone",
+        "onnx.dynamic",
+        ("'x', float32 [batch, 3, height, width]", "compiles the operator anew", "give sizes for 'batch', 'height', 'width'"),
+    ),
+    # No node ran on DirectML: kernels hold for single versions of operators.
+    Complaint(
+        9719,
+        model([make_node("Conv", ["x", "w"], ["y"], name="conv")], {"x": [1, 3, 8, 8]}, ["y"], opset=22, constants={"w": ones(2, 3, 3, 3)}),
+        "conv",
+        "problems",
+        "onnx.opset",
+        ("Conv as opset 22 has it", "[1, 11]", "export the model with opset 21 or lower"),
+        where="host",
+    ),
+    # Sizes that the model computes while it runs.
+    Complaint(
+        21013,
+        model(
+            [
+                make_node("Shape", ["x"], ["s"], name="shape"),
+                make_node("Gather", ["s", "first"], ["n"], name="pick"),
+                make_node("Concat", ["n", "rest"], ["t"], name="join", axis=0),
+                make_node("Reshape", ["x", "t"], ["y"], name="view"),
+            ],
+            {"x": ["n", 3, 4]},
+            ["y"],
+            opset=17,
+            constants={"first": np.array([0]), "rest": np.array([12])},
+        ),
+        "join",
+        "problems",
+        "onnx.cpu_preferred",
+        ("Concat, which computes with sizes", "give all sizes of the inputs"),
+        where="host",
+    ),
+]
+
+
+@pytest.mark.parametrize("row", COMPLAINTS, ids=lambda row: str(row.issue))
+def test_a_complaint_gets_the_node_and_the_reason(row: Complaint) -> None:
+    report = onnx.load(row.model).report(row.level, like="onnxruntime")
+    (found,) = [node for node in report.nodes if node.name == row.node]
+    assert found.where == row.where
+    (problem, *_) = [problem for problem in getattr(found, row.kept) if problem.code == row.code]
+    text = str(problem)
+    for part in row.told:
+        assert part in text
+    assert f"node {row.node!r}" in str(report)
+    assert bool(report.fallbacks) == (row.where != "directml")
+
+
+@pytest.mark.parametrize(
+    ("built", "code", "where"),
+    [
+        (model([make_node("Sigmoid", ["x"], ["y"])], {"x": [2]}, ["y"], types={"x": TensorProto.DOUBLE}), "onnx.type", "host"),
+        (model([make_node("Unique", ["x"], ["y"])], {"x": [2]}, ["y"]), "onnx.kernel", "host"),
+        (model([make_node("Sum", ["x", "x", "x"], ["y"])], {"x": [2]}, ["y"]), "onnx.graph", "directml"),
+        (model([make_node("NonZero", ["x"], ["y"])], {"x": [2]}, ["y"]), "onnx.graph", "directml"),
+        (model([make_node("Relu", ["x"], ["y"])], {"x": [2, 0]}, ["y"]), "onnx.empty", "directml"),
+        (
+            model([make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], storage_order=1)], IMAGE, ["y"]),
+            "onnx.attribute",
+            "host",
+        ),
+        (
+            model([make_node("Resize", ["x", "", "s"], ["y"], mode="cubic")], IMAGE, ["y"], constants={"s": ones(4)}),
+            "onnx.attribute",
+            "host",
+        ),
+        (model([make_node("LayerNormalization", ["x", "s"], ["y", "m"])], {"x": [2, 3], "s": [3]}, ["y", "m"]), "onnx.output", "host"),
+        (model([make_node("Einsum", ["x", "x", "x"], ["y"], equation="i,i,i->i")], {"x": [2]}, ["y"]), "onnx.attribute", "host"),
+        (model([make_node("Clip", ["x", "l"], ["y"])], {"x": [2], "l": []}, ["y"]), "onnx.constant_input", "directml"),
+        (model([make_node("Pad", ["x"], ["y"], mode="edge", pads=[-1, 0])], {"x": [2]}, ["y"], opset=10), "onnx.attribute", "host"),
+    ],
+    ids=lambda value: value.graph.node[0].op_type if isinstance(value, ModelProto) else "",
+)
+def test_the_prediction_knows_the_reasons_of_the_provider(built: ModelProto, code: str, where: str) -> None:
+    (node,) = onnx.load(built).report("6_4", like="onnxruntime").nodes
+    assert (node.where, {problem.code for problem in (*node.problems, *node.alone)}) == (where, {code})
+
+
+def test_a_function_takes_the_place_of_a_node_without_a_kernel() -> None:
+    built = model([make_node("HardSwish", ["x"], ["y"], name="act")], {"x": [2, 3]}, ["y"], opset=21)
+    report = onnx.load(built).report(like="onnxruntime")
+    assert [node.op_type for node in report.nodes] == ["HardSigmoid", "Mul"]
+    assert not report.fallbacks
+
+
+def mixed(batch: int | str = 4) -> onnx.Model:
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["a"], name="product"),
+        make_node("Relu", ["a"], ["b"], name="act"),
+        make_node("Unique", ["b"], ["u"], name="unique"),
+        make_node("Mul", ["u", "k"], ["v"], name="scale"),
+        make_node("Mul", ["b", "b"], ["y"], name="square"),
+    ]
+    return onnx.load(model(nodes, {"x": [batch, 3]}, ["y", "v"], constants={"w": ones(3, 5), "k": ones(1)}))
+
+
+def test_the_report_of_a_model() -> None:
+    report = mixed().report()
+    assert [(part.place, part.nodes) for part in report.partitions] == [
+        ("graph", ("product", "act", "square")),
+        ("host", ("unique", "scale")),
+    ]
+    assert [node.name for node in report.fallbacks] == ["unique", "scale"]
+    assert report.problems[0].path == "unique"
+    assert report.lowest_level is dml.FeatureLevel.FL_1_0
+    assert (report.weight_bytes, report.missing_level) == (60, ())
+    assert report.open_sizes == ()
+    assert mixed("n").report().open_sizes == ("n",)
+    text = str(report)
+    assert "nodes        5: 3 on DirectML, 2 on the host" in text
+    assert "partitions   2: 1 graph, 1 on the host" in text
+    json.dumps(report.to_dict())
+    assert report.to_dict()["nodes"][2]["problems"][0]["code"] == "onnx.kernel"
+    assert "<table>" in report._repr_html_()
+
+
+def test_the_memory_between_nodes_is_told() -> None:
+    nodes = [make_node("MatMul", ["x", "w"], ["a"]), make_node("MatMul", ["a", "w"], ["b"]), make_node("MatMul", ["b", "w"], ["y"])]
+    report = onnx.load(model(nodes, {"x": [10, 30]}, ["y"], constants={"w": ones(30, 30)})).report()
+    assert (report.weight_bytes, report.memory_bytes) == (3600, 2 * 1280)
+    assert "2.6 kB between the nodes" in str(report)
+
+
+def test_the_picture_marks_what_does_not_run_on_directml() -> None:
+    source = mixed().report().to_graphviz().source
+    marked = [line for line in source.splitlines() if "#b00020" in line]
+    assert len(marked) == 2
+    assert all("Unique" in line or "Mul" in line for line in marked)
+    assert source.count("subgraph cluster") == 2
+
+
+def test_a_level_that_is_too_low_is_told() -> None:
+    built = model([make_node("BitwiseAnd", ["x", "x"], ["y"], name="both")], {"x": [2]}, ["y"], types={"x": TensorProto.INT32})
+    report = onnx.load(built).report("2_0")
+    assert report.missing_level == ("both",)
+    assert report.lowest_level is dml.FeatureLevel.FL_4_1
+    assert report.nodes[0].problems[0].code == "level.operator"
+
+
+def test_like_is_one_of_two() -> None:
+    with pytest.raises(dml.DescError, match="onnxruntime"):
+        mixed().report(like="tensorrt")
+
+
+def test_the_facts_name_versions_and_types_of_onnx() -> None:
+    schemas: dict[tuple[str, int], Any] = {
+        (schema.name, schema.since_version): schema for schema in defs.get_all_schemas_with_history() if schema.domain == ""
+    }
+    names = {name for name, _ in schemas}
+    wrong = []
+    for operator, rows in provider.facts()["ai_onnx"].items():
+        versions = [version for row in rows for version in row["since"]]
+        if versions != sorted(set(versions)):
+            wrong.append((operator, versions))
+        for kernel in provider.kernels(operator, ""):
+            for schema in [schemas[operator, version] for version in kernel.since if (operator, version) in schemas]:
+                parameters = {constraint.type_param_str for constraint in schema.type_constraints}
+                if not set(kernel.types) <= parameters or any(index >= schema.max_input for index in kernel.constant):
+                    wrong.append((operator, schema.since_version))
+    assert not wrong
+    assert len(names & set(provider.facts()["ai_onnx"])) >= 130
+    assert set(provider.facts()["types"]) == {
+        row[key]
+        for domain in ("ai_onnx", "com_microsoft")
+        for rows in provider.facts()[domain].values()
+        for row in rows
+        for key in row
+        if isinstance(row[key], str) and key != "query"
+    }
