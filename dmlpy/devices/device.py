@@ -62,6 +62,9 @@ class Device(ABC):
     memory_kind: str
     """Where its arrays lie, as `ArrayView.device` says it: `cpu` or `cuda`."""
 
+    replays = False
+    """Whether `replayed` records launches, so that many of them are repeated as one."""
+
     sizes_to_check = 1 << 24
     """Requests of this many bytes or more are compared with the available memory by `require`; for less the allocator's failure suffices.
     """
@@ -148,10 +151,6 @@ class Device(ABC):
     @abstractmethod
     def replayed(self, launch: Launch) -> Launch:
         """The form of many launches that is cheapest to repeat with the same memory."""
-
-    def repeatable(self, plan: Plan, launch: Launch) -> Launch:
-        """The form of a plan's launch that is cheapest to repeat with the same memory."""
-        return self.replayed(launch) if plan.capturable else launch
 
     def allocate(self, size: int, stream: int, purpose: str) -> Memory:
         """Allocates memory for scratch or packed constants.

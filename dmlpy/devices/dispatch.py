@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from dmlpy.devices import binding
-from dmlpy.devices.device import Device, no_memory
+from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.reserve import Reserve
 from dmlpy.validation.array_problems import value_problems
 from dmlpy.validation.problems import BindError, DispatchError, PickleError, Problem
@@ -127,8 +127,15 @@ Span = tuple[int, int, bool]
 """The first address and the end of a tensor's memory, and whether it is written."""
 
 
+MOST_KEPT = 4
+"""The sets of memory whose launches a dispatch keeps on a GPU: engines take turns with two or three."""
+
+
 class Rebindable(BoundWork):
     """Bound work that keeps what is bound by name, so that one binding can be replaced without the others.
+
+    On a GPU the launches for the last `MOST_KEPT` sets of memory are kept: they refer to addresses only. Work that is replayed as a CUDA
+    graph is captured when it is bound; for other memory its launches are issued one by one the first time, and captured if it comes again.
 
     Args:
         name: the operator's or graph's.
@@ -136,22 +143,73 @@ class Rebindable(BoundWork):
         bound: the tensors with their memory.
         layouts: the layouts of arrays that were checked, by name.
         areas: the scratch and the packed constants, by name.
+        memories: what each launch uses beside the tensors.
+        replayed: whether repeated launches are put into the form that is cheapest to repeat.
     """
 
     def __init__(
-        self, name: str, device: Device, bound: Iterable[Bound], layouts: Mapping[str, KnownLayouts], areas: Mapping[str, Area]
+        self,
+        name: str,
+        device: Device,
+        bound: Iterable[Bound],
+        layouts: Mapping[str, KnownLayouts],
+        areas: Mapping[str, Area],
+        memories: Sequence[Memory],
+        *,
+        replayed: bool,
     ) -> None:
         super().__init__(name, device)
         self._bound = {item.name: item for item in bound}
-        self._layouts, self._areas = layouts, areas
+        self._layouts, self._areas, self._memories = layouts, areas, memories
+        self._is_replayed = replayed
         self._spans: dict[str, Span] = {}
+        self._launch: Launch | None = None
+        self._kept: dict[tuple[int, ...], tuple[Launch, Launch | None]] = {}
+        """Launches, and their form that is replayed, by the addresses that they are for; those that were used last come last."""
+
+    @abstractmethod
+    def _made(self) -> Launch:
+        """Makes the launches for what is bound now."""
+
+    def _make(self) -> None:
+        """Makes the launches that are repeated, for what is bound first."""
+        launch = self._made()
+        self._launch = self._repeated(launch)
+        if self._device.replays:
+            self._kept[self._addresses()] = launch, self._launch
+
+    def _ready(self) -> Launch:
+        """The launches for what is bound after `rebind`."""
+        if not self._device.replays:
+            self._launch = launch = self._repeated(self._made())
+            return launch
+        key = self._addresses()
+        kept = self._kept.pop(key, None)
+        launch, repeated = (self._made(), None) if kept is None else kept
+        if repeated is None and (kept is not None or not self._is_replayed):
+            repeated = self._repeated(launch)
+        self._kept[key] = launch, repeated
+        if len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        if repeated is None:
+            return self._device.dispatched(launch, self._name, self._memories)
+        self._launch = repeated
+        return repeated
+
+    def _addresses(self) -> tuple[int, ...]:
+        return tuple([item.pointer for item in self._bound.values()])
+
+    def _repeated(self, launch: Launch) -> Launch:
+        whole = self._device.replayed(launch) if self._is_replayed else launch
+        return self._device.dispatched(whole, self._name, self._memories)
 
     def rebind(self, **tensors: Any) -> None:
         """Binds other memory to some inputs and outputs; all others keep theirs.
 
         Everything is checked here; what has to be prepared for the new addresses, the next call prepares. Dispatches that were enqueued
-        before still use the old memory. On a GPU work that is replayed as a CUDA graph is captured anew: CuPy cannot change the addresses
-        in an instantiated graph.
+        before still use the old memory. On a GPU work that is replayed as a CUDA graph is launched part by part after this, and captured
+        when it is called with the same memory again, since CuPy cannot change the addresses in an instantiated graph. The graphs of the
+        last four sets of memory are kept, so that taking turns with some buffers captures each of them once.
 
         Args:
             **tensors: arrays or `Buffer`s by name, as for `bind`.
@@ -182,7 +240,8 @@ class Rebindable(BoundWork):
             raise BindError(f"{self._name}.rebind", problems)
         # From here on nothing fails. After an interrupt the next call makes everything from what is bound then.
         self._spans = {}
-        self._forget(changed, bound)
+        self._launch = None
+        self._change_limits(bound)
         self._bound = bound
         self._spans = spans
 
@@ -199,8 +258,8 @@ class Rebindable(BoundWork):
         """The problems with memory that is bound twice."""
 
     @abstractmethod
-    def _forget(self, changed: Mapping[str, Bound], bound: Mapping[str, Bound]) -> None:
-        """Gives up what was made for the old memory of the changed tensors: the next call makes it anew, for all that is bound now."""
+    def _change_limits(self, bound: Mapping[str, Bound]) -> None:
+        """Finds the values anew that have limits."""
 
 
 def _spans(bound: Mapping[str, Bound]) -> dict[str, Span]:
@@ -242,23 +301,22 @@ class Dispatch(Rebindable):
         bound: Sequence[Bound],
         launched: Callable[[Sequence[Bound]], Launch],
         areas: Mapping[str, Area],
+        memories: Sequence[Memory],
         keep: tuple[Any, ...],
     ) -> None:
-        super().__init__(operator.name, operator.device, bound, operator._tables.layouts, areas)
+        layouts, replayed = operator._tables.layouts, operator._plan.capturable
+        super().__init__(operator.name, operator.device, bound, layouts, areas, memories, replayed=replayed)
         self.operator = operator
         self._launched = launched
-        self._launch: Launch | None = launched(bound)
         self._keep = keep
         self._limits = operator._host_limits(bound)
+        self._make()
 
     def _enqueue(self, stream: int) -> None:
         if self._limits:
             check_limits(self._name, self._limits)
         try:
-            launch = self._launch
-            if launch is None:
-                launch = self._launch = self._launched(tuple(self._bound.values()))
-            launch(stream)
+            (self._launch or self._ready())(stream)
         except MemoryError as error:
             raise no_memory(self._name, error) from None
 
@@ -279,8 +337,10 @@ class Dispatch(Rebindable):
         areas = self._areas
         return binding.hazards(self.operator.desc, tuple(bound.values()), areas.get("temporary"), areas.get("persistent"))
 
-    def _forget(self, changed: Mapping[str, Bound], bound: Mapping[str, Bound]) -> None:
-        self._launch = None
+    def _made(self) -> Launch:
+        return self._launched(tuple(self._bound.values()))
+
+    def _change_limits(self, bound: Mapping[str, Bound]) -> None:
         if self._limits:
             self._limits = self.operator._host_limits(tuple(bound.values()))
 

@@ -248,11 +248,10 @@ class CompiledOperator:
         pointer = memory.pointer
 
         def launched(bound: Sequence[Bound]) -> Launch:
-            launch = self._launch(bound, pointer, None if ready is None else ready[0])
-            return self.device.dispatched(self.device.repeatable(self._plan, launch), self.name, used)
+            return self._launch(bound, pointer, None if ready is None else ready[0])
 
         areas = {"temporary": memory.area} | ({} if ready is None else {"persistent": ready})
-        return Dispatch(self, bound, launched, areas, (used, persistent, temporary))
+        return Dispatch(self, bound, launched, areas, used, (persistent, temporary))
 
     @_without_memory_error()
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:

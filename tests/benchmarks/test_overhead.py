@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import dmlpy as dml
-from dmlpy.devices.dispatch import BoundWork
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.dispatch import MOST_KEPT, BoundWork
 from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.dispatch_cases import CASES
 
@@ -82,6 +84,28 @@ def test_import(benchmark: BenchmarkFixture) -> None:
 def test_dispatch(benchmark: BenchmarkFixture, name: str, data_type: str) -> None:
     """A bound dispatch on a CUDA plan whose launches do nothing: what is left is Python."""
     benchmark(CASES[name].bound(NullSeam(), data_type), 1)
+
+
+@pytest.mark.parametrize("memory", ["in turns", "new"])
+@pytest.mark.parametrize("nodes", [1, 100])
+def test_rebind_and_dispatch(benchmark: BenchmarkFixture, nodes: int, memory: str) -> None:
+    """A graph over launches that do nothing gets another input before each dispatch: one of two, or one of more than are kept."""
+    device = CudaDevice(NullSeam())
+    desc = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 16, 16])
+    g = dml.GraphBuilder()
+    value = g.input("x", desc)
+    for _ in range(nodes):
+        value = g.add(dml.ActivationSoftmax1Desc, input_tensor=value, axes=[3])
+    g.output("y", value)
+    inputs = [device.empty(desc, 0) for _ in range(2 if memory == "in turns" else MOST_KEPT + 1)]
+    dispatch = dml.compile(g.build(), device).bind([inputs[0]], [device.empty(desc, 0)])
+    turns = cycle(inputs)
+
+    def rebind_and_dispatch() -> None:
+        dispatch.rebind(x=next(turns))
+        dispatch()
+
+    benchmark(rebind_and_dispatch)
 
 
 def small_addition() -> dict[str, Callable[[], Any]]:

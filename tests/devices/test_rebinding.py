@@ -56,6 +56,26 @@ def test_elements_of_an_array_of_tensors_are_replaced() -> None:
     np.testing.assert_array_equal(output, [*two, *one])
 
 
+def test_launches_for_memory_that_comes_again_are_not_made_again(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = sum_of_two(cuda_device)
+    a, b, c, output = (cuda_device.from_host(values()) for _ in range(4))
+    dispatch = op.bind([a, b], [output])
+    made = []
+    plan, bind = type(op._plan), type(op._plan).bind
+
+    def noted(*arguments: Any) -> Any:
+        made.append(arguments)
+        return bind(*arguments)
+
+    monkeypatch.setattr(plan, "bind", noted)
+    for turn in (c, b, c, b):
+        dispatch.rebind(b_tensor=turn)
+        dispatch()
+        expected = cuda_device.to_host(a) + cuda_device.to_host(turn)
+        np.testing.assert_array_equal(cuda_device.to_host(output), expected)
+    assert len(made) == 1
+
+
 def test_packed_constants_and_limits_stay(any_device: dml.Device) -> None:
     sizes = {"input_tensor": (1, 3, 2, 4), "weight_tensor": (1, 1, 5, 4), "recurrence_tensor": (1, 1, 5, 5)}
     desc = dml.RNNDesc(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.dispatch import MOST_KEPT
 from tests.support.network_shapes import lstm_stack
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
@@ -393,12 +396,47 @@ def test_a_graph_on_cuda_is_one_launch(cuda_device: dml.Device) -> None:
     for _ in range(3):
         dispatch()
     assert seam.counts - before == {"launch_graph": 3}
-    dispatch.rebind(a=cuda_device.from_host(values(1, 1, 4, 4)), y=cuda_device.from_host(values(1, 1, 4, 4)))
-    before = seam.counts.copy()
-    for _ in range(2):
-        dispatch()
-    changed = seam.counts - before
-    assert (changed["capture"], changed["launch_graph"]) == (1, 2), "captured anew, once"
     stream = seam.begin_capture()
     dispatch(stream)
     assert len(seam.end_capture(stream)) >= 2, "a graph that is being captured takes the launches one by one"
+
+
+def test_memory_that_comes_again_is_captured_once(cuda_device: dml.Device) -> None:
+    """Of a GPU's launches the first ones with new memory are issued one by one, and those of the last sets of memory are kept."""
+    op = dml.compile(owning(), cuda_device)
+    host, given = arrays(cuda_device)
+    prepared = op.prepare(w=given["w"], shift=given["shift"])
+    sets = [(values(1, 1, 4, 4), cuda_device.from_host(values(1, 1, 4, 4))) for _ in range(MOST_KEPT + 2)]
+    given_sets = [(cuda_device.from_host(a.copy()), y) for a, y in sets]
+    dispatch = prepared.bind([given_sets[0][0], None, None], [given_sets[0][1]])
+    seam: Any = cuda_device.seam  # type: ignore[attr-defined]
+    counts = getattr(seam, "counts", None)
+
+    def captures_of(turns: list[int]) -> int:
+        before = 0 if counts is None else counts["capture"]
+        for at in turns:
+            a, y = given_sets[at]
+            dispatch.rebind(a=a, y=y)
+            fill(cuda_device, y, np.nan)
+            dispatch()
+            expected = wanted(**{**host, "a": sets[at][0]})
+            assert_close(cuda_device.to_host(y), expected, np.float32, terms=6)
+        return 0 if counts is None else counts["capture"] - before
+
+    found = [captures_of(turns) for turns in ([1], [1, 1], [2, 0, 1, 2], [2, 0, 1], [3, 4, 5], [0], [5, 4])]
+    assert counts is None or found == [0, 1, 1, 0, 0, 0, 2]
+
+
+def test_memory_that_was_replaced_is_let_go_of(any_device: dml.Device) -> None:
+    op = dml.compile(owning(), any_device)
+    _, given = arrays(any_device)
+    first, second = (any_device.from_host(values(1, 1, 4, 4)) for _ in range(2))
+    out = any_device.from_host(values(1, 1, 4, 4))
+    dispatch = op.prepare(w=given["w"], shift=given["shift"]).bind([first, None, None], [out])
+    dispatch()
+    gone = weakref.ref(first)
+    dispatch.rebind(a=second)
+    dispatch()
+    del first
+    gc.collect()
+    assert gone() is None

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from dmlpy.arrays import ArrayView
 from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
@@ -450,6 +451,12 @@ class CupySeam:
         self._runtime.memcpyAsync(data.ctypes.data, pointer, size, self._runtime.memcpyDeviceToHost, stream)
         self._runtime.streamSynchronize(stream)
         return data.tobytes()
+
+    def view(self, value: Any) -> ArrayView | None:
+        # __cuda_array_interface__ makes a dictionary each time, and asks for the current stream.
+        if type(value) is not self._cupy.ndarray:
+            return None
+        return ArrayView(int(value.data.ptr), value.shape, value.strides, value.dtype, "cuda", False, value)
 
     @_translated
     def from_dlpack(self, value: Any) -> Any:

@@ -40,6 +40,7 @@ class CudaDevice(Device):
     """
 
     memory_kind = "cuda"
+    replays = True
     sizes_to_check = 1 << 26  # more than the workspace of matrix products, which each call of an operator asks for
 
     def __init__(self, seam: Seam, ordinal: int = 0, strategy: str | None = None) -> None:
@@ -113,6 +114,9 @@ class CudaDevice(Device):
             self.seam.memset(pointer, 0, size, stream)
 
     def view(self, value: Any) -> ArrayView:
+        own = self.seam.view(value)
+        if own is not None:
+            return own
         try:
             only_dlpack = not hasattr(value, "__cuda_array_interface__") and value.__dlpack_device__()[0] in _DLPACK_CUDA
         except Exception:

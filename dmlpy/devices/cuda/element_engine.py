@@ -17,7 +17,7 @@ from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.element_tiles import TILE_SIDE, Crossing
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES, element_type, word_type
-from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, struct
+from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.steps import NO_SCRATCH
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
@@ -137,6 +137,8 @@ class Elementwise:
         is_row = len(self.axes) == 1 and self.axes[0].size >= widest and all(stride in (0, 1) for stride in self.axes[0].strides)
         self.width = widest if is_row else vector_width(self.axes, widest)
         whole = [view.bits >= 8 for view in self._views]
+        self._arguments: dict[int, tuple[Kernel, int, Struct]] = {}
+        """What launches of each width have in common, once it was needed."""
         self.crossing = Crossing.of(self.axes, whole) if self.width == 1 else None
 
     def _offset_type(self) -> str:
@@ -194,11 +196,22 @@ class Elementwise:
             yield (Axis(min(share, outer.size - first), outer.strides), *inner), starts
 
     def _launch(self, library: KernelLibrary, width: int, axes: tuple[Axis, ...], pointers: Sequence[int]) -> Launch:
+        made = self._arguments.get(width) if axes is self.axes else None
+        if made is None:
+            made = self._without_addresses(width, axes)
+            if axes is self.axes:
+                self._arguments[width] = made
+        kernel, packs, given = made
+        argument = given.view(np.uint8).copy().view(kernel.parameters)  # faster than to copy field by field
+        argument["output"] = pointers[0]
+        if len(pointers) > 1:
+            argument["inputs"] = pointers[1:]
+        return library.launch_elements(kernel, packs, argument)
+
+    def _without_addresses(self, width: int, axes: tuple[Axis, ...]) -> tuple[Kernel, int, Struct]:
+        """The kernel for accesses of a width, the packs of a launch, and its argument but for the addresses."""
         kernel, inputs = self.kernel(width), len(self._views) - 1
         argument = np.zeros(1, kernel.parameters)
-        argument["output"] = pointers[0]
-        if inputs:
-            argument["inputs"] = pointers[1:]
         if width > 1:
             innermost = axes[-1]
             argument["rest"] = innermost.size % width
@@ -208,7 +221,7 @@ class Elementwise:
         packs = element_count(axes)
         argument["axes"], argument["packs"] = axes_value(axes, 1 + inputs, self._offset, self._most), packs
         self.functor.write(argument["functor"])
-        return library.launch_elements(kernel, packs, argument)
+        return kernel, packs, argument
 
 
 class ElementsPlan(PlanWithoutConstants):

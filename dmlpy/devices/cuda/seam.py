@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from dmlpy.arrays import ArrayView
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -188,6 +190,9 @@ class Seam(Protocol):
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         """Reads bytes of device memory; waits for the stream."""
+
+    def view(self, value: Any) -> ArrayView | None:
+        """An array of this implementation's own kind as memory, without a copy; None of anything else."""
 
     def from_dlpack(self, value: Any) -> Any:
         """Wraps a DLPack object's memory as an array with `__cuda_array_interface__`, without a copy."""

@@ -54,19 +54,22 @@ class GraphDispatch(Rebindable):
         repeated: bool,
     ) -> None:
         areas = {"temporary": scratch.area} | ({} if persistent is None else {"persistent": persistent.area})
-        super().__init__(graph.name, graph.device, (*inputs, *outputs), graph._layouts, areas)
+        program = graph._program
+        memories = [memory for memory in (scratch, persistent, *constants.values()) if memory is not None]
+        is_replayed = repeated and bool(program.steps or program.copies)
+        super().__init__(graph.name, graph.device, (*inputs, *outputs), graph._layouts, areas, memories, replayed=is_replayed)
         self.graph = graph
-        self._program = program = graph._program
-        self._memories = tuple(memory for memory in (scratch, persistent, *constants.values()) if memory is not None)
+        self._program = program
         self._packed = 0 if persistent is None else persistent.pointer
         self._scratch = scratch.pointer
-        self._repeated = repeated
         self._fixed = {source: scratch.pointer + offset for source, offset in program.offsets.items()}
         self._fixed |= {source: memory.pointer for source, memory in constants.items()}
         self._fixed |= {source: self._packed + offset for source, offset in program.owned.items()}
-        self._launches: list[Launch | None] = [None] * (len(program.steps) + len(program.copies))
+        self._launches: tuple[Launch, ...] = ()
+        self._launched_at: dict[str, int] = {}
+        """The addresses of the tensors that these launches are for, by name."""
         self._limits = self._limits_of(self._bases(self._bound))
-        self._work: Launch | None = self._made()
+        self._make()
 
     def _by_place(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         known = {name: value for name, value in tensors.items() if name in self._bound}
@@ -82,42 +85,40 @@ class GraphDispatch(Rebindable):
         items = bound.values()
         return shared_memory([item for item in items if not item.output], [item for item in items if item.output], self._areas)
 
-    def _forget(self, changed: Mapping[str, Bound], bound: Mapping[str, Bound]) -> None:
-        self._work = None
-        launches = list(self._launches)
-        for name in changed:
-            for at in self._program.concerned.get(name, ()):
-                launches[at] = None
-        self._launches = launches
+    def _change_limits(self, bound: Mapping[str, Bound]) -> None:
         if self._limits:
             self._limits = self._limits_of(self._bases(bound))
 
     def _enqueue(self, stream: int) -> None:
         if self._limits:
             check_limits(self._name, self._limits)
-        work = self._work
-        if work is None:
-            work = self._work = self._made()
-        work(stream)
+        (self._launch or self._ready())(stream)
 
     def _made(self) -> Launch:
         """All the work in one launch; that of steps whose memory has not changed stays as it is."""
-        program, bound = self._program, self._bound
+        program, bound, found = self._program, self._bound, list(self._launches)
         bases = self._bases(bound)
-        found = [
-            launch
-            if launch is not None
-            else self._step_launch(at, program.steps[at], bases)
-            if at < len(program.steps)
-            else self._copy_launch(program.copies[at - len(program.steps)], bases, bound)
-            for at, launch in enumerate(self._launches)
-        ]
-        self._launches = list(found)
-        return self._joined(found)
+        if found:
+            changed = (name for name, item in bound.items() if self._launched_at[name] != item.pointer)
+            concerned = {at for name in changed for at in program.concerned.get(name, ())}
+            for at in concerned:
+                found[at] = self._part_launch(at, bases, bound)
+        else:
+            found = [self._part_launch(at, bases, bound) for at in range(len(program.steps) + len(program.copies))]
+        self._launches, self._launched_at = (), {name: item.pointer for name, item in bound.items()}
+        self._launches = tuple(found)
+        return self._joined(self._launches)
 
-    def _joined(self, launches: Sequence[Launch]) -> Launch:
+    def _part_launch(self, at: int, bases: Mapping[Source, int], bound: Mapping[str, Bound]) -> Launch:
+        """The launch of a step, or of a copy behind them."""
+        steps, copies = self._program.steps, self._program.copies
+        if at < len(steps):
+            return self._step_launch(at, steps[at], bases)
+        return self._copy_launch(copies[at - len(steps)], bases, bound)
+
+    def _joined(self, fixed: tuple[Launch, ...]) -> Launch:
         """One launch of all. It does not refer to this object: in a circle the scratch would wait for the garbage collector."""
-        program, fixed, whole_name = self._program, tuple(launches), self._name
+        program, whole_name = self._program, self._name
 
         def launch(stream: int) -> None:
             done = 0
@@ -129,8 +130,7 @@ class GraphDispatch(Rebindable):
                 name = program.steps[done].operator.name if done < len(program.steps) else whole_name
                 raise no_memory(name, error) from None
 
-        whole = self._device.replayed(launch) if self._repeated and fixed else launch
-        return self._device.dispatched(whole, self._name, self._memories)
+        return launch
 
     def _bases(self, bound: Mapping[str, Bound]) -> dict[Source, int]:
         """The address of each value that has memory of its own."""

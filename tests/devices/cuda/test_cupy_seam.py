@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.arrays import view
 from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda import cupy_seam
 from dmlpy.devices.cuda.cupy_seam import CupySeam
@@ -281,6 +282,12 @@ def test_strided_arrays_are_as_large_as_they_reach(seam: CupySeam, machine: Mach
     assert made.strides == (32, 4)
     assert machine.blocks[made.data.ptr][1].nbytes == 512 + 4 * (8 + 2 + 1)
     assert seam.empty(0, (2, 0), (0, 1), np.dtype(np.float32), 0).shape == (2, 0)
+
+
+def test_own_arrays_are_seen_as_they_describe_themselves(seam: CupySeam) -> None:
+    made = seam.empty(0, (2, 3), (8, 1), np.dtype(np.float32), 0)
+    assert seam.view(made) == view(made)
+    assert seam.view(np.zeros(3)) is None
 
 
 def test_bytes(seam: CupySeam, machine: Machine) -> None:

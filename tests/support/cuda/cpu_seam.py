@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.arrays import ArrayView
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_arithmetic import matrix_product
@@ -395,6 +396,11 @@ class CpuSeam:
         self._count_outside_capture("read")
         self._memory.check_range(pointer, size)
         return ctypes.string_at(pointer, size)
+
+    def view(self, value: Any) -> ArrayView | None:
+        if type(value) is not DeviceArray:
+            return None
+        return ArrayView(value.pointer, value.shape, value.strides, value.dtype, "cuda", False, value)
 
     def from_dlpack(self, value: Any) -> DeviceArray:
         kind, device = value.__dlpack_device__()
