@@ -9,6 +9,7 @@ import re
 import secrets
 import stat
 import sys
+import threading
 import weakref
 from pathlib import Path
 
@@ -25,6 +26,13 @@ _IMAGE_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
 
 KEPT_BYTES = 1 << 30
 """Images beyond this are removed, those that were used longest ago first."""
+
+_PART = 16
+"""Looking for such images reads the whole folder: a process does it at its first write and after each such part of `KEPT_BYTES`."""
+
+_written: dict[Path, int] = {}
+"""How many bytes this process has written to a folder since it last looked."""
+_written_lock = threading.Lock()
 
 
 class ImageStore:
@@ -80,7 +88,7 @@ class ImageStore:
     def write(self, key: str, image: bytes, symbol: str) -> None:
         """Stores an image so that readers find all of it or nothing. If the folder cannot be written, nothing is stored.
 
-        Images that were used longest ago make room for it once all of them take more than `KEPT_BYTES`.
+        Images that were used longest ago make room for it when all of them take more than `KEPT_BYTES`, by up to a sixteenth later.
         """
         content = symbol.encode() + b"\0" + image
         temporary = f"{key}.{secrets.token_hex(8)}"
@@ -93,9 +101,14 @@ class ImageStore:
             except BaseException:
                 os.unlink(self._place(temporary), dir_fd=self._descriptor)
                 raise
-        self._make_room()
+        with _written_lock:
+            written = _written[self._folder] = _written.get(self._folder, KEPT_BYTES) + len(content)
+        if written > KEPT_BYTES // _PART:
+            self._make_room()
 
     def _make_room(self) -> None:
+        with _written_lock:
+            _written[self._folder] = 0
         with contextlib.suppress(OSError):
             with os.scandir(self._folder if self._descriptor is None else self._descriptor) as entries:
                 states = [(entry.stat(follow_symlinks=False), entry.name) for entry in entries if _IMAGE_NAME.fullmatch(entry.name)]

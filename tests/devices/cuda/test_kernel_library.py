@@ -373,6 +373,21 @@ def test_images_used_longest_ago_make_room(store: Path, monkeypatch: pytest.Monk
     assert {path.name for path in store.iterdir()} == {names[1], names[2], names[3], foreign}
 
 
+def test_room_is_made_at_the_first_write_and_after_each_sixteenth(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look at each write at all that lies there would take longer than to write."""
+    monkeypatch.setattr(image_store, "KEPT_BYTES", 16_000)
+    looks: list[int] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looks.append(1) or scan(folder))  # type: ignore[func-returns-value]
+    opened = ImageStore.open()
+    assert opened is not None
+    after = []
+    for number in range(10):
+        opened.write(f"{number:064x}", bytes(300), "symbol")
+        after.append(len(looks))
+    assert after == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+
+
 def test_without_a_place_for_images_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
