@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 28
 """The most bytes that a folded result has: a node that makes more of small inputs runs with the model."""
+MAX_HELD = 1 << 30
+"""The most bytes of folded results that a model holds."""
 _GROWS = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "EyeLike", "Pad", "Resize", "Upsample"})
 _NEVER = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"})
 
@@ -43,7 +45,8 @@ def _is_folded(node: Node) -> bool:
         return False
     if any(item.HasField("g") or item.graphs for item in node.proto.attribute):
         return False
-    return node.op_type not in _GROWS or all(_bytes(value) <= MAX_BYTES for value in node.outputs if value is not None)
+    sizes = [_bytes(value) for value in node.outputs if value is not None]
+    return all(size <= MAX_BYTES or (size == inf and node.op_type not in _GROWS) for size in sizes)
 
 
 def _bytes(value: Value) -> float:

@@ -90,6 +90,7 @@ class Interpretation:
     outputs: dict[str, Value] = field(default_factory=dict)
     _taken: dict[str, int] = field(default_factory=dict)
     _begun: dict[str, int] = field(default_factory=dict)
+    _held: int = 0
 
     @classmethod
     def of(cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel) -> Self:
@@ -127,9 +128,11 @@ class Interpretation:
 
     def hold(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
         """Takes the initializers of a graph, as `walk` does."""
-        for tensor in graph.initializer:
-            if tensor.name not in scope or prefix:
-                scope[tensor.name] = Value.known(self.unique(prefix + tensor.name), self.model.array(tensor))
+        named = [(tensor.name, tensor) for tensor in graph.initializer]
+        sparse = [(tensor.values.name, tensor) for tensor in graph.sparse_initializer]
+        for name, tensor in (*named, *sparse):
+            if name not in scope or prefix:
+                scope[name] = Value.known(self.unique(prefix + name), self.model.array(tensor))
 
     def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes nodes in an order in which they run, as `walk` does."""
@@ -154,7 +157,7 @@ class Interpretation:
 
     def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         """The node's outputs."""
-        known = folding.folded(node, opsets)
+        known = self._known(node, opsets)
         if known is not None:
             return self._folded(node, known)
         mark = self._mark()
@@ -210,6 +213,12 @@ class Interpretation:
             else:
                 del self.stages[index]
 
+    def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+        """The outputs of a node by name where they are known before the model runs; None also when too much of that is held already."""
+        found = folding.folded(node, opsets) if self._held <= folding.MAX_HELD else None
+        self._held += sum(array.nbytes for array in (found or {}).values())
+        return found
+
     def _folded(self, node: Node, known: Mapping[str, Array]) -> Values:
         """The outputs of a node that are known before the model runs."""
         values = [Value.known(name, known[name]) if name else None for name in node.proto.output]
@@ -241,6 +250,8 @@ class Interpretation:
                 results = [*_outputs(node, function(node.reading(stage.read)))]
             except DescError as error:
                 raise NotLowered(error.problems) from None
+            except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+                raise NotLowered([_invalid(node, error)]) from error
         operators = list(_operators((expression for _, expression in results if expression is not None), first))
         if problems := self._level_problems(operators):
             raise NotLowered(problems)
@@ -332,6 +343,13 @@ def ready(value: Value, kind: int) -> int:
 def _no_operator(node: Node) -> Problem:
     name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
     return Problem("onnx.kernel", "", f"{name} of opset {node.opset}", "an operator that DirectML's operators express")
+
+
+def _invalid(node: Node, error: Exception) -> Problem:
+    """What a node is whose attributes or constant inputs are such that nobody foresaw them: models come from anywhere."""
+    text = str(error).splitlines()[0] if str(error) else ""
+    found = f"attributes or inputs that {node.op_type} does not allow: {type(error).__name__}: {text}"
+    return Problem("onnx.invalid", "", found, f"what ONNX says of {node.op_type}")
 
 
 def _inexpressible(node: Node) -> Iterator[Problem]:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, TensorProto, TypeProto, inliner, numpy_helper
+from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
 from dmlpy.description.member_forms import brief
+from dmlpy.onnx import tensors
+from dmlpy.onnx.validity import problems_of
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LoadedModel:
-    """A model as its file has it, with local functions inlined.
+    """A valid model as its file has it, with local functions inlined.
 
     Attributes:
         proto: the model.
@@ -28,22 +30,27 @@ class LoadedModel:
     """
 
     def __init__(self, proto: ModelProto, name: str, folder: Path | None) -> None:
-        self.proto = inliner.inline_local_functions(proto) if proto.functions else proto
+        """Checks the model.
+
+        Raises:
+            DescError: it is not valid; all problems are told.
+        """
+        self.proto = _inlined(proto, name, folder)
         self.name = name
         self.folder = folder
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
-        self._arrays: dict[int, tuple[TensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
+        self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
 
     @cached_property
     def types(self) -> dict[str, TypeProto]:
         graph = self.proto.graph
         return {item.name: item.type for item in (*graph.value_info, *graph.input, *graph.output)}
 
-    def array(self, tensor: TensorProto) -> Array:
-        """The elements of a tensor of the model, read from its file of external data if it has one."""
+    def array(self, tensor: TensorProto | SparseTensorProto) -> Array:
+        """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one has its zeros."""
         if id(tensor) not in self._arrays:
-            base = str(self.folder) if self.folder else ""
-            self._arrays[id(tensor)] = tensor, numpy_helper.to_array(tensor, base)
+            read = tensors.dense if isinstance(tensor, SparseTensorProto) else tensors.array_of
+            self._arrays[id(tensor)] = tensor, read(tensor, self.folder)
         return self._arrays[id(tensor)][1]
 
 
@@ -81,3 +88,19 @@ def _parsed(data: bytes, name: str) -> ModelProto:
             f"onnx.load: {name}", [Problem("onnx.protobuf", "", "bytes that are no ONNX model", "a serialized ModelProto")]
         ) from None
     return proto
+
+
+def _inlined(proto: ModelProto, name: str, folder: Path | None) -> ModelProto:
+    """The model, after it was checked, with its own functions inlined."""
+    if problems := problems_of(proto, folder):
+        raise DescError(f"onnx.load: {name}", problems)
+    if not proto.functions:
+        return proto
+    try:
+        own: ModelProto = inliner.inline_local_functions(proto)
+    except Exception as error:  # ONNX raises what its C++ code throws
+        found = f"not inlined: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        raise DescError(f"onnx.load: {name}", [Problem("onnx.function", "functions", found, "functions that ONNX inlines")]) from None
+    if problems := problems_of(own, folder):
+        raise DescError(f"onnx.load: {name}, with its functions inlined", problems)
+    return own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from dmlpy.onnx import control_flow, folding, functions, provider
+from dmlpy.onnx import control_flow, functions, provider
 from dmlpy.onnx.interpretation import Interpretation, Where, ready
 from dmlpy.onnx.nodes import NotLowered
 from dmlpy.validation.problems import Problem
@@ -31,7 +31,7 @@ class Prediction(Interpretation):
         return True
 
     def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
-        known = folding.folded(node, opsets)
+        known = self._known(node, opsets)
         if known is not None:
             return self._folded(node, known)
         if node.op_type == "If" and node.domain == "" and node.value(0).array is not None:

@@ -1,0 +1,327 @@
+"""`problems_of`: what is wrong with a model as a whole, before any node is looked at by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, defs
+
+from dmlpy.description.member_forms import brief
+from dmlpy.description.naming import listed, plural
+from dmlpy.onnx import tensors
+from dmlpy.onnx.nodes import schema_of
+from dmlpy.validation.problems import MAX_PROBLEMS, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from onnx import FunctionProto, NodeProto, TypeProto, ValueInfoProto
+
+MAX_DEPTH = 16
+"""The most bodies within bodies."""
+MAX_NODES = 1 << 18
+"""The most nodes of a model, after its own functions were inlined."""
+_CONTENT = {
+    AttributeProto.FLOAT: "f",
+    AttributeProto.INT: "i",
+    AttributeProto.STRING: "s",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
+    AttributeProto.TYPE_PROTOS: "type_protos",
+}
+"""The field that holds an attribute of each type."""
+_SINGLE = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
+
+
+def problems_of(model: ModelProto, folder: Path | None) -> list[Problem]:
+    """All that is wrong with a model, up to a limit.
+
+    Args:
+        model: the model.
+        folder: where external data lies; None if there can be none.
+    """
+    found: list[Problem] = []
+    for problem in _problems(model, folder):
+        found.append(problem)
+        if len(found) >= MAX_PROBLEMS:
+            break
+    return found
+
+
+def _problems(model: ModelProto, folder: Path | None) -> Iterator[Problem]:
+    if not model.HasField("graph"):
+        yield Problem("onnx.protobuf", "graph", "missing", "a model's graph")
+        return
+    opsets: dict[str, int] = {}
+    wrong = False
+    for item in model.opset_import:
+        domain = _domain(item.domain)
+        if not _is_name(item.domain, empty=True) or domain in opsets:
+            yield Problem("onnx.opset", "opset_import", brief(item.domain), "each domain once")
+        newest = defs.onnx_opset_version() if domain == "" else 1 << 30
+        if not 1 <= item.version <= newest:
+            remedy = "install a newer version of the package onnx" if item.version > newest else None
+            yield Problem("onnx.opset", f"opset_import[{brief(domain)}]", str(item.version), f"1 to {newest}", (), remedy)
+            wrong = True
+        opsets[domain] = item.version
+    if "" not in opsets and not opsets:
+        yield Problem("onnx.opset", "opset_import", "empty", "the version of each domain whose operators the model has")
+        return
+    if wrong:
+        return  # what operators are depends on it
+    functions = {(_domain(function.domain), function.name): function for function in model.functions}
+    broken = list(_function_problems(functions, model))
+    yield from broken
+    if not broken:
+        yield from _Graphs(folder, opsets, frozenset(functions)).problems(model.graph, frozenset(), "", 0)
+
+
+def _domain(text: str) -> str:
+    return "" if text == "ai.onnx" else text
+
+
+def _is_name(text: object, *, empty: bool = False) -> bool:
+    """Whether a text is one: what is no UTF-8 comes as bytes."""
+    return isinstance(text, str) and (empty or bool(text))
+
+
+def _function_problems(functions: Mapping[tuple[str, str], FunctionProto], model: ModelProto) -> Iterator[Problem]:
+    """Functions that call themselves, or would make too many nodes."""
+    if len(functions) != len(model.functions):
+        yield Problem("onnx.function", "functions", "two of the same name", "each function once")
+        return
+    sizes: dict[tuple[str, str], int] = {}
+    open_: set[tuple[str, str]] = set()
+
+    def size(key: tuple[str, str], depth: int) -> int:
+        if key in open_ or depth > MAX_DEPTH:
+            raise RecursionError
+        if key not in sizes:
+            open_.add(key)
+            sizes[key] = sum(1 + size(own, depth + 1) if own in functions else 1 for own in _called(functions[key].node, 0))
+            open_.discard(key)
+        return sizes[key]
+
+    for key, function in functions.items():
+        if not _is_name(function.name) or not _is_name(function.domain, empty=True):
+            yield Problem("onnx.function", "functions", brief(function.name), "a function's name")
+            return
+        for names, what in ((function.input, "inputs"), (function.output, "outputs")):
+            if len(set(names)) != len(names) or not all(map(_is_name, names)):
+                yield Problem("onnx.function", f"functions[{function.name!r}]", f"{what} {listed(names)}", "each name once")
+        try:
+            size(key, 0)
+        except RecursionError:
+            yield Problem(
+                "onnx.function", f"functions[{function.name!r}]", "one that calls itself", f"at most {MAX_DEPTH} calls, without a circle"
+            )
+            return
+    try:
+        total = sum(1 + sizes.get(key, 0) for key in _called(model.graph.node, 0))
+    except RecursionError:
+        return  # too deep: told with the graph
+    if total > MAX_NODES:
+        yield Problem("onnx.size", "graph", f"{total} nodes with those of functions", f"at most {MAX_NODES}")
+
+
+def _called(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
+    """The operators of nodes, those of their bodies included."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    for node in nodes:
+        yield _domain(node.domain), node.op_type
+        for attribute in node.attribute:
+            for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _called(body.node, depth + 1)
+
+
+class _Graphs:
+    """The rules of graphs.
+
+    Args:
+        folder: where external data lies.
+        opsets: the versions of the domains.
+        functions: the model's own functions.
+    """
+
+    def __init__(self, folder: Path | None, opsets: Mapping[str, int], functions: frozenset[tuple[str, str]]) -> None:
+        self.folder = folder
+        self.opsets = opsets
+        self.functions = functions
+        self.nodes = 0
+
+    def problems(self, graph: GraphProto, around: frozenset[str], place: str, depth: int) -> Iterator[Problem]:
+        """What is wrong with a graph and the bodies of its nodes.
+
+        Args:
+            graph: the graph.
+            around: the names that a body may read from around it.
+            place: goes before the places of problems.
+            depth: how many bodies are around it.
+        """
+        if depth > MAX_DEPTH:
+            yield Problem("onnx.size", place.rstrip("/"), f"more than {MAX_DEPTH} bodies within each other", f"at most {MAX_DEPTH}")
+            return
+        self.nodes += len(graph.node)
+        if self.nodes > MAX_NODES:
+            yield Problem("onnx.size", place.rstrip("/"), f"more than {MAX_NODES} nodes", f"at most {MAX_NODES}")
+            return
+        known = set(around)
+        inputs = [item.name for item in graph.input]
+        constants = [tensor.name for tensor in graph.initializer] + [tensor.values.name for tensor in graph.sparse_initializer]
+        for what, names in (("input", inputs), ("initializer", constants)):
+            for name, count in Counter(names).items():
+                if not _is_name(name) or count > 1:
+                    yield Problem("onnx.name", f"{place}{what}s", brief(name), "a name that no other one has")
+        for item in (*graph.input, *graph.output, *graph.value_info):
+            if not _is_name(item.name):
+                yield Problem("onnx.name", f"{place}values", brief(item.name), "a name")
+            elif (problem := _type_problem(item)) is not None:
+                yield problem.under(f"{place}{item.name}")
+        for tensor in graph.initializer:
+            if (problem := tensors.problem_of(tensor, self.folder)) is not None:
+                yield problem.under(f"{place}{tensor.name}")
+        for sparse in graph.sparse_initializer:
+            if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
+                yield problem.under(f"{place}{sparse.values.name}")
+        yield from _constant_problems(graph, place)
+        known.update(name for name in (*inputs, *constants) if isinstance(name, str))
+        later = {name for node in graph.node for name in node.output}
+        made = {*inputs, *constants}
+        for index, node in enumerate(graph.node):
+            own = f"{place}{node.name or f'{node.op_type}_{index}'}" if isinstance(node.name, str) else f"{place}node {index}"
+            yield from self._node_problems(node, own, known, later, depth)
+            for name in node.output:
+                if not _is_name(name, empty=True):
+                    yield Problem("onnx.name", f"{own}.output", brief(name), "a name")
+                elif name and name in made:
+                    yield Problem("onnx.name", f"{own}.output", repr(name), "a name that nothing else in the graph has")
+                elif name:
+                    made.add(name)
+                    known.add(name)
+        for item in graph.output:
+            if isinstance(item.name, str) and item.name not in known:
+                yield Problem("onnx.name", f"{place}outputs", repr(item.name), "a value that the graph makes")
+
+    def _node_problems(self, node: NodeProto, place: str, known: set[str], later: set[str], depth: int) -> Iterator[Problem]:
+        if not _is_name(node.op_type) or not _is_name(node.domain, empty=True) or not _is_name(node.name, empty=True):
+            yield Problem("onnx.name", place, brief(node.op_type), "an operator's name")
+            return
+        for name in node.input:
+            if not _is_name(name, empty=True):
+                yield Problem("onnx.name", f"{place}.input", brief(name), "a name")
+            elif name and name not in known:
+                expected = "a value that is made before" if name in later else "an input, an initializer, or what a node makes"
+                remedy = "sort the nodes; if that cannot be done, they form a circle" if name in later else None
+                yield Problem("onnx.name", f"{place}.input", repr(name), expected, (), remedy)
+        domain = _domain(node.domain)
+        function = (domain, node.op_type) in self.functions
+        if domain == "" and "" not in self.opsets:
+            yield Problem("onnx.opset", place, "an operator of ONNX", "a version of ONNX's operators in opset_import")
+        schema = None if function else schema_of(node.op_type, self.opsets.get(domain, 1), domain)
+        if domain == "" and schema is None and not function and "" in self.opsets:
+            yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {self.opsets['']}")
+        if schema is not None:
+            yield from _form_problems(node, schema, place)
+        for name, count in Counter(item.name for item in node.attribute).items():
+            if not _is_name(name) or count > 1:
+                yield Problem("onnx.attribute", place, f"attribute {brief(name)}", "a name that no other attribute has")
+        for item in node.attribute:
+            yield from self._attribute_problems(item, schema, f"{place}.{item.name}", known, depth)
+
+    def _attribute_problems(
+        self, item: AttributeProto, schema: defs.OpSchema | None, place: str, known: set[str], depth: int
+    ) -> Iterator[Problem]:
+        field = _CONTENT.get(item.type)
+        if item.ref_attr_name:
+            yield Problem("onnx.attribute", place, "a reference to an attribute of a function", "a value: the node is in no function")
+            return
+        filled = [name for name in _CONTENT.values() if (item.HasField(name) if name in _SINGLE else len(getattr(item, name)))]
+        if field is None or [name for name in filled if name != field] or (field in _SINGLE and field not in filled):
+            found = f"of type {item.type} with {listed(filled)}"
+            yield Problem("onnx.attribute", place, found, f"a value in {field}" if field else "one of ONNX's types of attributes")
+            return
+        declared = schema.attributes.get(item.name) if schema is not None else None
+        if schema is not None and declared is None:
+            yield Problem("onnx.attribute", place, "given", f"one of {listed(sorted(schema.attributes))}")
+        elif declared is not None and (wanted := _type_name(declared)) != AttributeProto.AttributeType.Name(item.type):
+            yield Problem("onnx.attribute", place, f"of type {AttributeProto.AttributeType.Name(item.type)}", f"of type {wanted}")
+        for tensor in (*([item.t] if item.HasField("t") else []), *item.tensors):
+            if (problem := tensors.problem_of(tensor, self.folder)) is not None:
+                yield problem.under(place)
+            elif tensor.data_location == TensorProto.EXTERNAL:
+                yield Problem("onnx.external", place, "external data", "elements in the model: only initializers lie outside")
+        for sparse in (*([item.sparse_tensor] if item.HasField("sparse_tensor") else []), *item.sparse_tensors):
+            if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
+                yield problem.under(place)
+        for body in (*([item.g] if item.HasField("g") else []), *item.graphs):
+            yield from self.problems(body, frozenset(known), f"{place}/", depth + 1)
+
+
+def _constant_problems(graph: GraphProto, place: str) -> Iterator[Problem]:
+    """Initializers that are inputs, too, and do not fit them."""
+    inputs = {item.name: item for item in graph.input}
+    for tensor in graph.initializer:
+        declared = inputs.get(tensor.name)
+        own = None if declared is None else declared.type.tensor_type.elem_type
+        if own and own != tensor.data_type:
+            yield Problem("onnx.type", f"{place}{tensor.name}", f"of element type {tensor.data_type}", f"that of the input: {own}")
+
+
+def _type_problem(item: ValueInfoProto) -> Problem | None:
+    return _type_proto_problem(item.type, 0)
+
+
+def _type_proto_problem(proto: TypeProto, depth: int) -> Problem | None:
+    if depth > MAX_DEPTH:
+        return Problem("onnx.type", "type", "sequences within sequences", f"at most {MAX_DEPTH} levels")
+    kind = proto.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return _type_proto_problem(getattr(proto, kind).elem_type, depth + 1)
+    if kind not in ("tensor_type", "sparse_tensor_type"):
+        return None
+    tensor = getattr(proto, kind)
+    if tensor.elem_type not in TensorProto.DataType.values():
+        return Problem("onnx.type", "type", str(tensor.elem_type), "the number of one of ONNX's element types")
+    for index, dim in enumerate(tensor.shape.dim):
+        if dim.WhichOneof("value") == "dim_value" and not 0 <= dim.dim_value < 1 << 40:
+            return Problem("onnx.sizes", f"sizes[{index}]", str(dim.dim_value), "a size: 0 or more, below 2**40")
+        if dim.WhichOneof("value") == "dim_param" and not _is_name(dim.dim_param, empty=True):
+            return Problem("onnx.sizes", f"sizes[{index}]", brief(dim.dim_param), "a symbol's name")
+    if len(tensor.shape.dim) > 64:
+        return Problem("onnx.sizes", "sizes", plural(len(tensor.shape.dim), "size"), "at most 64")
+    return None
+
+
+def _form_problems(node: NodeProto, schema: defs.OpSchema, place: str) -> Iterator[Problem]:
+    """Numbers of inputs and outputs, and attributes that are missing."""
+    for what, names, least, most in (
+        ("inputs", node.input, schema.min_input, schema.max_input),
+        ("outputs", node.output, schema.min_output, schema.max_output),
+    ):
+        if not least <= len(names) <= most:
+            allowed = str(least) if least == most else f"{least} or more" if most > 1 << 20 else f"{least} to {most}"
+            yield Problem("onnx.count", f"{place}.{what}", str(len(names)), allowed)
+    for index, formal in enumerate(schema.inputs):
+        required = formal.option == defs.OpSchema.FormalParameterOption.Single
+        if required and index < len(node.input) and not node.input[index]:
+            yield Problem("onnx.missing", f"{place}.input[{index}]", "left out", f"{formal.name}, which the operator requires")
+    given = {item.name for item in node.attribute}
+    for name, declared in schema.attributes.items():
+        if declared.required and name not in given:
+            yield Problem("onnx.attribute", f"{place}.{name}", "missing", f"of type {_type_name(declared)}: the operator requires it")
+
+
+def _type_name(declared: Any) -> str:
+    """The name of an attribute's type in a schema, which ONNX's stubs do not know."""
+    return str(declared.type.name)

@@ -1,0 +1,258 @@
+"""Models come from anywhere: what is wrong with them is refused by name, and nothing but dmlpy's errors is raised."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, TensorProto
+from onnx.helper import make_function, make_node, make_opsetid, make_sparse_tensor, make_tensor
+
+import dmlpy as dml
+from dmlpy import onnx
+from dmlpy.onnx import folding
+from tests.support.onnx_models import model
+from tests.support.onnx_mutants import mutant
+
+
+def small() -> ModelProto:
+    """A product and an activation."""
+    nodes = [make_node("MatMul", ["x", "w"], ["a"], name="product"), make_node("Softmax", ["a"], ["y"], name="act", axis=-1)]
+    return model(nodes, {"x": [2, 3]}, ["y"], constants={"w": np.ones((3, 4), np.float32)})
+
+
+def changed(change: Callable[[ModelProto], object]) -> ModelProto:
+    built = small()
+    change(built)
+    return built
+
+
+def _swap(built: ModelProto) -> None:
+    first, second = list(built.graph.node)
+    del built.graph.node[:]
+    built.graph.node.extend([second, first])
+
+
+def _deep(built: ModelProto) -> None:
+    inner = GraphProto(name="inner")
+    inner.output.add(name="x")
+    for _ in range(20):
+        outer = GraphProto(name="outer")
+        outer.node.append(make_node("If", ["x"], ["z"], then_branch=inner, else_branch=GraphProto(name="e")))
+        outer.output.add(name="z")
+        inner = outer
+    built.graph.node.append(make_node("If", ["x"], ["z"], then_branch=inner, else_branch=GraphProto(name="e")))
+
+
+def _external(location: str, **entries: str) -> Callable[[ModelProto], None]:
+    def change(built: ModelProto) -> None:
+        tensor = built.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in {"location": location, **entries}.items():
+            tensor.external_data.add(key=key, value=value)
+
+    return change
+
+
+def _functions(*calls: tuple[str, str]) -> Callable[[ModelProto], None]:
+    def change(built: ModelProto) -> None:
+        for name, called in calls:
+            body = [make_node(called, [f"v{step}"], [f"v{step + 1}"], domain="own") for step in range(4)]
+            built.functions.append(make_function("own", name, ["v0"], ["v4"], body, [make_opsetid("own", 1), make_opsetid("", 21)]))
+        built.opset_import.append(make_opsetid("own", 1))
+        built.graph.node.append(make_node(calls[0][0], ["x"], ["f"], domain="own"))
+
+    return change
+
+
+REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
+    ("a name that is read before", _swap, "onnx.name", "'a', expected a value that is made before"),
+    ("a circle", lambda built: built.graph.node[0].input.__setitem__(0, "y"), "onnx.name", "they form a circle"),
+    ("a name of nothing", lambda built: built.graph.node[0].input.__setitem__(0, "z"), "onnx.name", "'z', expected an input"),
+    ("a name twice", lambda built: built.graph.node[1].output.__setitem__(0, "a"), "onnx.name", "'a', expected a name that nothing else"),
+    ("an output of nothing", lambda built: built.graph.output.add(name="q"), "onnx.name", "'q', expected a value that the graph makes"),
+    ("an input twice", lambda built: built.graph.input.add(name="x"), "onnx.name", "expected a name that no other one has"),
+    ("an unknown operator", lambda built: setattr(built.graph.node[0], "op_type", "MatMull"), "onnx.operator", "MatMull"),
+    ("an input too few", lambda built: built.graph.node[0].input.pop(), "onnx.count", "product.inputs is 1, expected 2"),
+    (
+        "an attribute of another type",
+        lambda built: built.graph.node[1].attribute[0].__setattr__("type", AttributeProto.FLOAT),
+        "onnx.attribute",
+        "act.axis",
+    ),
+    ("an unknown attribute", lambda built: built.graph.node[1].attribute[0].__setattr__("name", "axes"), "onnx.attribute", "act.axes"),
+    (
+        "a reference",
+        lambda built: built.graph.node[1].attribute[0].__setattr__("ref_attr_name", "k"),
+        "onnx.attribute",
+        "the node is in no function",
+    ),
+    ("bytes too few", lambda built: setattr(built.graph.initializer[0], "raw_data", b"1234"), "onnx.tensor", "4 bytes, expected 48 bytes"),
+    ("a negative size", lambda built: built.graph.initializer[0].dims.__setitem__(0, -3), "onnx.tensor", "each 0 or more"),
+    ("a giant", lambda built: built.graph.initializer[0].dims.__setitem__(0, 2**62), "onnx.tensor", "w.raw_data is 48 bytes, expected"),
+    ("an unknown type", lambda built: setattr(built.graph.initializer[0], "data_type", 99), "onnx.type", "w.data_type is 99"),
+    (
+        "two fields of data",
+        lambda built: built.graph.initializer[0].float_data.append(1) or built.graph.initializer[0].ClearField("raw_data"),
+        "onnx.tensor",
+        "1 entries, expected 12",
+    ),
+    ("no opset", lambda built: built.ClearField("opset_import"), "onnx.opset", "opset_import is empty"),
+    ("an opset of the future", lambda built: setattr(built.opset_import[0], "version", 999), "onnx.opset", "install a newer version"),
+    ("no graph", lambda built: built.ClearField("graph"), "onnx.protobuf", "a model's graph"),
+    ("bodies in bodies", _deep, "onnx.size", "bodies within each other"),
+    ("a function that calls itself", _functions(("f", "g"), ("g", "f")), "onnx.function", "calls itself"),
+    ("functions that grow", _functions(*((f"f{n}", f"f{n + 1}") for n in range(12))), "onnx.size", "nodes with those of functions"),
+    (
+        "a sparse tensor of many zeros",
+        lambda built: built.graph.sparse_initializer.append(
+            make_sparse_tensor(make_tensor("s", 1, [1], [1.0]), make_tensor("i", 7, [1], [0]), [2**20, 2**20])
+        ),
+        "onnx.tensor",
+        "sizes of at most",
+    ),
+    (
+        "an index beyond",
+        lambda built: built.graph.sparse_initializer.append(
+            make_sparse_tensor(make_tensor("s", 1, [1], [1.0]), make_tensor("i", 7, [1], [9]), [2])
+        ),
+        "onnx.tensor",
+        "indices below [2]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "code", "text"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_what_is_wrong_is_told(change: Callable[[ModelProto], object], code: str, text: str) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        onnx.load(changed(change))
+    assert code in {problem.code for problem in caught.value.problems}
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "entries", "text"),
+    [
+        ("weights.bin", {}, None),
+        ("below/weights.bin", {"offset": "16", "length": "48"}, None),
+        ("/etc/passwd", {}, "a relative path below"),
+        ("../weights.bin", {}, "a relative path below"),
+        ("below/../../weights.bin", {}, "a relative path below"),
+        ("C:\\weights.bin", {}, "a relative path below"),
+        ("link.bin", {}, "not a link out of it"),
+        ("below", {}, "a file below"),
+        ("missing.bin", {}, "a file that can be read"),
+        ("weights.bin", {"offset": "4"}, "44 bytes, expected 48 bytes"),
+        ("weights.bin", {"offset": "4", "length": "48"}, "at least 52 bytes"),
+        ("weights.bin", {"offset": "-4"}, "a number of bytes"),
+        ("", {}, "a relative path below"),
+    ],
+)
+def test_external_data_lies_below_the_folder(tmp_path: Path, location: str, entries: dict[str, str], text: str | None) -> None:
+    folder = tmp_path / "model"
+    (folder / "below").mkdir(parents=True)
+    data = np.arange(12, dtype=np.float32).tobytes()
+    (folder / "weights.bin").write_bytes(data)
+    (folder / "below" / "weights.bin").write_bytes(bytes(16) + data)
+    (tmp_path / "weights.bin").write_bytes(data)
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    path = folder / "model.onnx"
+    path.write_bytes(changed(_external(location, **entries)).SerializeToString())
+    if text is None:
+        loaded = onnx.load(path).loaded
+        np.testing.assert_array_equal(loaded.array(loaded.proto.graph.initializer[0]).ravel(), np.arange(12))
+        return
+    with pytest.raises(dml.DescError, match=r"onnx\.(external|tensor)") as caught:
+        onnx.load(path)
+    assert text in str(caught.value)
+
+
+def test_bytes_have_no_folder() -> None:
+    with pytest.raises(dml.DescError, match="load the model from its file"):
+        onnx.load(changed(_external("weights.bin")).SerializeToString())
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xff", small().SerializeToString()[:-40], b"{}"], ids=["empty", "noise", "cut", "json"])
+def test_truncated_files_are_refused(data: bytes) -> None:
+    with pytest.raises(dml.DescError):
+        onnx.load(data)
+
+
+def test_missing_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(dml.DescError, match="a file that can be read"):
+        onnx.load(tmp_path / "missing.onnx")
+
+
+def test_giants_are_not_folded() -> None:
+    sizes = np.array([2**15, 2**15])
+    nodes = [
+        make_node("ConstantOfShape", ["s"], ["a"], name="zeros"),
+        make_node("Expand", ["one", "s"], ["b"], name="spread"),
+        make_node("Add", ["row", "column"], ["c"], name="sum"),
+        make_node("Relu", ["x"], ["y"]),
+    ]
+    constants = {
+        "s": sizes,
+        "one": np.ones(1, np.float32),
+        "row": np.ones((1, 2**15), np.float32),
+        "column": np.ones((2**15, 1), np.float32),
+    }
+    records = onnx.load(model(nodes, {"x": [2]}, ["y"], constants=constants)).interpretation().records
+    assert all(record.where != "folded" for record in records)
+
+
+def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "MAX_HELD", 100)
+    nodes = [make_node("Neg", ["w"], ["a"]), make_node("Neg", ["a"], ["b"]), make_node("Neg", ["b"], ["y"])]
+    records = onnx.load(model(nodes, {}, ["y"], constants={"w": np.ones(20, np.float32)})).interpretation().records
+    assert [record.where for record in records] == ["folded", "folded", "directml"]
+
+
+def test_a_sparse_initializer_is_a_constant_with_zeros() -> None:
+    built = model([make_node("Mul", ["x", "s"], ["y"])], {"x": [2, 3]}, ["y"])
+    built.graph.sparse_initializer.append(
+        make_sparse_tensor(make_tensor("s", 1, [2], [5.0, 7.0]), make_tensor("i", 7, [2], [1, 5]), [2, 3])
+    )
+    result = onnx.load(built).compile("numpy")({"x": np.ones((2, 3), np.float32)})
+    np.testing.assert_array_equal(result["y"], [[0, 5, 0], [0, 0, 7]])
+
+
+def test_functions_of_the_model_are_inlined() -> None:
+    built = model([make_node("Twice", ["x"], ["y"], domain="own")], {"x": [3]}, ["y"], domains={"own": 1})
+    body = [make_node("Add", ["a", "a"], ["b"])]
+    built.functions.append(make_function("own", "Twice", ["a"], ["b"], body, [make_opsetid("", 21)]))
+    assert isinstance(built.functions[0], FunctionProto)
+    result = onnx.load(built).compile("numpy")({"x": np.arange(3, dtype=np.float32)})
+    np.testing.assert_array_equal(result["y"], [0, 2, 4])
+
+
+def _survives(seed: int) -> str | None:
+    """What a damaged model raises beside dmlpy's errors."""
+    try:
+        loaded = onnx.load(mutant(Random(seed)))
+        loaded.report()
+        loaded.report(like="onnxruntime")
+        if not any(record.where == "nowhere" for record in loaded.interpretation().records):
+            loaded.compile("numpy")
+    except dml.DmlError:
+        return None
+    except Exception as error:
+        return f"{seed}: {type(error).__name__}: {error}"
+    return None
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(250, 20_250, 250))])
+def test_damaged_models_raise_nothing_else(first: int) -> None:
+    assert [text for seed in range(first, first + 250) if (text := _survives(seed))] == []
+
+
+def test_a_missing_package_is_named() -> None:
+    code = "import sys; sys.modules['onnx'] = None\nfrom dmlpy import onnx\ntry: onnx.load\nexcept ModuleNotFoundError as e: print(e)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "dmlpy.onnx needs the package onnx: pip install 'dmlpy[onnx]'"
