@@ -16,6 +16,7 @@
 #include "common/machine.cuh"
 #include "common/elements.cuh"
 #include "common/strided.cuh"
+#include "attention/attention.cuh"
 
 inline constexpr int lanes = 16;                // threads side by side, along keys and along a value's elements
 inline constexpr int warp = 32;
@@ -25,99 +26,6 @@ inline constexpr int key_tile = lanes * keys;
 inline constexpr int depth = 32;                // elements of a product, or values, that are in shared memory together
 inline constexpr int pitch = depth + 1;         // odd, so that neighbouring rows are in different banks
 inline constexpr int weight_pitch = key_tile + 1;
-
-/// Queries, keys or values: earlier ones, then new ones with a bias.
-template <class T>
-struct Source {
-    Strided<T const> past;    // [B, G, P, size]
-    Strided<T const> fresh;   // [B, L, G, size]
-    T const* bias;            // [G, size], or null
-    long long bias_stride;
-    int size;                 // of a head
-
-    __device__ __forceinline__ float at(int batch, int head, int place, int valid, int element) const {
-        if (place < valid) {
-            return machine::to_float(past.at(batch, head, place, element));
-        }
-        float const value = machine::to_float(fresh.at(batch, place - valid, head, element));
-        if (bias == nullptr) {
-            return value;
-        }
-        return value + machine::to_float(bias[(static_cast<long long>(head) * size + element) * bias_stride]);
-    }
-};
-
-/// A number for each batch entry, or null.
-struct Limit {
-    int const* data;
-    long long stride;
-
-    __device__ int at(int batch) const { return data[batch * stride]; }
-};
-
-template <class T>
-struct AttentionParameters {
-    Source<T> query;                   // all new: [B, S, H, D]
-    Source<T> key;
-    Source<T> value;
-    Strided<T const> position_bias;    // [B, H, S, T]
-    Strided<int const> mask;           // [B, H, S, T]: 0 filters a key out
-    Limit ends;                        // keys from there on are filtered out
-    Limit starts;                      // and those before
-    Limit past_lengths;                // how many earlier keys count, if not all; a query then sees no new key after its own
-    Strided<T> output;                 // [B, S, H, E]
-    Strided<T> present_key;            // [B, G, total, D]
-    Strided<T> present_value;          // [B, G, total, E]
-    long long tiles;                   // of queries and values' elements, of all heads and batch entries
-    long long present_rows;            // B G total
-    int query_tiles;
-    int value_tiles;
-    int heads;
-    int groups;                        // heads of keys and values, each for equally many neighbouring heads of the queries
-    int queries;
-    int most_valid;                    // earlier keys that count, at most
-    int fresh;                         // L
-    int total;                         // keys that the present tensors hold
-    float scale;
-    float filter_value;
-
-    /// How many earlier keys of a batch entry count.
-    __device__ int valid(int batch) const {
-        return past_lengths.data == nullptr ? most_valid : max(0, min(past_lengths.at(batch), most_valid));
-    }
-
-    __device__ bool masks() const { return mask.data != nullptr || ends.data != nullptr; }
-
-    __device__ bool filters(int batch, int head, int query, int place) const {
-        if (mask.data != nullptr) {
-            return mask.at(batch, head, query, place) == 0;
-        }
-        return place >= ends.at(batch) || (starts.data != nullptr && place < starts.at(batch));
-    }
-};
-
-/// What the lanes of a row have, merged for all of them alike.
-template <class Merge>
-__device__ __forceinline__ float over_lanes(float value, Merge const& merge) {
-#pragma unroll
-    for (int mask = lanes / 2; mask > 0; mask /= 2) {
-        value = merge(value, machine::shuffle_xor(value, mask));
-    }
-    return value;
-}
-
-/// Whether a query of a block counts, and what it has seen of the keys.
-struct Softmax {
-    float most;      // score
-    float sum;       // of powers of the scores, relative to it
-    float offset;    // the most that the mask added
-    int seen;        // keys that the query may see, the first ones; 0 beyond the last query
-};
-
-/// One minus another, 0 if they are equal: of infinities too.
-__device__ __forceinline__ float distance(float a, float b) {
-    return a == b ? 0.0f : a - b;
-}
 
 /// Brings a part of the rows of queries or keys into shared memory, from one element of a head on; zeros beyond the last one of either.
 template <int tile, class T>
@@ -142,27 +50,17 @@ __global__ void __launch_bounds__(attend_threads, 1) attend(const __grid_constan
     __shared__ float weights[query_tile * weight_pitch];
     int const x = static_cast<int>(threadIdx.x) % lanes;
     int const y = static_cast<int>(threadIdx.x) / lanes;
-    float const infinity = machine::float_of_bits(0x7f800000u);
 
 #pragma unroll 1
     for (long long tile = blockIdx.x; tile < parameters.tiles; tile += gridDim.x) {
-        long long rest = tile / parameters.query_tiles;
-        int const first_query = static_cast<int>(tile - rest * parameters.query_tiles) * query_tile;
-        int const first_column = static_cast<int>(rest % parameters.value_tiles) * value_tile;
-        rest /= parameters.value_tiles;
-        int const head = static_cast<int>(rest % parameters.heads);
-        int const batch = static_cast<int>(rest / parameters.heads);
-        int const group = head / (parameters.heads / parameters.groups);
-        int const valid = parameters.valid(batch);
-        int const count = valid + parameters.fresh;
-
+        Task const task = task_at(parameters, tile, query_tile, value_tile);
+        int const batch = task.batch, head = task.head, group = task.group, valid = task.valid, count = task.count;
+        int const first_query = task.first_query, first_column = task.first_column;
         Softmax softmax[rows];
         float results[rows][columns] = {};
 #pragma unroll
         for (int i = 0; i < rows; ++i) {
-            int const query = first_query + y * rows + i;
-            int const seen = parameters.past_lengths.data == nullptr ? count : valid + min(parameters.fresh, query + 1);
-            softmax[i] = {-infinity, 0.0f, -infinity, query < parameters.queries ? seen : 0};
+            softmax[i] = softmax_of(parameters, first_query + y * rows + i, valid);
         }
 
 #pragma unroll 1
@@ -195,54 +93,12 @@ __global__ void __launch_bounds__(attend_threads, 1) attend(const __grid_constan
 
 #pragma unroll
             for (int i = 0; i < rows; ++i) {
-                int const query = first_query + y * rows + i;
-                Softmax const before = softmax[i];
-                float added[keys] = {};
-                float offset = 0.0f;
+                float const factor = weigh<lanes>(parameters, batch, head, first_query + y * rows + i, softmax[i], scores[i],
+                                                  [&](int j) { return first_key + x + lanes * j; });
 #pragma unroll
                 for (int j = 0; j < keys; ++j) {
-                    scores[i][j] *= parameters.scale;
-                    int const place = first_key + x + lanes * j;
-                    if (parameters.position_bias.data != nullptr && place < before.seen) {
-                        scores[i][j] += machine::to_float(parameters.position_bias.at(batch, head, query, place));
-                    }
+                    weights[(y * rows + i) * weight_pitch + x + lanes * j] = scores[i][j];
                 }
-                if (parameters.masks()) {
-                    offset = before.offset;
-#pragma unroll
-                    for (int j = 0; j < keys; ++j) {
-                        int const place = first_key + x + lanes * j;
-                        if (place < before.seen) {
-                            added[j] = parameters.filters(batch, head, query, place) ? parameters.filter_value : 0.0f;
-                            offset = fmaxf(offset, added[j]);
-                        }
-                    }
-                    offset = over_lanes(offset, [](float a, float b) { return fmaxf(a, b); });
-                }
-                float const earlier = before.most + distance(before.offset, offset);
-                float most = earlier;
-#pragma unroll
-                for (int j = 0; j < keys; ++j) {
-                    scores[i][j] += distance(added[j], offset);
-                    if (first_key + x + lanes * j < before.seen) {
-                        most = fmaxf(most, scores[i][j]);
-                    }
-                }
-                most = over_lanes(most, [](float a, float b) { return fmaxf(a, b); });
-                float const origin = most == -infinity ? 0.0f : most;
-                float const factor = expf(earlier - origin);
-                float sum = 0.0f;
-#pragma unroll
-                for (int j = 0; j < keys; ++j) {
-                    int const own = x + lanes * j;
-                    float const weight = first_key + own < before.seen ? expf(scores[i][j] - origin) : 0.0f;
-                    weights[(y * rows + i) * weight_pitch + own] = weight;
-                    sum += weight;
-                }
-                sum = over_lanes(sum, [](float a, float b) { return a + b; });
-                softmax[i].most = most;
-                softmax[i].offset = offset;
-                softmax[i].sum = before.sum * factor + sum;
 #pragma unroll
                 for (int j = 0; j < columns; ++j) {
                     results[i][j] *= factor;

@@ -263,12 +263,12 @@ __device__ __forceinline__ float sum_of_met(TilesParameters<Arithmetic> const& p
 
 /// A tile of output channels and pixels to a block, which goes on to others.
 template <class Arithmetic, bool backward>
-__global__ void __launch_bounds__(tile_threads) convolve_tiles(const __grid_constant__ TilesParameters<Arithmetic> parameters) {
+__global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_constant__ TilesParameters<Arithmetic> parameters) {
     using Raw = typename Arithmetic::Sums::Raw;
     // Backward, a tap that meets no element adds nothing: 0 times an infinite weight would.
     constexpr bool watched = backward && is_floating<typename Arithmetic::Input>;
     __shared__ long long places[tile_side];
-    __shared__ int odd;
+    __shared__ unsigned odd[tile_threads / 32];   // which threads of each warp have such a weight
     Reduction const& reduction = parameters.reduction;
     Arithmetic const& arithmetic = parameters.arithmetic;
     int const thread = static_cast<int>(threadIdx.x);
@@ -310,18 +310,19 @@ __global__ void __launch_bounds__(tile_threads) convolve_tiles(const __grid_cons
                                                                    Arithmetic::filter_flip);
         PixelLines<Raw, backward> columns(reduction, parameters.flipped != 0, parameters.wide != 0, arithmetic.padding(),
                                           Arithmetic::input_flip, find);
-        if constexpr (watched) {
-            if (thread == 0) {
-                odd = 0;
-            }
-        }
         sum_tile(sums, rows, columns, parameters.terms, arithmetic.zeros(first_of_group + channel, first_of_group + parameters.group_channels));
         if constexpr (watched) {
-            if (rows.odd()) {
-                odd = 1;
+            unsigned const of_warp = machine::ballot(rows.odd());
+            if (thread % 32 == 0) {
+                odd[thread / 32] = of_warp;
             }
             __syncthreads();
-            if (odd != 0) {
+            unsigned any = 0;
+#pragma unroll
+            for (int warp = 0; warp < tile_threads / 32; ++warp) {
+                any |= odd[warp];
+            }
+            if (any != 0) {
 #pragma unroll 1
                 for (int number = thread; number < tile_side * tile_side; number += tile_threads) {
                     int const row = number / tile_side, column = number % tile_side;

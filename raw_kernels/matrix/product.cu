@@ -48,7 +48,7 @@ __device__ __forceinline__ void finish(ProductParameters<T, Out, Function> const
 }
 
 template <class T, class Out, class Function>
-__global__ void __launch_bounds__(tile_threads) product(const __grid_constant__ ProductParameters<T, Out, Function> parameters) {
+__global__ void __launch_bounds__(tile_threads, 2) product(const __grid_constant__ ProductParameters<T, Out, Function> parameters) {
     Tiles const& tiles = parameters.tiles;
     Strided<T const> const &a = parameters.a, &b = parameters.b;
     long long const first = blockIdx.y * parameters.split_terms;

@@ -355,7 +355,7 @@ def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dic
 def test_what_cuda_tells_of_its_work(cuda_device: dml.Device) -> None:
     operator = dml.compile(attention_of(100, 3000, 64, 128, "FLOAT16"), cuda_device)
     assert "2 heads, 1 of keys and values, 100 queries and 3000 keys\n" in operator.plan
-    assert operator.plan.endswith("kernels: attend<machine::half, 4, 8>")
+    assert operator.plan.endswith("kernels: attend_halves<128, 32>")
     assert operator.binding_properties.temporary_resource_size == 0  # the scores are nowhere in memory
     sizes = {"queries": 1, "new": 1, "past": 5, "present": 6}
     assert dml.compile(with_lengths(sizes, "INT32"), cuda_device).binding_properties.temporary_resource_size == 0

@@ -1,7 +1,7 @@
-"""MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1 over the kernels of raw_kernels/attention/forward.cu.
+"""MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1 over the kernels of raw_kernels/attention/.
 
-`attend` computes the output straight from the tensors as they lie in memory, stacked ones included, and `keep` the present keys and values.
-The scratch holds past sequence lengths in the kernels' type where they come in another.
+`attend`, or `attend_halves` on tensor cores, computes the output straight from the tensors as they lie in memory, stacked ones included,
+and `keep` the present keys and values. The scratch holds past sequence lengths in the kernels' type where they come in another.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.movement.copies import COPY
 from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.cuda.tile_products import TILE_THREADS, WIDE_BYTES, multiplication
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.attention import AttentionDesc
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.machine import Arithmetic
 
 FILE = "attention/forward.cu"
+TENSOR_CORES_FILE = "attention/tensor_cores.cu"
 
-_SOURCE = struct(("past", STRIDED), ("fresh", STRIDED), ("bias", np.uint64), ("bias_stride", np.int64), ("size", np.int32))
+_SOURCE = struct(
+    ("past", STRIDED), ("fresh", STRIDED), ("bias", np.uint64), ("bias_stride", np.int64), ("size", np.int32), ("wide", np.int32)
+)
 _LIMIT = struct(("data", np.uint64), ("stride", np.int64))
 
 PARAMETERS = struct(
@@ -51,6 +56,12 @@ _LANES, _THREADS = 16, 256
 """Threads of a block side by side, and all of them: `lanes` and `attend_threads` of the kernel."""
 ROWS, COLUMNS = (1, 4), (4, 8)
 """Queries, and elements of a value, that a thread of `attend` owns: the second where there are more than 16 times the first."""
+HALVES = {64: 64, 128: 32}
+"""Of `attend_halves`: elements of a value to a block, and for each number the keys that it takes at a time."""
+_HALVES_QUERIES = 64
+"""Its queries of a block."""
+LEAST_HALVES_QUERIES = 17
+"""Queries from which on tensor cores are worth it: fewer leave most of a block's warps without work. Forecast, not measured."""
 _MOST = 2**30
 """What queries, keys or elements of a head are fewer than: their numbers, rounded up to whole tiles, fit in 32 bits."""
 _MOST_BLOCKS = 2**31 - 1
@@ -68,6 +79,11 @@ def attend_kernel(data_type: np.dtype[Any], rows: int, columns: int) -> Kernel:
     """The kernel of which a thread owns so many queries and elements of their results."""
     scalar = scalar_type(data_type)
     return Kernel(FILE, f"attend<{scalar}, {rows}, {columns}>", PARAMETERS, f"AttentionParameters<{scalar}>")
+
+
+def halves_kernel(columns: int) -> Kernel:
+    """The kernel on tensor cores of which a block owns so many elements of the values."""
+    return Kernel(TENSOR_CORES_FILE, f"attend_halves<{columns}, {HALVES[columns]}>", PARAMETERS, "AttentionParameters<half>")
 
 
 def keep_kernel(data_type: np.dtype[Any]) -> Kernel:
@@ -98,14 +114,21 @@ class AttentionPlan(PlanWithoutConstants):
         if largest >= _MOST:
             raise DeviceError(f"attention of {largest} queries, keys or elements of a head: at most {_MOST - 1}")
         self._type = desc.output_tensor.data_type.numpy
-        self._rows = ROWS[self._queries > _LANES * ROWS[0]]
-        self._columns = COLUMNS[self._sizes["value"] > _LANES * COLUMNS[0]]
-        self._query_tiles = -(-self._queries // (_LANES * self._rows))
-        self._value_tiles = -(-self._sizes["value"] // (_LANES * self._columns))
+        self._kernel, self._threads, self._tile = self._chosen()
+        self._query_tiles, self._value_tiles = -(-self._queries // self._tile[0]), -(-self._sizes["value"] // self._tile[1])
         self._keeps = desc.output_present_key_tensor is not None or desc.output_present_value_tensor is not None
         self._conversion = self._converted_lengths()
         self.temporary_size = 0 if self._conversion is None else -(-self._batch * 4 // ALIGNMENT) * ALIGNMENT
         library.functions(self._kernels())
+
+    def _chosen(self) -> tuple[Kernel, int, tuple[int, int]]:
+        """The kernel of the output, its threads, and the queries and the values' elements of a block."""
+        size = self._sizes["value"]
+        if self._type == np.float16 and self._queries >= LEAST_HALVES_QUERIES:
+            columns = min((columns for columns in HALVES if columns >= size), default=max(HALVES))
+            return halves_kernel(columns), TILE_THREADS, (_HALVES_QUERIES, columns)
+        rows, columns = ROWS[self._queries > _LANES * ROWS[0]], COLUMNS[size > _LANES * COLUMNS[0]]
+        return attend_kernel(self._type, rows, columns), _THREADS, (_LANES * rows, _LANES * columns)
 
     def _converted_lengths(self) -> Elementwise | None:
         """The step that makes 32-bit integers of past sequence lengths of another type."""
@@ -120,7 +143,7 @@ class AttentionPlan(PlanWithoutConstants):
         """All kernels that it launches."""
         conversion = [] if self._conversion is None else [self._conversion.kernel()]
         kept = [keep_kernel(self._type)] if self._keeps else []
-        return [*conversion, attend_kernel(self._type, self._rows, self._columns), *kept]
+        return [*conversion, self._kernel, *kept]
 
     def describe(self) -> str:
         heads = f"{self._heads} heads" if self._heads == self._groups else f"{self._heads} heads, {self._groups} of keys and values"
@@ -128,18 +151,26 @@ class AttentionPlan(PlanWithoutConstants):
         return (
             f"CUDA, {self._library.limits.name}, {self._type} data, float32 arithmetic\n"
             f"{self._batch} batch entries, {heads}, {self._queries} queries and {keys}\n"
-            f"blocks of {_LANES * self._rows} queries and {_LANES * self._columns} elements of a head's values\n"
+            f"blocks of {self._tile[0]} queries and {self._tile[1]} elements of a head's values, products {self._products()}\n"
             f"kernels: {', '.join(kernel.entry for kernel in self._kernels())}"
         )
 
+    def _products(self) -> str:
+        """How they are formed, and why so."""
+        if self._kernel.file == TENSOR_CORES_FILE:
+            return multiplication(self._type, self._library.limits)
+        few = f": {self._queries} queries are too few for tensor cores" if self._type == np.float16 else ""
+        return f"{multiplication(np.dtype(np.float32), self._library.limits)}{few}"
+
     def cost(self) -> Cost:
+        arithmetic: Arithmetic = "half" if self._kernel.file == TENSOR_CORES_FILE else "float"
         machine = Machine.of(self._library.limits)
         moved = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
         output, flops = self._desc.output_tensor, flops_of(self._desc) or 0
         assert output is not None
         return Cost(
             floor_us=max(machine.memory_us(moved), machine.product_us(flops, factors_of(output))),
-            estimate_us=max(machine.memory_us(moved), machine.gemm_us(flops, 0, "float")) + CAPTURED_LAUNCH_US * len(self._kernels()),
+            estimate_us=max(machine.memory_us(moved), machine.gemm_us(flops, 0, arithmetic)) + CAPTURED_LAUNCH_US * len(self._kernels()),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -153,6 +184,7 @@ class AttentionPlan(PlanWithoutConstants):
                 source["past"] = _last_four(getattr(desc, f"past_{part}_tensor"), tensors.get(f"past_{part}_tensor"))
                 present = f"output_present_{part}_tensor"
                 argument[f"present_{part}"] = _last_four(getattr(desc, present), tensors.get(present))
+            source["wide"] = self._wide(source[0], size)
         for part, (pointer, stride) in self._biases(tensors):
             argument[part]["bias"], argument[part]["bias_stride"] = pointer, stride
         bias = "relative_position_bias_tensor"
@@ -171,11 +203,20 @@ class AttentionPlan(PlanWithoutConstants):
         argument["heads"], argument["groups"], argument["queries"] = self._heads, self._groups, self._queries
         argument["most_valid"], argument["fresh"], argument["total"] = min(self._past, self._total - self._fresh), self._fresh, self._total
         argument["scale"], argument["filter_value"] = desc.scale, desc.mask_filter_value
-        kernel = attend_kernel(self._type, self._rows, self._columns)
-        launches.append(self._library.launch(kernel, (min(tiles, _MOST_BLOCKS),), _THREADS, argument))
+        launches.append(self._library.launch(self._kernel, (min(tiles, _MOST_BLOCKS),), self._threads, argument))
         if self._keeps:
             launches.append(self._library.launch_elements(keep_kernel(self._type), present_rows * _WARP, argument))
         return in_order(launches)
+
+    def _wide(self, source: Any, size: int) -> bool:
+        """Whether the elements of a part come 16 bytes at a time, wherever rows begin."""
+        starts = [size]
+        for name in ("past", "fresh"):
+            data, strides = int(source[name]["data"]), [int(stride) for stride in source[name]["strides"]]
+            if data and strides[3] != 1:
+                return False
+            starts += [data // self._type.itemsize, *strides[:3]]
+        return all(start * self._type.itemsize % WIDE_BYTES == 0 for start in starts)
 
     @staticmethod
     def _heads_of(tensor: TensorDesc, size: int, pointer: int) -> tuple[int, tuple[int, ...]]:

@@ -244,3 +244,16 @@ def test_the_sanitizers_are_silent(desc: dml.OperatorDesc) -> None:
     seam = CpuSeam(sanitize="address,undefined")
     check_layouts(desc, np.random.default_rng(5), sums=True, device=CudaDevice(seam))
     seam.check_guards()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["float32", "float16", "backward float16", "int8"])
+def test_the_thread_sanitizer_is_silent(kind: str) -> None:
+    """Also where weights are infinite, whose sums are formed anew."""
+    require("g++")
+    desc, rng, seam = image_desc(kind, 16, 1, 9), np.random.default_rng(5), CpuSeam(sanitize="thread")
+    arrays = {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
+    if kind != "int8":
+        arrays["filter_tensor"][0, 0, 0, 0] = np.inf
+    run(desc, arrays, CudaDevice(seam))
+    seam.check_guards()

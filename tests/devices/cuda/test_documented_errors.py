@@ -136,6 +136,17 @@ def convolutions(seam: CpuSeam) -> None:
     assert_close(found, layout_runs.by_definition(desc, arrays)["output_tensor"], np.float16)
 
 
+def attention(seam: CpuSeam) -> None:
+    """Of halves, by tensor cores."""
+    three = layout_runs.packed("float16", 1, 70, 40)
+    tensors = {"query_tensor": three, "key_tensor": three, "value_tensor": three}
+    desc = dml.MultiheadAttentionDesc(**tensors, scale=0.3, mask_filter_value=0.0, head_count=1).with_outputs("output_tensor")
+    rng = np.random.default_rng(1)
+    arrays = {name: rng.uniform(0.0, 1.0, three.sizes).astype(np.float16) for name in tensors}
+    found = layout_runs.run(desc, arrays, CudaDevice(seam))["output_tensor"]
+    assert_close(found, layout_runs.by_definition(desc, arrays)["output_tensor"], np.float16)
+
+
 SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
     "walk": strategy("walk"),
     "grid": strategy("grid"),
@@ -151,6 +162,7 @@ SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
     "normalization": normalization,
     "products of halves": products,
     "convolutions of halves": convolutions,
+    "attention of halves": attention,
 }
 
 

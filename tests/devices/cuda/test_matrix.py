@@ -340,3 +340,12 @@ def test_the_sanitizers_are_silent(desc: dml.OperatorDesc) -> None:
     seam = CpuSeam(sanitize="address,undefined")
     check_layouts(desc, np.random.default_rng(5), sums=True, device=CudaDevice(seam))
     seam.check_guards()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_thread_sanitizer_is_silent(dtype: str) -> None:
+    require("g++")
+    seam, desc = CpuSeam(sanitize="thread"), gemm_desc(dtype, (2,), (65, 70, 66))
+    run(desc, random_inputs(desc), CudaDevice(seam))
+    seam.check_guards()

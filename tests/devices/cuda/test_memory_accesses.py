@@ -22,6 +22,7 @@ from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shap
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
+from dmlpy.operators.attention import MultiheadAttentionDesc
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 from dmlpy.operators.matrix import GEMMDesc
@@ -269,7 +270,15 @@ def image_product(data_type: str, *, channels_last: bool) -> Any:
     return ConvolutionDesc(**descs, **pairs)
 
 
+def attention() -> Any:
+    """Of halves: 64 queries, 128 keys and 64 elements of one head."""
+    tensors = {"query_tensor": (1, 64, 64), "key_tensor": (1, 128, 64), "value_tensor": (1, 128, 64), "output_tensor": (1, 64, 64)}
+    descs = {name: TensorDesc(data_type="FLOAT16", sizes=sizes) for name, sizes in tensors.items()}
+    return MultiheadAttentionDesc(**descs, scale=1.0, mask_filter_value=0.0, head_count=1)
+
+
 WORKS = [
+    Work("attention of halves", attention(), by_tiles, [("attend_halves<", Asked(1472, 1, 1824, 1.19, 10))]),
     *(
         Work(f"a convolution of {data_type}, {name}", image_product(data_type, channels_last=last), by_tiles, kernels)
         for data_type, name, last, kernels in (

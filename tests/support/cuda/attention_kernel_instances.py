@@ -1,4 +1,4 @@
-"""Instances of the kernels of attention: both element types with each number of queries and of elements to a thread."""
+"""Instances of the kernels of attention: each element type with each number of queries and of elements to a thread, or to a block."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from dmlpy.devices.cuda.attention import COLUMNS, ROWS, attend_kernel, keep_kernel
+from dmlpy.devices.cuda.attention import COLUMNS, HALVES, ROWS, attend_kernel, halves_kernel, keep_kernel
 from dmlpy.devices.cuda.kernels import Kernel
 
 
@@ -16,5 +16,8 @@ def attention_instances() -> Iterator[Kernel]:
     for name in ("float32", "float16"):
         data_type = np.dtype(name)
         yield keep_kernel(data_type)
-        for rows, columns in product(ROWS, COLUMNS):
+        # halves of many queries are the tensor cores'
+        for rows, columns in product(ROWS if name == "float32" else ROWS[:1], COLUMNS):
             yield attend_kernel(data_type, rows, columns)
+    for columns in HALVES:
+        yield halves_kernel(columns)
