@@ -38,12 +38,25 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before the items are chosen by their marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     pairwise.mark_slow(items)
+    if not gpu_answers():
+        deselect_gpu(config, items)
+
+
+def deselect_gpu(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests that need a GPU: to skip thousands of them one by one takes some ten seconds."""
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu") is not None])
+    items[:] = [item for item in items if item.get_closest_marker("gpu") is None]
+
+
+def pytest_report_header() -> str:
+    return "GPU: " + ("answers" if gpu_answers() else "none answers; tests marked gpu are deselected")
 
 
 @cache
-def _gpu_answers() -> bool:
+def gpu_answers() -> bool:
+    """Whether tests marked `gpu` can run: on a GPU or over a stand-in for one."""
     try:
         dml.device("cuda")
     except dml.DeviceError:
@@ -62,8 +75,6 @@ def _own_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") is None:
         return
-    if not _gpu_answers():
-        pytest.skip("no GPU answers here")
     if CONTEXT_DIED in item.session.stash:
         pytest.skip(f"not run: the CUDA context died in {item.session.stash[CONTEXT_DIED]}")
     if item.get_closest_marker("cupy") and stand_in.chosen():
@@ -96,7 +107,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     try:
         yield
     finally:
-        if item.get_closest_marker("gpu") and _gpu_answers() and CONTEXT_DIED not in item.session.stash:
+        if item.get_closest_marker("gpu") and gpu_answers() and CONTEXT_DIED not in item.session.stash:
             problem = _context_problem()
             if problem is not None:
                 item.session.stash[CONTEXT_DIED] = item.nodeid

@@ -122,8 +122,8 @@ FILES = tuple(dict.fromkeys(kernel.file for kernel in KERNELS))
 
 
 def usual_kernels(file: str) -> list[Kernel]:
-    """Each kernel of a file, in an instance from the middle."""
-    return [same[len(same) // 2] for (place, _), same in BY_NAME.items() if place == file]
+    """Every third kernel of a file, in an instance from the middle. A stage of CI compiles all instances of all kernels."""
+    return [same[len(same) // 2] for (place, _), same in BY_NAME.items() if place == file][::3]
 
 
 def usual_architecture(file: str, version: str) -> int:
@@ -140,7 +140,7 @@ def usual_architecture(file: str, version: str) -> int:
         for version in (OLDEST, NEWEST)
     ],
 )
-def test_each_kernel_compiles(file: str, version: str) -> None:
+def test_some_kernels_of_each_file_compile(file: str, version: str) -> None:
     require_version(version)
     found = faults(usual_kernels(file), usual_architecture(file, version), version)
     assert not found, found
@@ -168,7 +168,7 @@ def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() 
     }
     assert len(names) == len(ARCHITECTURES) * len({(file, name) for file, name, _ in names})
     assert set(FILES) == files
-    assert {(file, kernel.entry.partition("<")[0]) for file in FILES for kernel in usual_kernels(file)} == set(BY_NAME)
+    assert all(usual_kernels(file) for file in FILES)
     assert {usual_architecture(file, NEWEST) for number, file in enumerate(FILES) if number % 3} == set(ARCHITECTURES)
     assert {usual_architecture(file, OLDEST) for file in FILES[::3]} == set(ARCHITECTURES)
 

@@ -6,7 +6,11 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import pytest
+
+from tests.conftest import deselect_gpu
 from tests.support.cuda import stand_in
 from tests.support.folders import ROOT
 from tests.support.tools import require
@@ -28,6 +32,17 @@ def outcomes(printed: str) -> dict[str, int]:
     """From pytest's last line."""
     counted = re.findall(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)", printed.rstrip().splitlines()[-1])
     return {kind.removesuffix("s"): int(count) for count, kind in counted}
+
+
+def test_where_no_gpu_answers_its_tests_are_deselected(request: pytest.FixtureRequest) -> None:
+    """All of them and no others; pytest counts them."""
+    marked, other = (pytest.Function.from_parent(request.node.parent, name=name, callobj=lambda: None) for name in ("marked", "other"))
+    marked.add_marker("gpu")
+    counted: list[pytest.Item] = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: counted.extend(items))
+    items: list[pytest.Item] = [marked, other]
+    deselect_gpu(SimpleNamespace(hook=hook), items)
+    assert (items, counted) == ([other], [marked])
 
 
 def test_over_the_cpu_tests_have_to_pass() -> None:

@@ -78,9 +78,16 @@ def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: 
         check(run, walked)
 
 
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("function", EVERY_ACTIVATION, ids=lambda desc: type(desc).__name__)
+@pytest.mark.parametrize(
+    ("function", "batch"),
+    [
+        pytest.param(function, batch, id=f"{type(function).__name__}-{batch}", marks=[pytest.mark.slow] * (number % 2 == batch % 2))
+        for number, function in enumerate(EVERY_ACTIVATION)
+        for batch in (1, 2)
+    ],
+)
 def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> None:
+    """For one sample and for several, by turns in the usual run."""
     rng = np.random.default_rng(23)
     tables: list[tuple[str, dict[str, Any]]] = [
         ("RNN", {}),

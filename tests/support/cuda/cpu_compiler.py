@@ -314,8 +314,9 @@ def struct_layouts(source: str, structs: Mapping[str, Sequence[str]]) -> dict[st
         rows.append(f"    using Struct{number} = {struct};\n")
         rows += (f'    printf("{number} {field} %zu\\n", __builtin_offsetof(Struct{number}, {field}));\n' for field in fields)
         rows.append(f'    printf("{number}  %zu\\n", sizeof(Struct{number}));\n')
-    text = "#include <stdio.h>\n" + over_cpu_machine(source) + "int main() {\n" + "".join(rows) + "}\n"
-    program = compile_program(text, (*FLAGS, "-Wno-invalid-offsetof"))
+    printf = 'extern "C" int printf(const char*, ...);\n'
+    text = f"{over_cpu_machine(source)}\n{printf}int main() {{\n{''.join(rows)}}}\n"
+    program = compile_program(text, (*FLAGS, "-O0", "-Wno-invalid-offsetof"), precompiled=True)
     printed = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
     layouts: dict[str, dict[str, int]] = {struct: {} for struct in structs}
     for line in printed.splitlines():
