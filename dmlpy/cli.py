@@ -9,7 +9,6 @@ import io
 import json
 import platform
 import sys
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,12 +17,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import dmlpy
+from dmlpy import cli_onnx
+from dmlpy.cli_output import LevelOption, reported, show, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dmlpy.devices import Device
-    from dmlpy.inspection.render import Table
 
 
 class ModelsAreRun(TyperGroup):
@@ -32,7 +30,8 @@ class ModelsAreRun(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         given = args[0]
         if given not in self.commands and (Path(given).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or Path(given).is_file()):
-            ctx.fail(f"{given!r} is not a command: did you mean dmlpy run {given}? dmlpy check {given} checks it")
+            run = "onnx run" if Path(given).suffix.lower() == ".onnx" else "run"
+            ctx.fail(f"{given!r} is not a command: did you mean dmlpy {run} {given}? dmlpy check {given} checks it")
         return super().resolve_command(ctx, args)
 
 
@@ -46,8 +45,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: name.replace("-", "_")},
 )
 
+app.add_typer(cli_onnx.app)
+
 _WINDOWS = "has no meaning outside Windows and Direct3D"
-_ONNX = "is for ONNX models, which dmlpy does not run"
+_ONNX = "is for ONNX Runtime; dmlpy onnx run has options of its own"
 REFUSED_OPTIONS = {
     **dict.fromkeys(("-c", "--pix_capture_type", "-o", "--pix_capture_name"), _WINDOWS),
     **dict.fromkeys(("--print_hlsl_disassembly", "--xbox_allow_precompile", "--disable_custom_heaps", "--clear_shader_caches"), _WINDOWS),
@@ -103,38 +104,7 @@ def _options(
     pass
 
 
-@contextmanager
-def _reported(status: int = 1) -> Iterator[None]:
-    """Reports dmlpy's errors on stderr, without a traceback, and ends with an exit status."""
-    try:
-        yield
-    except dmlpy.DmlError as error:
-        _warn(str(error))
-        raise typer.Exit(status) from None
-
-
-def _warn(text: str) -> None:
-    from dmlpy.dxdispatch.output import printable
-
-    typer.echo(printable(text), err=True)
-
-
-def _show(table: Table) -> None:
-    """Prints a table: in colour on a terminal, else as plain text of unlimited width."""
-    from rich.console import Console
-
-    console = Console()
-    if console.is_terminal:
-        console.print(table)
-    else:
-        typer.echo(table.to_text())
-        typer.echo()
-
-
 ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model.", show_default=False)]
-LevelOption = Annotated[
-    str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
@@ -184,7 +154,7 @@ def run(
     ] = None,
 ) -> None:
     """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
-    with _reported():
+    with reported():
         if show_adapters or show_dependencies:
             if show_adapters:
                 for item in dmlpy.list_devices():
@@ -199,23 +169,23 @@ def run(
         if device is not None and adapter:
             raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
         if path.suffix.lower() == ".onnx":
-            raise typer.BadParameter(f"{path}: dmlpy does not run ONNX models; ONNX Runtime does")
+            raise typer.BadParameter(f"{path} is an ONNX model: dmlpy onnx run {path} runs it")
         from dmlpy.dxdispatch import Folders, RunOptions, load
         from dmlpy.dxdispatch import run as run_model
         from dmlpy.validation.checking import parse_level
 
         if queue_type is not None:
-            _warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
+            warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
         level = parse_level(feature_level)
         found = dmlpy.device(device) if not adapter else _adapter(adapter)
         loaded = load(path, Folders.of(path, input_path, output_path), level)
         for warning in loaded.warnings:
-            _warn("\n".join(f"warning: {text}" for text in warning.sentences(str(path))))
+            warn("\n".join(f"warning: {text}" for text in warning.sentences(str(path))))
         typer.echo(f"Running on '{found.describe()['name']}'")
         options = RunOptions(
             iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples, debug=debug, print_commands=print_commands
         )
-        run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: _warn(f"warning: {text}"))
+        run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
 
 
 def _adapter(part: str) -> Device:
@@ -230,7 +200,7 @@ def _adapter(part: str) -> Device:
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, single descs, graphs, serialized graphs.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, single descs, graphs, serialized graphs, ONNX models.")],
     feature_level: LevelOption = "6_4",
     strict: Annotated[bool, typer.Option("--strict", help="Also DirectML's rules for buffers (a model is always checked so).")] = False,
     lenient: Annotated[
@@ -244,6 +214,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
 ) -> None:
     """Check files and list all problems. The exit status is 0 if there are none, 1 if there are any, 2 if a file cannot be read."""
+    from dmlpy.dxdispatch import onnx_models
     from dmlpy.dxdispatch.checker import check_file
     from dmlpy.dxdispatch.formats import FORMATS, Format, exit_status
     from dmlpy.dxdispatch.report import MAX_FINDINGS
@@ -255,17 +226,21 @@ def check(
     if as_json and chosen not in (Format.TEXT, Format.JSON):
         raise typer.BadParameter(f"--json and --format {chosen} contradict each other: give one of them")
     chosen = Format.JSON if as_json else chosen
-    with _reported(2):
+    with reported(2):
         level = parse_level(feature_level)
         reports = []
         for file in files:
-            reports.append(report := check_file(file, level, strict=strict, lenient=lenient, input_path=input_path))
+            if file.suffix.lower() == ".onnx":
+                report, _ = onnx_models.check_onnx(file, level)
+            else:
+                report = check_file(file, level, strict=strict, lenient=lenient, input_path=input_path)
+            reports.append(report)
             if chosen is Format.TEXT:
                 for warning in report.warnings:
-                    _warn("\n".join(f"warning: {text}" for text in warning.sentences(str(file))))
+                    warn("\n".join(f"warning: {text}" for text in warning.sentences(str(file))))
                 for finding in report.findings[:MAX_FINDINGS]:
                     if finding.table is not None:
-                        _show(finding.table)
+                        show(finding.table)
                 typer.echo(report.text())
         if chosen is not Format.TEXT and (written := FORMATS[chosen](reports)):
             typer.echo(written)
@@ -284,22 +259,22 @@ def explain(
     from dmlpy.inspection import catalog
     from dmlpy.inspection import explain as explanations
 
-    with _reported():
+    with reported():
         if operator is None:
-            _show(catalog.operators_table(catalog.operators()))
+            show(catalog.operators_table(catalog.operators()))
             return
         found = explanations.explain(operator, feature_level)
         typer.echo(found.summary)
         if found.formula:
             typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
         typer.echo()
-        _show(found.members())
+        show(found.members())
         if found.sizes:
             typer.echo("Sizes that follow from others")
             for name, text in found.sizes.items():
                 typer.echo(f"  {name}: {text}")
             typer.echo()
-        _show(found.levels())
+        show(found.levels())
         if found.rules:
             typer.echo("Rules beyond sizes and types")
             for name, text in found.rules.items():
@@ -322,13 +297,13 @@ def ops(
     from dmlpy.inspection import catalog
     from dmlpy.validation.checking import parse_level
 
-    with _reported():
+    with reported():
         level = None if feature_level is None else parse_level(feature_level)
         found = catalog.operators(family=family, feature_level=level)
         if as_json:
             typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
         else:
-            _show(catalog.operators_table(found))
+            show(catalog.operators_table(found))
 
 
 @app.command()
@@ -340,13 +315,13 @@ def levels(
     from dmlpy.inspection import catalog
     from dmlpy.validation.checking import parse_level
 
-    with _reported():
+    with reported():
         wanted = None if level is None else parse_level(level)
         found = [item for item in catalog.levels() if wanted in (None, item.level)]
         if as_json:
             typer.echo(json.dumps([item.to_dict() for item in found], indent=2))
         elif wanted is None:
-            _show(catalog.levels_table(found))
+            show(catalog.levels_table(found))
         else:
             typer.echo(found[0].text())
 
@@ -357,7 +332,7 @@ def info() -> None:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.registry import OPERATORS
 
-    with _reported():
+    with reported():
         for name, version in versions().items():
             typer.echo(f"{name}: {version}")
         lowest, highest = min(FeatureLevel), max(FeatureLevel)
@@ -452,14 +427,14 @@ def bench(
         seconds=seconds,
         operators=(names or ()) if operators else None,
     )
-    with _reported():
+    with reported():
         if list_shapes:
             for listed in command.listed(asked):
-                _show(listed)
+                show(listed)
             return
-        record = command.run(asked, save, inform=_warn)
+        record = command.run(asked, save, inform=warn)
         found, reasons = command.shown(record)
-        _show(found)
+        show(found)
         for reason in reasons:
             typer.echo(reason)
         if save is not None and picture is not None:
@@ -480,12 +455,12 @@ def docs(
     """Build the site: this project's pages, and a page for each operator. It needs the extra `docs`."""
     from dmlpy import site
 
-    with _reported():
+    with reported():
         built = site.build(output, sources=sources, jobs=jobs)
     for warning in built.warnings:
-        _warn(warning)
+        warn(warning)
     if built.missing:
-        _warn(f"warning: left out, as they are in a checkout only: {', '.join(built.missing)}")
+        warn(f"warning: left out, as they are in a checkout only: {', '.join(built.missing)}")
     typer.echo(f"{built.pages} pages: {output / 'index.html'}")
     if strict and built.warnings:
         raise typer.Exit(1)
@@ -499,10 +474,10 @@ def schemas(
     """Write the JSON Schemas and support tables that follow from the classes."""
     from dmlpy.inspection import schemas as generator
 
-    with _reported():
+    with reported():
         if not check:
             for path in generator.write(folder):
                 typer.echo(path)
         elif stale := generator.stale(folder):
-            _warn("\n".join([*stale, "run: dmlpy schemas"]))
+            warn("\n".join([*stale, "run: dmlpy schemas"]))
             raise typer.Exit(1)

@@ -557,7 +557,8 @@ def test_help_and_version() -> None:
 def test_a_file_in_the_place_of_a_command(name: str) -> None:
     status, out, err = dmlpy(name)
     assert (status, out) == (2, "")
-    assert f"did you mean dmlpy run {name}?" in " ".join(err.replace("│", " ").split())
+    command = "onnx run" if name.endswith(".onnx") else "run"
+    assert f"did you mean dmlpy {command} {name}?" in " ".join(err.replace("│", " ").split())
 
 
 def test_a_file_without_a_known_ending_and_an_unknown_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
 
-Kind = Literal["model", "desc", "graph", "serialized graph"]
+Kind = Literal["model", "desc", "graph", "serialized graph", "ONNX model"]
 
 
 @dataclass(frozen=True)

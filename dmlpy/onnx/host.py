@@ -42,6 +42,9 @@ class HostProgram:
         opsets: the versions of the domains that they are of.
         inputs: the names that are given.
         outputs: the names that are wanted.
+
+    Raises:
+        DeviceError: the reference implementation does not take the nodes.
     """
 
     def __init__(self, nodes: Sequence[NodeProto], opsets: Mapping[str, int], inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -54,7 +57,12 @@ class HostProgram:
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in outputs],
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-        self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=[Loop])
+        try:
+            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=[Loop])
+        except MemoryError:
+            raise
+        except Exception as error:  # of many classes, as when it runs
+            raise self._failure(error) from error
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name.
@@ -69,10 +77,12 @@ class HostProgram:
         except MemoryError:
             raise
         except Exception as error:  # the reference implementation raises of many classes
-            text = f"{type(error).__name__}: {error}".splitlines()[0]
-            problem = Problem("onnx.host", self.label, text, "a result of ONNX's reference implementation")
-            raise DeviceError("the host", [problem]) from error
+            raise self._failure(error) from error
         return dict(zip(self.outputs, (_as_array(value) for value in found), strict=True))
+
+    def _failure(self, error: Exception) -> DeviceError:
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        return DeviceError("the host", [Problem("onnx.host", self.label, text, "a result of ONNX's reference implementation")])
 
 
 def _as_array(value: Any) -> Any:

@@ -27,6 +27,8 @@ LAYERS = [
     {"dxdispatch", "torch", "keras", "stubs", "pydirectml"},
     {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},
     {"bench", "site"},
+    {"cli_output"},
+    {"cli_onnx"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,0 +1,136 @@
+"""ONNX models on the command line: checked as files, and run from .npy files."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.naming import did_you_mean, listed
+from dmlpy.dxdispatch.checker import Report
+from dmlpy.dxdispatch.files import write_npy
+from dmlpy.dxdispatch.npy import read_array, read_header
+from dmlpy.dxdispatch.report import Finding
+from dmlpy.validation.problems import BindError, DescError, DeviceError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.devices import Device
+    from dmlpy.onnx.report import Like
+    from dmlpy.onnx.report import Report as ModelReport
+
+_UNREADABLE = frozenset({"onnx.file", "onnx.protobuf"})
+
+
+def check_onnx(
+    path: Path, level: FeatureLevel, sizes: Mapping[str, int | Sequence[int]] | None = None, like: Like = "dmlpy"
+) -> tuple[Report, ModelReport | None]:
+    """Checks which nodes of an ONNX model run on DirectML.
+
+    Args:
+        path: the model's file.
+        level: the highest feature level that may be used.
+        sizes: as for `dmlpy.onnx.load`.
+        like: as for `dmlpy.onnx.Model.report`.
+
+    Returns:
+        The outcome, in which each node that does not run on DirectML is a part with problems; and the report, None if the model is refused.
+    """
+    from dmlpy import onnx  # needs the package onnx
+
+    try:
+        found = onnx.load(path, sizes=sizes).report(level, like=like)
+    except DescError as error:
+        # What cannot be read at all has codes of files.
+        problems = tuple(
+            replace(problem, code="file.unreadable", path="file") if problem.code in _UNREADABLE else problem for problem in error.problems
+        )
+        readable = all(problem.code not in _UNREADABLE for problem in error.problems)
+        return Report(path, "ONNX model" if readable else None, level, None, (Finding("", problems),)), None
+    findings = tuple(Finding(f"node {node.name!r} ({node.op_type})", node.problems) for node in found.fallbacks)
+    return Report(path, "ONNX model", level, None if findings else found.lowest_level, findings), found
+
+
+def as_json(outcomes: Sequence[tuple[Report, ModelReport | None]]) -> str:
+    """The reports of models, and the total number of problems."""
+    files = [outcome.to_dict() | ({} if report is None else report.to_dict()) for outcome, report in outcomes]
+    return json.dumps({"files": files, "problems": sum(outcome.problem_count for outcome, _ in outcomes)}, indent=2)
+
+
+def parse_sizes(texts: Sequence[str]) -> dict[str, int | Sequence[int]]:
+    """Sizes as the command line has them: `batch=1` for a symbol, `x=1,3,224,224` for an input.
+
+    Raises:
+        DescError: a text is neither.
+    """
+    found: dict[str, int | Sequence[int]] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name or re.fullmatch(r"\d{1,18}(,\d{1,18})*,?", value, re.ASCII) is None:
+            expected = "a symbol with its size, or an input with all of them: batch=1, x=1,3,224,224"
+            raise DescError("--size", [Problem("onnx.sizes", "--size", repr(text), expected)])
+        numbers = [int(number) for number in value.split(",") if number]
+        found[name] = numbers[0] if "," not in value else numbers
+    return found
+
+
+def run_onnx(
+    path: Path,
+    inputs: Mapping[str, Path],
+    output: Path | None,
+    device: Device,
+    level: FeatureLevel,
+    sizes: Mapping[str, int | Sequence[int]],
+    inform: Callable[[str], None],
+) -> None:
+    """Runs an ONNX model.
+
+    Args:
+        path: the model's file.
+        inputs: the .npy files of its inputs, by name.
+        output: the folder that its outputs are written to as .npy files; None writes none.
+        device: where it runs.
+        level: the highest feature level that may be used.
+        sizes: as for `dmlpy.onnx.load`.
+        inform: takes each line of the output.
+
+    Raises:
+        DmlError: the model, a file or an input is refused, or the run fails.
+    """
+    from dmlpy import onnx  # needs the package onnx
+
+    model = onnx.load(path, sizes=sizes)
+    unknown = [name for name in inputs if name not in model.inputs]
+    if unknown:
+        expected = f"one of {listed([*model.inputs])}"
+        raise BindError(
+            model.name,
+            [Problem("onnx.inputs", name, "no input of the model", expected, remedy=did_you_mean(name, model.inputs)) for name in unknown],
+        )
+    arrays: dict[str, Any] = {}
+    for name, file in inputs.items():
+        try:
+            arrays[name] = read_array(file, read_header(file, f"--input {name}"))
+        except OSError as error:
+            found = f"{file}: {error.strerror or error}"
+            raise DescError("dmlpy onnx run", [Problem("file.unreadable", f"--input {name}", found, "a .npy file")]) from None
+    compiled = model.compile(device, level)
+    for name, array in compiled(arrays).items():
+        told = f"{name}: {array.dtype} {list(array.shape)}"
+        if output is not None:
+            target = output / f"{_file_name(name)}.npy"
+            try:
+                write_npy(target, array)
+            except (OSError, ValueError) as error:
+                raise DeviceError(f"{target} cannot be written: {error}") from error
+            told += f" in {target}"
+        inform(told)
+
+
+def _file_name(name: str) -> str:
+    """A name of the model as that of a file: names may have slashes and anything else."""
+    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII).lstrip(".")[:100] or "output"

@@ -1,0 +1,103 @@
+"""`dmlpy onnx check`, `dmlpy onnx run`, and `dmlpy check` of ONNX models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer.testing
+from onnx import ModelProto
+from onnx.helper import make_node
+
+from dmlpy.cli import app
+from tests.support.onnx_models import model
+
+
+def dmlpy(*arguments: Any) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of one command."""
+    result = typer.testing.CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def written(folder: Path, built: ModelProto, name: str = "net.onnx") -> Path:
+    path = folder / name
+    path.write_bytes(built.SerializeToString())
+    return path
+
+
+def good() -> ModelProto:
+    return model([make_node("Relu", ["x"], ["out/y"], name="act")], {"x": ["n", 3]}, ["out/y"])
+
+
+def mixed() -> ModelProto:
+    return model([make_node("Unique", ["x"], ["u"], name="unique"), make_node("Neg", ["x"], ["y"])], {"x": [2, 3]}, ["y", "u"])
+
+
+def test_check_shows_the_nodes_and_the_reasons(tmp_path: Path) -> None:
+    path = written(tmp_path, good())
+    status, out, _ = dmlpy("onnx", "check", path, "--size", "n=2")
+    assert (status, "ACTIVATION_RELU" in out, "1: 1 on DirectML" in out) == (0, True, True)
+    status, out, _ = dmlpy("onnx", "check", path)
+    assert (status, "give sizes for 'n'" in out, "open sizes   n" in out) == (1, True, True)
+    status, out, _ = dmlpy("onnx", "check", written(tmp_path, mixed(), "mixed.onnx"))
+    assert (status, "node 'unique' (Unique) falls back to the host" in out) == (1, True)
+    assert dmlpy("onnx", "check", path, "--like", "onnxruntime", "--size", "x=2,3")[0] == 0
+
+
+def test_check_has_the_formats_of_dmlpy_check(tmp_path: Path) -> None:
+    path = written(tmp_path, mixed())
+    status, out, _ = dmlpy("onnx", "check", path, "--json", "--feature-level", "5_0")
+    (found,) = json.loads(out)["files"]
+    assert status == json.loads(out)["problems"] == 1
+    assert (found["kind"], found["feature_level"], found["problems"][0]["code"]) == ("ONNX model", "5_0", "onnx.kernel")
+    assert [node["where"] for node in found["nodes"]] == ["host", "directml"]
+    sarif = json.loads(dmlpy("onnx", "check", path, "--format", "sarif")[1])
+    assert sarif["runs"][0]["results"][0]["ruleId"] == "onnx.kernel"
+    assert dmlpy("onnx", "check", path, "--format", "github")[1].startswith("::error file=")
+
+
+def test_what_is_wrong_has_a_status(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"\xff\xff")
+    assert dmlpy("onnx", "check", broken)[0] == 2
+    assert dmlpy("onnx", "check", tmp_path / "absent.onnx")[0] == 2
+    wrong = good()
+    wrong.graph.node[0].op_type = "Relo"
+    status, out, _ = dmlpy("onnx", "check", written(tmp_path, wrong))
+    assert (status, "Relo" in out) == (1, True)
+    assert "batch=1" in dmlpy("onnx", "check", written(tmp_path, good()), "--size", "n")[2]
+    assert "--like is" in dmlpy("onnx", "check", broken, "--like", "tvm")[2]
+    assert "--format is" in dmlpy("onnx", "check", broken, "--format", "xml")[2]
+    assert "did you mean n" in dmlpy("onnx", "check", written(tmp_path, good()), "--size", "N=1")[1]
+
+
+def test_dmlpy_check_takes_onnx_models(tmp_path: Path) -> None:
+    status, out, _ = dmlpy("check", written(tmp_path, mixed()))
+    assert (status, "node 'unique' (Unique): 1 problem" in out or "node 'unique' (Unique)" in out) == (1, True)
+    plain = written(tmp_path, model([make_node("Abs", ["x"], ["y"])], {"x": [2]}, ["y"]), "plain.onnx")
+    assert dmlpy("check", plain)[:2] == (0, f"{plain}: no problems; needs feature level 1_0 (DirectML 1.0.0)\n")
+
+
+def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[1, -2, 3]], np.float32))
+    path = written(tmp_path, good())
+    status, out, err = dmlpy("onnx", "run", path, "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "out", "--device", "numpy")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[1].startswith("out/y: float32 [1, 3] in ")
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "out_y.npy"), [[1, 0, 3]])
+    assert "not written" in dmlpy("onnx", "run", path, "--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy")[2]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(["--input", "y=x.npy"], "no input of the model"), ([], "x is not given"), (["--input", "x=absent.npy"], "absent.npy")],
+)
+def test_run_names_what_is_wrong(tmp_path: Path, given: list[str], text: str) -> None:
+    status, _, err = dmlpy("onnx", "run", written(tmp_path, good()), "--device", "numpy", *given)
+    assert (status, text in err) == (1, True)
+    assert dmlpy("onnx", "run", "net.onnx", "--input", "x")[0] == 2
