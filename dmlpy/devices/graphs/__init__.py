@@ -1,7 +1,7 @@
-"""Graphs on devices: their memory is planned, activations are fused, views are not copied.
+"""Graphs on devices: their memory is planned, activations and element-wise nodes are fused, views are not copied.
 
-`compiled.py` has what users hold. `Wiring` is the graph as it is run, `fusion.py` and `layout.py` change it, `memory.py` plans the block of
-memory, and `Program` holds the result; `packing.py` and `dispatch.py` run it.
+`compiled.py` has what users hold. `Wiring` is the graph as it is run; `fusion.py`, `chains.py` and `layout.py` change it. `ordering.py`
+orders the nodes, `memory.py` plans the block of memory, and `Program` holds the result; `packing.py` and `dispatch.py` run it.
 """
 
 from __future__ import annotations

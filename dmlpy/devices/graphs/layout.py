@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ class Layout:
     Attributes:
         wiring: the graph.
         views: the nodes that need not run, since what they give lies within what they read, or the other way round.
-        in_place: the nodes that write to the memory of an input.
+        in_place: the nodes that write to the memory of an input: none before `in_order`.
         order: the nodes that run, in order.
 
     Args:
@@ -63,7 +64,15 @@ class Layout:
             self._try_view(index)
         skipped = frozenset(self.views)
         self.order = tuple(index for index in self.order if index not in skipped)
-        self._write_in_place()
+
+    def in_order(self, order: tuple[int, ...]) -> Layout:
+        """The same views, with the nodes in an order, and those in place that can be then."""
+        found = copy(self)
+        found.order, found.in_place = order, []
+        found._places = dict(self._places)
+        found._members = {root: list(members) for root, members in self._members.items()}
+        found._write_in_place()
+        return found
 
     # where values lie
 
@@ -228,21 +237,22 @@ class Layout:
                 root = self.root(source)
                 last_read[root] = max(last_read.get(root, 0), steps[node])
         for step, index in enumerate(self.order):
-            desc = self.wiring.operators[index]
-            if not type(desc).in_place:
-                continue
-            for at, slot in enumerate(desc.output_slots()):
-                output: Source = (index, at)
-                if slot.tensor is None or output in self._places or output in self.wiring.uncovered:
-                    continue
-                replaced = next((root for root in self._replaceable(index, output) if last_read[root] == step), None)
+            for output in self.outputs(index):
+                replaced = next((root for root in self.replaceable(index, output) if last_read[root] == step), None)
                 if replaced is not None:
                     self._merge(replaced, output)
                     last_read[output] = max(last_read.get(output, 0), step)
                     self.in_place.append(index)
 
-    def _replaceable(self, index: int, output: Source) -> Iterable[Source]:
+    def outputs(self, index: int) -> tuple[Source, ...]:
+        """The values that a node writes."""
+        slots = enumerate(self.wiring.operators[index].output_slots())
+        return tuple((index, at) for at, slot in slots if slot.tensor is not None)
+
+    def replaceable(self, index: int, output: Source) -> Iterable[Source]:
         """Values in memory of the graph that a node may overwrite with an output as far as their layout is concerned."""
+        if output in self._places or output in self.wiring.uncovered or not type(self.wiring.operators[index]).in_place:
+            return
         desc, written = self.wiring.operators[index], self.wiring.tensors[output]
         uses = [(index, slot.place) for slot in desc.input_slots() if slot.tensor is not None]
         read = {use: self.read(use) for use in uses}

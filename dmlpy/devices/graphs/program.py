@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.graphs.memory import Item, MemoryPlan, aligned, plan_memory
+from dmlpy.devices.graphs.ordering import Task, Work
 from dmlpy.devices.graphs.wiring import Source, Wiring, node_name
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.graphs.layout import Layout
@@ -128,12 +129,62 @@ class Program:
 
 
 def program_of(wiring: Wiring, layout: Layout, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> Program:
-    """Compiles the nodes of a graph as the layout has them, and plans the memory."""
+    """Compiles the nodes of a graph as the layout has them, and plans the memory.
+
+    The nodes run in the order of the graph, or in another one if less memory is enough for that.
+    """
     direct, copies = _outputs(wiring, compile_node)
+    operators = {index: compile_node(layout.desc(index)) for index in layout.order}
+    given = _in_order(layout.in_order(layout.order), operators, direct, copies)
+    order = _lighter_order(given, layout) if given.plan.size else layout.order
+    if order == layout.order:
+        return given
+    return min(given, _in_order(layout.in_order(order), operators, direct, copies), key=lambda program: program.plan.size)
+
+
+def _lighter_order(given: Program, layout: Layout) -> tuple[int, ...]:
+    """An order of the nodes in which they need less memory at once, if one is found."""
+    wiring, writers = given.wiring, _writers(layout)
+    sizes: dict[Hashable, int] = {}
+
+    def in_block(sources: Iterable[Source]) -> list[Source]:
+        """The memory of these values that lies in the block."""
+        roots = [root for root in map(layout.root, sources) if root in wiring.tensors and root not in given.direct]
+        sizes.update({root: aligned(max(1, layout.reached(root))) for root in roots if root not in sizes})
+        return roots
+
+    tasks = {}
+    for step in given.steps:
+        desc, written = wiring.operators[step.node], layout.outputs(step.node)
+        read = [wiring.reads[step.node, slot.place] for slot in desc.input_slots() if slot.tensor is not None]
+        replaced = {output: in_block(layout.replaceable(step.node, output)) for output in in_block(written)}
+        after = frozenset(node for source in read for node in writers.get(source[0], ()))
+        blocks = frozenset(in_block((*read, *written)))
+        tasks[step.node] = Task(after, blocks, aligned(step.temporary), {output: roots for output, roots in replaced.items() if roots})
+    return Work(tasks, sizes, in_block(copy.source for copy in given.copies)).order(layout.order)
+
+
+def _writers(layout: Layout) -> dict[int | None, frozenset[int]]:
+    """The nodes that have to run before the result of a node is there: the node itself, and of a view those behind it."""
+    found: dict[int | None, frozenset[int]] = {}
+    views = frozenset(layout.views)
+    for index in layout.wiring.order():
+        if index in views:
+            slots = layout.wiring.operators[index].input_slots()
+            sources = (layout.wiring.reads[index, slot.place] for slot in slots if slot.tensor is not None)
+            found[index] = frozenset(node for source in sources for node in found.get(source[0], ()))
+        else:
+            found[index] = frozenset([index])
+    return found
+
+
+def _in_order(layout: Layout, operators: Mapping[int, CompiledOperator], direct: Mapping[Source, str], copies: tuple[Copy, ...]) -> Program:
+    """The program of nodes in the layout's order."""
+    wiring = layout.wiring
     steps: list[Step] = []
     persistent = 0
     for index in layout.order:
-        step = _step(wiring, layout, index, compile_node, persistent)
+        step = _step(layout, index, operators[index], persistent)
         persistent += aligned(step.operator._plan.persistent_size) if step.packed is not None else 0
         steps.append(step)
     read = {root for step in steps for root, _ in step.tensors.values()} | {copy.source for copy in copies}
@@ -172,9 +223,8 @@ def _copying(desc: TensorDesc) -> OperatorDesc:
     return ElementWiseIdentityDesc(input_tensor=raw, output_tensor=raw)
 
 
-def _step(wiring: Wiring, layout: Layout, index: int, compile_node: Callable[[OperatorDesc], CompiledOperator], persistent: int) -> Step:
-    desc = wiring.operators[index]
-    operator = compile_node(layout.desc(index))
+def _step(layout: Layout, index: int, operator: CompiledOperator, persistent: int) -> Step:
+    wiring, desc = layout.wiring, layout.wiring.operators[index]
     inputs = {slot.place: layout.read((index, slot.place))[:2] for slot in desc.input_slots() if slot.tensor is not None}
     outputs = {slot.place: (index, at) for at, slot in enumerate(desc.output_slots()) if slot.tensor is not None}
     plan = operator._plan
