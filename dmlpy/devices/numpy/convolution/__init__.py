@@ -1,0 +1,1 @@
+"""Convolution on the host, by tiles that stay in a core's second-level cache."""

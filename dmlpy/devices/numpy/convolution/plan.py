@@ -1,0 +1,27 @@
+"""Chooses the plan of a convolution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.devices.numpy.convolution.depthwise import DepthwisePlan
+from dmlpy.devices.numpy.convolution.forward import ForwardPlan
+from dmlpy.devices.numpy.convolution.geometry import Geometry
+from dmlpy.devices.numpy.convolution.transposed import TransposedPlan
+from dmlpy.devices.numpy.plans import plan
+from dmlpy.operators.convolution import ConvolutionDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.numpy.convolution.common import TiledPlan
+
+_SPARSEST = 16
+"""A tile's scratch for what its windows reach is at most so many times what their taps meet: strides, dilations and padding that are far
+larger than the window leave nothing to gain, and the definition on whole arrays needs less memory then."""
+
+
+@plan(ConvolutionDesc)
+def convolution_plan(desc: ConvolutionDesc) -> TiledPlan | None:
+    geometry = Geometry.of(desc)
+    kind = TransposedPlan if geometry.backward else DepthwisePlan if geometry.channels == 1 < geometry.groups else ForwardPlan
+    found = kind(desc, geometry)
+    return found if found.part_size <= _SPARSEST * found.useful_size else None
