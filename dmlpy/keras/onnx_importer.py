@@ -11,41 +11,13 @@ from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.importers import LAYERS
-from dmlpy.operators.activation import (
-    ActivationDesc,
-    ActivationEluDesc,
-    ActivationHardSigmoidDesc,
-    ActivationLeakyReluDesc,
-    ActivationLinearDesc,
-    ActivationReluDesc,
-    ActivationScaledTanhDesc,
-    ActivationSigmoidDesc,
-    ActivationSoftplusDesc,
-    ActivationSoftsignDesc,
-    ActivationTanhDesc,
-    ActivationThresholdedReluDesc,
-)
+from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.keras.recurrent import Recurrent
+    from dmlpy.operators.activation import ActivationDesc
 
-ACTIVATIONS: dict[str, tuple[type[ActivationDesc], dict[str, float]]] = {
-    "Relu": (ActivationReluDesc, {}),
-    "Tanh": (ActivationTanhDesc, {}),
-    "Sigmoid": (ActivationSigmoidDesc, {}),
-    "Softsign": (ActivationSoftsignDesc, {}),
-    "Softplus": (ActivationSoftplusDesc, {}),
-    "Elu": (ActivationEluDesc, {"alpha": 1.0}),
-    "LeakyRelu": (ActivationLeakyReluDesc, {"alpha": 0.01}),
-    "ThresholdedRelu": (ActivationThresholdedReluDesc, {"alpha": 1.0}),
-    "HardSigmoid": (ActivationHardSigmoidDesc, {"alpha": 0.2, "beta": 0.5}),
-    "ScaledTanh": (ActivationScaledTanhDesc, {"alpha": 1.0, "beta": 1.0}),
-    "Affine": (ActivationLinearDesc, {"alpha": 1.0, "beta": 0.0}),
-}
-"""ONNX's names, with the attributes that take a node's activation_alpha and activation_beta, and their defaults."""
-
-_DEFAULT_ACTIVATIONS: dict[Cell, list[str]] = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
@@ -179,11 +151,11 @@ def _shape_problems(cell: Cell, attributes: Mapping[str, Any], arrays: Mapping[s
 
 
 def _activation_problems(cell: Cell, attributes: Mapping[str, Any], ways: int) -> list[Problem]:
-    names = attributes.get("activations", _DEFAULT_ACTIVATIONS[cell] * ways)
-    unknown = [name for name in names if name not in ACTIVATIONS]
-    count = len(_DEFAULT_ACTIVATIONS[cell])
+    names = attributes.get("activations", ONNX_DEFAULTS[cell] * ways)
+    unknown = [name for name in names if name not in ONNX_ACTIVATIONS]
+    count = len(ONNX_DEFAULTS[cell])
     if unknown or len(names) != count * ways:
-        expected = f"{count * ways} of {', '.join(ACTIVATIONS)}"
+        expected = f"{count * ways} of {', '.join(ONNX_ACTIVATIONS)}"
         return [Problem("import.option", "activations", ", ".join(names), expected)]
     descs = _activations(cell, attributes, ways)
     problems = []
@@ -195,13 +167,9 @@ def _activation_problems(cell: Cell, attributes: Mapping[str, Any], ways: int) -
 
 
 def _activations(cell: Cell, attributes: Mapping[str, Any], ways: int) -> list[ActivationDesc]:
-    """The activations of all directions. The lists of alphas and betas have entries only for functions that use them, in order."""
-    left = {name: list(attributes.get(f"activation_{name}", ())) for name in ("alpha", "beta")}
-    descs = []
-    for name in attributes.get("activations", _DEFAULT_ACTIVATIONS[cell] * ways):
-        kind, defaults = ACTIVATIONS[name]
-        descs.append(kind(**{item: left[item].pop(0) if left[item] else value for item, value in defaults.items()}))
-    return descs
+    """The activations of all directions."""
+    names = attributes.get("activations", ONNX_DEFAULTS[cell] * ways)
+    return onnx_activations(names, attributes.get("activation_alpha", ()), attributes.get("activation_beta", ()))
 
 
 _FIELDS = {1: "f", 2: "i", 3: "s", 6: "floats", 7: "ints", 8: "strings"}

@@ -13,6 +13,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
+from dmlpy.nibbles import int4_type, pack_int4
 from dmlpy.onnx.elements import dtype_of
 from dmlpy.onnx.programs import GraphPart, HostPart
 from dmlpy.onnx.stages import as_elements
@@ -150,7 +151,7 @@ class _Specialized:
 
     def _run_graph(self, part: GraphPart, prepared: Any, values: dict[str, Any]) -> None:
         inputs = {name: self._device.from_host(_as_tensor(value, values[name])) for name, value in part.reads.items()}
-        outputs = {name: self._device.empty(prepared.outputs[name], self._device.current_stream()) for name in part.writes}
+        outputs = {name: self._device.empty(prepared.outputs[name], self._device.current_stream()) for name in prepared.outputs}
         prepared.bind(inputs, outputs)()
         for name, value in part.writes.items():
             values[name] = as_elements(value, self._device.to_host(outputs[name]))
@@ -170,7 +171,9 @@ def _value(value: Value, values: Mapping[str, Any]) -> Any:
 def _as_tensor(value: Value, array: Any) -> Any:
     """An array as the tensor that a graph reads."""
     packed = np.ascontiguousarray(array).reshape(value.tensor_sizes)
-    return packed.view(np.uint8) if packed.dtype == np.bool_ else packed
+    if packed.dtype == np.bool_:
+        return packed.view(np.uint8)
+    return pack_int4(packed) if int4_type(packed.dtype) else packed
 
 
 def _misfits(name: str, value: Value, array: Any) -> list[Problem]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from onnx import helper
 
 from dmlpy.onnx import host
 from dmlpy.onnx.elements import dtype_of
@@ -25,16 +27,35 @@ _GROWS = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "Eye
 _NEVER = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"})
 
 
+def without_elements(value: Value) -> Value:
+    """The value; where some size is 0 its elements are known, as there are none."""
+    is_typed = value.kind == "tensor" and value.element is not None
+    if value.array is not None or not is_typed or not value.is_static or 0 not in value.static_sizes:
+        return value
+    return replace(value, array=np.empty(value.static_sizes, dtype_of(value.element or 0)))
+
+
+def empty(node: Node) -> dict[str, Array] | None:
+    """The outputs of a node by name where none of them has any elements, else None."""
+    wanted = [value for value in node.outputs if value is not None]
+    if not wanted or any(value.array is None for value in wanted):
+        return None
+    return {value.name: value.array for value in wanted if value.array is not None}
+
+
 def folded(node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
     """The outputs of a node by name where they are known before the model runs, else None."""
     if node.domain == "" and node.op_type in ("Shape", "Size") and node.inputs[0] is not None and node.inputs[0].is_static:
         return {node.proto.output[0]: _of_shape(node)}
     given = [value for value in node.inputs if value is not None]
+    proto = node.proto
+    if node.domain == "" and node.op_type == "CastLike" and node.outputs[0] is not None and node.outputs[0].element:
+        proto, given = helper.make_node("Cast", proto.input[:1], proto.output, to=node.outputs[0].element), given[:1]
     if any(value.array is None for value in given) or not _is_folded(node):
         return None
     arrays = {value.name: value.array for value in given if value.array is not None}
     try:
-        found = host.evaluate(node.proto, opsets, arrays)
+        found = host.evaluate(proto, opsets, arrays)
     except DeviceError:
         return None
     return found if all(isinstance(array, np.ndarray) for array in found.values()) else None

@@ -11,10 +11,10 @@ from onnx.helper import make_node
 
 from dmlpy import x
 from dmlpy.onnx import bodies, control_flow, folding, functions, host, sequences
-from dmlpy.onnx.elements import data_type_of, element_name, element_of
+from dmlpy.onnx.elements import data_type_of, element_of
 from dmlpy.onnx.inference import inferred
 from dmlpy.onnx.lower import Lowered, lowering
-from dmlpy.onnx.nodes import Node, NotLowered
+from dmlpy.onnx.nodes import Node, NotLowered, inexpressible
 from dmlpy.onnx.stages import GraphStage, HostStage, Stage
 from dmlpy.onnx.values import Sizes, Value
 from dmlpy.validation.checking import LATEST, check, lowest_level
@@ -149,15 +149,20 @@ class Interpretation:
         own.CopyFrom(proto)
         own.name = name
         domain = "" if proto.domain == "ai.onnx" else proto.domain
-        inputs = tuple(scope[given] if given else None for given in proto.input)
+        inputs = tuple(self._seen(scope[given]) if given else None for given in proto.input)
         own.input[:] = [value.name if value else "" for value in inputs]
         own.output[:] = [self.unique(prefix + given) if given else "" for given in proto.output]
-        outputs = inferred(own, domain, opsets, inputs, {} if prefix else self.model.types, proto.output)
+        found = inferred(own, domain, opsets, inputs, {} if prefix else self.model.types, proto.output)
+        outputs = tuple(value and self._seen(value) for value in found)
         return Node(name, own, domain, opsets.get(domain, 1), inputs, outputs, self.level, _unread)
+
+    def _seen(self, value: Value) -> Value:
+        """A value as nodes see it: known if it has no elements, which no tensor of DirectML could hold."""
+        return folding.without_elements(value)
 
     def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         """The node's outputs."""
-        known = self._known(node, opsets)
+        known = folding.empty(node) or self._known(node, opsets)
         if known is not None:
             return self._folded(node, known)
         mark = self._mark()
@@ -236,7 +241,7 @@ class Interpretation:
         function = lowering(node.op_type, node.opset, node.domain)
         if function is None:
             raise NotLowered([_no_operator(node)])
-        if problems := list(_inexpressible(node)):
+        if problems := list(_unheld(node)):
             raise NotLowered(problems)
         index = max((ready(value, 0) for value in node.inputs if value is not None), default=0)
         stage = self.stages.get(index)
@@ -258,7 +263,7 @@ class Interpretation:
         self.stages[index] = stage
         values: Values = []
         for value, expression in results:
-            values.append(value if value is None else Value(value.name, value.element, value.sizes, None, index))
+            values.append(value if value is None or value.array is not None else Value(value.name, value.element, value.sizes, None, index))
             if value is not None and expression is not None:
                 stage.expressions[value.name] = expression
                 stage.results[value.name] = value
@@ -352,25 +357,11 @@ def _invalid(node: Node, error: Exception) -> Problem:
     return Problem("onnx.invalid", "", found, f"what ONNX says of {node.op_type}")
 
 
-def _inexpressible(node: Node) -> Iterator[Problem]:
-    """Why DirectML's tensors cannot hold the inputs or the outputs of a node."""
-    labelled = [(node.input_label(index), value) for index, value in enumerate(node.inputs) if value is not None]
-    labelled += [(f"output {index}", value) for index, value in enumerate(node.outputs) if value is not None and value.element is not None]
-    for label, value in labelled:
-        if value.kind != "tensor":
-            yield Problem("onnx.type", label, f"a {value.kind}", "a tensor")
-        elif value.element is not None and data_type_of(value.element) is None:
-            yield Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
-        elif label.startswith("input") and not value.is_static:
-            yield _unknown_sizes(label, value)
-        elif value.is_static and 0 in (value.sizes or ()):
-            yield Problem("onnx.empty", label, value.summary(), "at least one element along each dimension: no DirectML tensor is empty")
-
-
-def _unknown_sizes(label: str, value: Value) -> Problem:
-    symbols = [size for size in value.sizes or () if isinstance(size, str)]
-    remedy = "give sizes for " + ", ".join(repr(symbol) for symbol in dict.fromkeys(symbols)) if symbols else None
-    return Problem("onnx.dynamic", label, f"{value.name!r}, {value.summary()}", "sizes that are known before the model runs", (), remedy)
+def _unheld(node: Node) -> Iterator[Problem]:
+    """Why DirectML's tensors cannot hold the outputs of a node; its inputs are looked at when they are read."""
+    for index, value in enumerate(node.outputs):
+        if value is not None and value.element is not None and value.array is None:
+            yield from inexpressible(f"output {index}", value)
 
 
 def _outputs(node: Node, found: Lowered) -> Iterator[tuple[Value | None, Expression | None]]:
@@ -381,6 +372,9 @@ def _outputs(node: Node, found: Lowered) -> Iterator[tuple[Value | None, Express
         expression = given[index] if index < len(given) else None
         if not name or expected is None:
             yield None, None
+            continue
+        if expected.array is not None:
+            yield expected, None
             continue
         if expression is None:
             raise node.refusal("onnx.output", f"output {index}", repr(name), "an output that nobody reads: no DirectML operator gives it")

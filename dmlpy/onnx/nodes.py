@@ -10,11 +10,11 @@ import numpy as np
 from onnx import NodeProto, defs, helper
 
 from dmlpy.description.naming import listed
-from dmlpy.onnx.elements import data_type_of
+from dmlpy.onnx.elements import data_type_of, element_name
 from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dmlpy.description.enums import DataType, FeatureLevel
     from dmlpy.onnx.values import Array, Value
@@ -98,8 +98,15 @@ class Node:
         return value
 
     def sizes(self, index: int) -> tuple[int, ...]:
-        """ONNX's sizes of an input: `()` for a scalar."""
-        return self.value(index).static_sizes
+        """ONNX's sizes of an input: `()` for a scalar.
+
+        Raises:
+            NotLowered: they are not known.
+        """
+        value = self.value(index)
+        if not value.is_static:
+            raise NotLowered([unknown_sizes(self.input_label(index), value)])
+        return value.static_sizes
 
     def rank(self, index: int) -> int:
         """ONNX's number of dimensions of an input."""
@@ -111,9 +118,28 @@ class Node:
         assert found is not None
         return found
 
+    def output_type(self, index: int) -> DataType:
+        """DirectML's type of an output's elements.
+
+        Raises:
+            NotLowered: it is not known, or DirectML lacks it.
+        """
+        value = self.outputs[index]
+        found = data_type_of(value.element or 0) if value else None
+        if found is None:
+            raise self.refusal("onnx.type", f"output {index}", element_name(value.element if value else None), "a type that tensors have")
+        return found
+
     def x(self, index: int) -> Expression:
-        """An input as an expression with ONNX's sizes, `[1]` for a scalar."""
-        return self.read(self.value(index))
+        """An input as an expression with ONNX's sizes, `[1]` for a scalar.
+
+        Raises:
+            NotLowered: no tensor of DirectML can hold it.
+        """
+        value = self.value(index)
+        if problems := [*inexpressible(self.input_label(index), value)]:
+            raise NotLowered(problems)
+        return self.read(value)
 
     def array(self, index: int) -> Array:
         """The elements of an input that has to be known before the model runs.
@@ -169,6 +195,30 @@ class Node:
         """The exception for an attribute whose value no DirectML operator expresses."""
         expected = f"one of {listed(allowed)}" if len(allowed) > 1 else str(allowed[0]) if allowed else "absent"
         return self.refusal("onnx.attribute", attribute, repr(self.attribute(attribute)), expected)
+
+
+def inexpressible(label: str, value: Value) -> Iterator[Problem]:
+    """Why DirectML's tensors cannot hold a value.
+
+    Args:
+        label: what messages call it.
+        value: an input or an output of a node; nothing is said of what is not known yet of an output.
+    """
+    if value.kind != "tensor":
+        yield Problem("onnx.type", label, f"a {value.kind}", "a tensor")
+    elif value.element is not None and data_type_of(value.element) is None:
+        yield Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
+    elif label.startswith("input") and not value.is_static:
+        yield unknown_sizes(label, value)
+    elif value.is_static and 0 in (value.sizes or ()):
+        yield Problem("onnx.empty", label, value.summary(), "at least one element along each dimension: no DirectML tensor is empty")
+
+
+def unknown_sizes(label: str, value: Value) -> Problem:
+    """The problem that sizes of an input are not known."""
+    symbols = [size for size in value.sizes or () if isinstance(size, str)]
+    remedy = "give sizes for " + ", ".join(repr(symbol) for symbol in dict.fromkeys(symbols)) if symbols else None
+    return Problem("onnx.dynamic", label, f"{value.name!r}, {value.summary()}", "sizes that are known before the model runs", (), remedy)
 
 
 def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:

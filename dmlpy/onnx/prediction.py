@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.scopes import Scope, Values
+    from dmlpy.onnx.values import Value
 
 
 @dataclass
@@ -29,6 +30,9 @@ class Prediction(Interpretation):
 
     def _has_host(self, node: Node) -> bool:
         return True
+
+    def _seen(self, value: Value) -> Value:
+        return value  # the provider takes what has no elements
 
     def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         known = self._known(node, opsets)

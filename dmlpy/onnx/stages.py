@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.builder import constant_of
+from dmlpy.nibbles import int4_type, unpack_int4
 from dmlpy.onnx.elements import data_type_of, dtype_of
 from dmlpy.x import composition, expressions
 
@@ -134,6 +135,8 @@ def tensor_of(value: Value) -> TensorDesc:
 def as_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
     """What a graph gave for a value, with ONNX's type and sizes."""
     dtype = dtype_of(value.element or 0)
+    if (nibbles := int4_type(dtype)) is not None:
+        return unpack_int4(array, nibbles, value.static_sizes).astype(dtype)
     if array.dtype != dtype:
         array = array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
     return array.reshape(value.sizes if value.is_static else array.shape)

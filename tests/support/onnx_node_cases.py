@@ -1,5 +1,7 @@
 """ONNX's node tests, run by dmlpy: `python -m tests.support.onnx_node_cases [PATTERN] [--device DEVICE]` prints what becomes of each.
 
+With --write it writes the table of all cases, tests/data/onnx_node_cases.json.
+
 A case passes if its results are right and every node that computes something became DirectML's operators.
 """
 
@@ -7,20 +9,26 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Literal
 
 import numpy as np
+from onnx import TensorProto, numpy_helper
 
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.interpretation import NodeRecord
+from tests.support.folders import DATA
 
+TABLE = DATA / "onnx_node_cases.json"
 Status = Literal["pass", "folded", "host", "nowhere", "wrong", "error"]
 
 
@@ -42,17 +50,28 @@ class Outcome:
     detail: str = ""
 
 
+_LONG = frozenset({"averagepool", "lppool", "maxpool"})
+"""The modules of cases that take seconds to compute what they expect; the others take one together."""
+
+
 @cache
-def node_cases() -> Mapping[str, Any]:
-    """ONNX's node tests by name."""
-    from onnx.backend.test.loader import load_model_tests
+def node_cases(*, quick: bool = False) -> Mapping[str, Any]:
+    """ONNX's node tests by name.
+
+    Args:
+        quick: without those of the modules in `_LONG`, whose results take seconds to compute.
+    """
+    from onnx.backend.test.case import node
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {case.name: case for case in load_model_tests(kind="node")}
+        for module in iter_modules(node.__path__):
+            if not quick or module.name not in _LONG:
+                import_module(f"{node.__name__}.{module.name}")
+    return {case.name: case for case in node._NodeTestCases}
 
 
-def outcome(case: Any, device: str = "numpy") -> Outcome:
+def outcome(case: Any, device: Any = "numpy") -> Outcome:
     """Runs a case with every data set that it has."""
     operators = tuple(dict.fromkeys(node.op_type for node in case.model.graph.node))
     try:
@@ -66,24 +85,26 @@ def outcome(case: Any, device: str = "numpy") -> Outcome:
     return Outcome(case.name, operators, "pass")
 
 
-def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: str) -> tuple[Status, str]:
+def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any) -> tuple[Status, str]:
     names = [item.name for item in case.model.graph.input]
-    given = dict(zip(names, inputs, strict=False))
+    given = dict(zip(names, map(_array, inputs), strict=False))
     sizes = {name: array.shape for name, array in given.items() if isinstance(array, np.ndarray)}
     model = onnx.load(case.model, sizes=sizes)
     records = model.interpretation().records
-    if wanted := _wanted_constants(records, given):
+    constants: set[str] = set()
+    while wanted := _wanted_constants(records, given) - constants:
+        constants |= wanted
         model = onnx.load(
             case.model,
-            sizes={name: size for name, size in sizes.items() if name not in wanted},
-            constants={name: given[name] for name in wanted},
+            sizes={name: size for name, size in sizes.items() if name not in constants},
+            constants={name: given[name] for name in constants},
         )
         records = model.interpretation().records
     lost = [record for record in records if record.where == "nowhere"]
     if lost:
         return "nowhere", _reasons(lost)
     found = model.compile(device)({name: given[name] for name in model.inputs if name in given})
-    for item, expected in zip(case.model.graph.output, outputs, strict=True):
+    for item, expected in zip(case.model.graph.output, map(_array, outputs), strict=True):
         if wrong := _difference(found[item.name], expected, case.rtol, case.atol):
             return "wrong", f"{item.name}: {wrong}; {_reasons(records)}"
     hosted = [record for record in records if record.where == "host"]
@@ -92,11 +113,22 @@ def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: str) 
     return ("pass" if any(record.where == "directml" for record in records) else "folded"), ""
 
 
+def _array(value: Any) -> Any:
+    """A tensor that comes as ONNX's protobuf, as those of types that NumPy lacks do, as an array."""
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+
+
 def _wanted_constants(records: Sequence[NodeRecord], given: Mapping[str, Any]) -> set[str]:
-    """The inputs that nodes want to know before the model runs."""
+    """The inputs that nodes want to know before the model runs: those that they name, or all short lists of integers for one that is
+    computed.
+    """
     found = set()
     for record in records:
         for problem in record.problems:
+            if problem.code == "onnx.constant_input" and "computed" in problem.found:
+                found |= {name for name, array in given.items() if getattr(array, "ndim", 2) < 2 and array.dtype.kind in "iu"}
             name = re.match(r"'([^']*)', an input", problem.found) if problem.code == "onnx.constant_input" else None
             if name is not None and name[1] in given:
                 found.add(name[1])
@@ -125,11 +157,28 @@ def _difference(found: Any, expected: Any, rtol: float, atol: float) -> str:
         return f"largest difference {np.nanmax(np.abs(found.astype(wide) - expected.astype(wide))):.3g}"
 
 
-def outcomes(pattern: str = "", device: str = "numpy") -> Iterator[Outcome]:
+def outcomes(pattern: str = "", device: Any = "numpy") -> Iterator[Outcome]:
     """What becomes of the cases whose names a regular expression matches."""
     for name, case in node_cases().items():
         if re.search(pattern, name):
             yield outcome(case, device)
+
+
+def table(found: Sequence[Outcome]) -> dict[str, Any]:
+    """What becomes of the cases: the names of those that pass or are folded, and of each other one the status and the first reason."""
+    others = [one for one in found if one.status not in ("pass", "folded")]
+    return {
+        "pass": sorted(one.name for one in found if one.status == "pass"),
+        "folded": sorted(one.name for one in found if one.status == "folded"),
+        "others": {one.name: [one.status, _brief(one.detail)] for one in sorted(others, key=lambda one: one.name)},
+    }
+
+
+def _brief(detail: str) -> str:
+    """The first reason, without what differs from run to run."""
+    first = re.split(r"\]\s|; [A-Z]", detail)[0].strip()
+    shown = re.sub(r"largest difference \S+", "other numbers", first)
+    return shown[:240] if "]" not in detail[len(first) : len(first) + 1] else shown[:240] + "]"
 
 
 def main() -> None:
@@ -138,8 +187,11 @@ def main() -> None:
     parser.add_argument("pattern", nargs="?", default="")
     parser.add_argument("--device", default="numpy")
     parser.add_argument("--all", action="store_true", help="list the cases that pass too")
+    parser.add_argument("--write", action="store_true", help="write the table; for all cases")
     arguments = parser.parse_args()
     found = list(outcomes(arguments.pattern, arguments.device))
+    if arguments.write:
+        TABLE.write_text(json.dumps(table(found), indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
     for one in found:
         if one.status != "pass" or arguments.all:
             print(f"{one.status:8}{one.name}: {one.detail[:300]}")

@@ -1,0 +1,177 @@
+"""Pooling of windows, of whole images, and of regions of interest; unpooling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy import x
+from dmlpy.onnx.lower import lowers
+from dmlpy.onnx.lower.windows import Sliding, sliding
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.nodes import Node
+    from dmlpy.operators.windows import Window
+    from dmlpy.x.expressions import Expression
+
+
+@lowers("AveragePool")
+def average(node: Node) -> Expression:
+    """AVERAGE_POOLING, with dilations AVERAGE_POOLING1.
+
+    Windows cut off at the end by `ceil_mode` count no elements there, so that a padding that counts becomes one of PADDING before.
+    """
+    slid = _pooling(node)
+    data, counts = slid.placed(node.x(0)), bool(node.attribute("count_include_pad", 0))
+    fitted = _fitted(node, slid)
+    if counts and fitted.end != slid.end:
+        data = x.padding(data, start_padding=[0, 0, *slid.start], end_padding=[0, 0, *slid.end])
+        inside = [replace(window, size=window.padded, start=0, end=0) for window in slid.windows]
+        fitted, counts = _fitted(node, Sliding(tuple(inside), slid.added)), False
+    if max(fitted.dilations) > 1:
+        return x.average_pooling1(data, **_members(fitted), dilations=fitted.dilations, include_padding=counts)
+    return x.average_pooling(data, **_members(fitted), include_padding=counts)
+
+
+@lowers("LpPool")
+def norm(node: Node) -> Expression:
+    """LP_POOLING, with dilations LP_POOLING1."""
+    fitted = _fitted(node, slid := _pooling(node))
+    p = node.attribute("p", 2)
+    if max(fitted.dilations) > 1:
+        return x.lp_pooling1(slid.placed(node.x(0)), **_members(fitted), dilations=fitted.dilations, p=p)
+    return x.lp_pooling(slid.placed(node.x(0)), **_members(fitted), p=p)
+
+
+@lowers("MaxPool")
+def maximum(node: Node) -> tuple[Expression, ...]:
+    """MAX_POOLING; with dilations or indices MAX_POOLING2. Indices by column are computed from those by row."""
+    fitted = _fitted(node, slid := _pooling(node))
+    data = slid.placed(node.x(0))
+    if not node.wants(1) and max(fitted.dilations) == 1:
+        return (x.max_pooling(data, **_members(fitted)),)
+    found = x.max_pooling2(data, **_members(fitted), dilations=fitted.dilations, output_indices_data_type="UINT32")
+    if not node.wants(1):
+        return (found.values,)
+    return found.values, _by_column(found.indices, data.sizes[2:]) if node.attribute("storage_order", 0) else found.indices
+
+
+def _by_column(indices: Expression, spatial: tuple[int, ...]) -> Expression:
+    """Indices into [N, C, *spatial] with the first spatial dimension fastest."""
+
+    def number(value: int) -> Expression:
+        return x.fill_value_constant(value_data_type="UINT32", value=value, output_sizes=[1] * len(indices.sizes))
+
+    rest = x.modulus_floor(indices, number(prod(spatial)))
+    total, step = x.subtract(indices, rest), prod(spatial)
+    for axis in range(len(spatial)):
+        behind = prod(spatial[axis + 1 :])
+        weight = prod(spatial[:axis])
+        step = behind
+        total = x.add(total, x.multiply(x.divide(rest, number(behind)), number(weight)))
+        rest = x.modulus_floor(rest, number(step))
+    return total
+
+
+@lowers("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def whole(node: Node) -> Expression:
+    """AVERAGE_POOLING, MAX_POOLING or LP_POOLING with a window as large as the image."""
+    sizes = node.sizes(0)
+    data = node.x(0).reshape(*sizes[:2], *[1] * max(0, 4 - len(sizes)), *sizes[2:])
+    window = {"window_size": data.sizes[2:]}
+    if node.op_type == "GlobalMaxPool":
+        return x.max_pooling(data, **window)
+    if node.op_type == "GlobalLpPool":
+        return x.lp_pooling(data, **window, p=node.attribute("p", 2))
+    return x.average_pooling(data, **window, include_padding=False)
+
+
+@lowers("MaxUnpool")
+def unpooled(node: Node) -> Expression:
+    """MAX_UNPOOLING. A larger `output_shape` is padded: the indices count in the sizes that windows, strides and pads tell."""
+    data, indices = node.x(0), x.cast(node.x(1), output_data_type="UINT32")
+    sizes = node.sizes(0)
+    lengths = node.attribute("kernel_shape")
+    rank = len(lengths)
+    strides = node.attribute("strides") or [1] * rank
+    pads = node.attribute("pads") or [0] * (2 * rank)
+    own = [(size - 1) * strides[axis] - pads[axis] - pads[axis + rank] + lengths[axis] for axis, size in enumerate(sizes[2:])]
+    added = [1] * max(0, 2 - rank)
+    found = x.max_unpooling(
+        data.reshape(*sizes[:2], *added, *sizes[2:]),
+        indices.reshape(*sizes[:2], *added, *sizes[2:]),
+        output_sizes=[*sizes[:2], *added, *own],
+    )
+    if not node.has(2):
+        return found
+    wanted = [int(size) for size in np.ravel(node.array(2))][2:]
+    margin = [more - less for more, less in zip(wanted, own, strict=True)]
+    if min(margin) < 0:
+        raise node.refusal("onnx.attribute", node.input_label(2), str(wanted), f"at least {own}, in which the indices count")
+    zeros = [0] * (2 + len(added))
+    return x.padding(found, start_padding=[*zeros, *[0] * rank], end_padding=[*zeros, *margin])
+
+
+@lowers("MaxRoiPool")
+def region_maximum(node: Node) -> Expression:
+    """ROI_POOLING."""
+    height, width = node.attribute("pooled_shape")
+    regions = node.x(1).with_leading_ones(4)
+    scale = node.attribute("spatial_scale", 1.0)
+    return x.roi_pooling(node.x(0), regions, spatial_scale=scale, pooled_size={"Width": width, "Height": height})
+
+
+@lowers("RoiAlign")
+def region(node: Node) -> Expression:
+    """ROI_ALIGN1 of averages; ONNX's maximum is that of pixels by their weights, DirectML's that of interpolated samples."""
+    if node.attribute("mode", "avg") != "avg":
+        raise node.unsupported("mode", "'avg': ROI_ALIGN1's maximum is that of interpolated samples, ONNX's that of weighted pixels")
+    moved = node.attribute("coordinate_transformation_mode", "output_half_pixel" if node.opset < 16 else "half_pixel") == "half_pixel"
+    samples = node.attribute("sampling_ratio", 0)
+    count, sizes = node.sizes(1)[0], node.sizes(0)
+    height, width = node.attribute("output_height", 1), node.attribute("output_width", 1)
+    scale = node.attribute("spatial_scale", 1.0)
+    return x.roi_align1(
+        node.x(0),
+        node.x(1).with_leading_ones(4),
+        x.cast(node.x(2), output_data_type="UINT32").with_leading_ones(4),
+        reduction_function="AVERAGE",
+        interpolation_mode="LINEAR",
+        spatial_scale_x=scale,
+        spatial_scale_y=scale,
+        input_pixel_offset=0.5 if moved else 0.0,
+        output_pixel_offset=-0.5,
+        minimum_samples_per_output=samples or 1,
+        maximum_samples_per_output=samples or _MOST_SAMPLES,
+        align_regions_to_corners=False,
+        output_sizes=[count, sizes[1], height, width],
+    )
+
+
+_MOST_SAMPLES = (1 << 32) - 1
+"""As many samples as a region has pixels for an output."""
+
+
+def _pooling(node: Node) -> Sliding:
+    return sliding(node, node.sizes(0)[2:], node.attribute("kernel_shape"))
+
+
+def _fitted(node: Node, slid: Sliding) -> Sliding:
+    """The windows with the padding at the end that makes as many positions as ONNX's output has."""
+    if not node.attribute("ceil_mode", 0):
+        return slid
+    return Sliding(tuple(_rounded_up(window) for window in slid.windows), slid.added)
+
+
+def _rounded_up(window: Window) -> Window:
+    positions = window.rounded_up_within
+    if positions == window.positions:
+        return window
+    return replace(window, end=(positions - 1) * window.stride + window.reach - window.size - window.start)
+
+
+def _members(slid: Sliding) -> dict[str, Any]:
+    return {"window_size": slid.lengths, "strides": slid.strides, "start_padding": slid.start, "end_padding": slid.end}
