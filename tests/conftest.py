@@ -41,17 +41,25 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     pairwise.mark_slow(items)
     if not gpu_answers():
-        deselect_gpu(config, items)
+        keep_one_gpu_row(config, items)
 
 
-def deselect_gpu(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the tests that need a GPU: to skip thousands of them one by one takes some ten seconds."""
-    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu") is not None])
-    items[:] = [item for item in items if item.get_closest_marker("gpu") is None]
+def keep_one_gpu_row(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps one row of each test that needs a GPU, to be skipped: to skip thousands of rows one by one takes some ten seconds."""
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    known: set[str] = set()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        (left if item.get_closest_marker("gpu") is not None and test in known else kept).append(item)
+        if item.get_closest_marker("gpu") is not None:
+            known.add(test)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 def pytest_report_header() -> str:
-    return "GPU: " + ("answers" if gpu_answers() else "none answers; tests marked gpu are deselected")
+    return "GPU: " + ("answers" if gpu_answers() else "none answers; tests marked gpu are skipped, one row of each")
 
 
 @cache
@@ -75,6 +83,8 @@ def _own_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") is None:
         return
+    if not gpu_answers():
+        pytest.skip("no GPU answers here")
     if CONTEXT_DIED in item.session.stash:
         pytest.skip(f"not run: the CUDA context died in {item.session.stash[CONTEXT_DIED]}")
     if item.get_closest_marker("cupy") and stand_in.chosen():

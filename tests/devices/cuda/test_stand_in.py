@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import deselect_gpu
+from tests.conftest import keep_one_gpu_row
 from tests.support.cuda import stand_in
 from tests.support.folders import ROOT
 from tests.support.tools import require
@@ -34,15 +34,16 @@ def outcomes(printed: str) -> dict[str, int]:
     return {kind.removesuffix("s"): int(count) for count, kind in counted}
 
 
-def test_where_no_gpu_answers_its_tests_are_deselected(request: pytest.FixtureRequest) -> None:
-    """All of them and no others; pytest counts them."""
-    marked, other = (pytest.Function.from_parent(request.node.parent, name=name, callobj=lambda: None) for name in ("marked", "other"))
-    marked.add_marker("gpu")
+def test_where_no_gpu_answers_one_row_of_each_test_is_left_to_be_skipped(request: pytest.FixtureRequest) -> None:
+    names = ("marked[a]", "marked[b]", "alone", "other[a]", "other[b]")
+    found = [pytest.Function.from_parent(request.node.parent, name=name, callobj=lambda: None) for name in names]
+    for item in found[:3]:
+        item.add_marker("gpu")
     counted: list[pytest.Item] = []
     hook = SimpleNamespace(pytest_deselected=lambda items: counted.extend(items))
-    items: list[pytest.Item] = [marked, other]
-    deselect_gpu(SimpleNamespace(hook=hook), items)
-    assert (items, counted) == ([other], [marked])
+    items: list[pytest.Item] = list(found)
+    keep_one_gpu_row(SimpleNamespace(hook=hook), items)
+    assert ([item.name for item in items], [item.name for item in counted]) == (["marked[a]", *names[2:]], ["marked[b]"])
 
 
 def test_over_the_cpu_tests_have_to_pass() -> None:
