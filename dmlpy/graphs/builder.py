@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +45,13 @@ class Value(Sliced):
         """Views the same bytes under another desc, which may also have another data type."""
         return replace(self, tensor=_tensor("tensor", tensor))
 
-    def packed(self) -> Value:
-        """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
-        return self if self.tensor.is_packed else self.builder._copy(self)
-
-    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Value:
-        members: dict[str, Any] = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": strides}
-        value: Value = self.builder.add(operator_class("SLICE1"), input_tensor=self, **members)
+    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> Value:
+        outputs = {} if data_type is None else {"output_tensor": data_type}
+        value: Value = self.builder.add(operator_class(operator), outputs=outputs, input_tensor=self, **members)
         return value
+
+    def _array(self, array: np.ndarray[Any, Any]) -> Value:
+        return self.builder.constant("one", array)
 
 
 class GraphBuilder:
@@ -159,12 +158,12 @@ class GraphBuilder:
     def output(self, name: str, value: Value) -> None:
         """Makes a value the next output of the graph.
 
-        An ELEMENT_WISE_IDENTITY node copies what DirectML gives no edge to: a graph input, a constant, a value that is an output already,
-        and a view in which the elements are not packed.
+        An ELEMENT_WISE_IDENTITY node, or of elements of 4 bits DEQUANTIZE and QUANTIZE, copies what DirectML gives no edge to: a graph
+        input, a constant, a value that is an output already, and a view in which the elements are not packed.
         """
         own = self._own(value)
         if not self._is_output_of_its_own(own):
-            own = self._copy(own, name)
+            own = self._named(own._copied_by("ELEMENT_WISE_IDENTITY"), name)
         assert own.node is not None
         self._output_edges.append(
             OutputEdge(from_node_index=own.node, from_node_output_index=own.index, graph_output_index=len(self._outputs))
@@ -209,10 +208,13 @@ class GraphBuilder:
         self._origins.append(self.origin)
         return len(self._nodes) - 1
 
-    def _copy(self, value: Value, name: str | None = None) -> Value:
-        """The value's elements in packed order, written by a node of their own."""
-        copied: Value = self.add(operator_class("ELEMENT_WISE_IDENTITY"), name, input_tensor=value)
-        return copied
+    def _named(self, value: Value, name: str) -> Value:
+        """The value, whose node gets a name."""
+        assert value.node is not None
+        node = self._nodes[value.node]
+        assert isinstance(node, OperatorNode)
+        self._nodes[value.node] = OperatorNode(operator=node.operator, name=name)
+        return value
 
     def _is_output_of_its_own(self, value: Value) -> bool:
         """Whether an output edge may lead from the value's node, without another one there, and the caller can bind the view's layout."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from dmlpy.description.member_forms import as_uint, brief
 from dmlpy.description.naming import listed, plural
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.validation.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from dmlpy.description.enums import DataType
 
 
 def refused(view: str, path: str, found: object, expected: str, *why: str, remedy: str | None = None) -> DescError:
@@ -67,7 +72,8 @@ class Viewed:
     """A value of a graph that can be viewed with other sizes and strides.
 
     A view is no node: the readers' descs say how they read the memory. Where no strides express a view, an ELEMENT_WISE_IDENTITY node
-    copies the elements into packed order first.
+    copies the elements into packed order first. Elements of 4 bits, which no such operator takes, become numbers by DEQUANTIZE and integers
+    again by QUANTIZE, both with a scale of 1, so that they stay what they are.
     """
 
     tensor: TensorDesc
@@ -77,8 +83,30 @@ class Viewed:
         """Views the same bytes under another desc, which may also have another data type."""
 
     @abstractmethod
+    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> Self:
+        """The output of a new node, whose input the value is: of an operator's short name, with a data type where it has a choice."""
+
+    @abstractmethod
+    def _array(self, array: np.ndarray[Any, Any]) -> Any:
+        """A constant of the graph, as a member of a new node."""
+
     def packed(self) -> Self:
         """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
+        return self if self.tensor.is_packed else self._copied_by("ELEMENT_WISE_IDENTITY")
+
+    def _copied_by(self, operator: str, **members: Any) -> Self:
+        """Elements that an operator copies, in packed order."""
+        if self.tensor.data_type.bits != 4:
+            return self._read_by(operator, **members)
+
+        def scaled(sizes: Sequence[int]) -> dict[str, Any]:
+            one = self._array(np.ones([1] * len(sizes), np.float16))
+            return {"quantization_type": "SCALE", "quantization_tensors": [one]}
+
+        numbers = self._read_by("DEQUANTIZE", **scaled(self.tensor.sizes))
+        if members:
+            numbers = numbers._read_by(operator, **members)
+        return numbers._read_by("QUANTIZE", self.tensor.data_type, **scaled(numbers.tensor.sizes))
 
     def reshape(self, *sizes: int) -> Self:
         """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
@@ -139,10 +167,6 @@ class Viewed:
 class Sliced(Viewed):
     """A `Viewed` value that can also be sliced."""
 
-    @abstractmethod
-    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Self:
-        """A copy of a window of the elements by a SLICE1 node, whose members these are."""
-
     def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Self:
         """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
 
@@ -166,7 +190,8 @@ class Sliced(Viewed):
                 expected = f"a window within 0 to {own.sizes[axis]}, of at least one element, and a stride other than 0"
                 raise refused("slice", f"dimension {axis}", f"offset {offset}, size {size}, stride {step}", expected)
         if any(offsets) or min(steps) < 0:
-            return self._window(offsets, sizes, steps)
+            members = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": steps}
+            return self._copied_by("SLICE1", **members)
         taken = [(size - 1) // step + 1 for size, step in zip(sizes, steps, strict=True)]
         return self.viewed(viewed(own, taken, [stride * step for stride, step in zip(own.element_strides, steps, strict=True)]))
 

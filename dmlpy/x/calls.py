@@ -79,12 +79,14 @@ class _View(Operand, Viewed):
     def viewed(self, tensor: TensorDesc) -> _View:
         return _View(End(self._end.source, self._end.index, tensor))
 
-    def packed(self) -> _View:
-        if self.tensor.is_packed:
-            return self
-        (copy,) = call("ELEMENT_WISE_IDENTITY", input_tensor=self)
-        assert copy is not None
-        return _View(copy)
+    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> _View:
+        types = {} if data_type is None else {"output_data_type": data_type}
+        (end,) = call(operator, input_tensor=self, **types, **members)
+        assert end is not None
+        return _View(end)
+
+    def _array(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array
 
 
 class _Call:
@@ -107,6 +109,7 @@ class _Call:
         sizes = told_sizes(self.kind, tensors, given)
         types = {field.name: given.pop(_type_argument(field), None) for field in self.kind.outputs()}
         members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
+        tensors = self._with_repeated_addend(tensors, members)
         sized = {} if sizes is None else self._sized(sizes, tensors, members, types)
         desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**sized, **tensors, **members)
         desc = self._with_outputs(desc, sized, types)
@@ -152,6 +155,21 @@ class _Call:
                 raise DescError(self.name, [Problem("expression.sizes", "sizes", found, "sizes that broadcast to each other", (why,))])
             for field in shared:
                 self.ends[field.name] = _View(self.ends[field.name]).broadcast(*sizes)._end
+        return self._by_member()
+
+    def _with_repeated_addend(self, tensors: dict[str, Any], members: dict[str, Any]) -> dict[str, Any]:
+        """The operands of a GEMM, with C broadcast to the product's sizes as ONNX's Gemm does it."""
+        if not issubclass(self.kind, operator_class("GEMM")) or not {"a_tensor", "b_tensor", "c_tensor"} <= tensors.keys():
+            return tensors
+        try:
+            product = self.kind(**members, **{**tensors, "c_tensor": None}).with_outputs().tensors()["output_tensor"].sizes
+        except DescError:
+            return tensors  # the check of the whole tells what is wrong
+        if broadcast_sizes(tensors["c_tensor"].sizes, product) == product:
+            self.ends["c_tensor"] = _View(self.ends["c_tensor"]).broadcast(*product)._end
+        return self._by_member()
+
+    def _by_member(self) -> dict[str, Any]:
         tensors: dict[str, Any] = {}
         for place, end in self.ends.items():
             name, bracket, _ = place.partition("[")

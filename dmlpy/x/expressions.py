@@ -65,13 +65,12 @@ class Expression(Operand, Sliced):
         """Views the same bytes under another desc, which may also have another data type."""
         return type(self)(replace(self._end, tensor=tensor))
 
-    def packed(self) -> Self:
-        """The elements in packed order: the expression itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
-        return self if self.tensor.is_packed else self._of(one("ELEMENT_WISE_IDENTITY", input_tensor=self))
+    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> Self:
+        types = {} if data_type is None else {"output_data_type": data_type}
+        return self._of(one(operator, input_tensor=self, **types, **members))
 
-    def _window(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Self:
-        members = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": strides}
-        return self._of(one("SLICE1", input_tensor=self, **members))
+    def _array(self, array: Array) -> Array:
+        return array
 
     def _of(self, other: Expression) -> Self:
         """The other expression in this one's class."""

@@ -96,6 +96,31 @@ def test_a_view_is_an_output_in_packed_order(name: str) -> None:
     np.testing.assert_array_equal(y, -by_numpy(x))
 
 
+NIBBLES: dict[str, tuple[Callable[[Value], Value], Callable[[Array], Array], int]] = {
+    "as it is": (lambda v: v, lambda a: a, 2),
+    "a transposed view": (lambda v: v.transpose(), lambda a: a.transpose(), 2),
+    "merged dimensions": (lambda v: v.transpose(2, 0, 1).reshape(-1), lambda a: a.transpose(2, 0, 1).ravel(), 2),
+    "a window elsewhere": (lambda v: v.slice([1, 0, 1], [1, 3, 4], [1, 1, 2]), lambda a: a[1:, :, 1::2], 3),
+}
+
+
+@pytest.mark.parametrize("data_type", ["INT4", "UINT4"])
+@pytest.mark.parametrize("name", NIBBLES)
+def test_elements_of_4_bits_are_copied_by_quantization(name: str, data_type: str, any_device: dml.Device) -> None:
+    """No operator but QUANTIZE writes them, so that a copy of them is one of numbers. As an output even the input itself needs one."""
+    view, by_numpy, nodes = NIBBLES[name]
+    least, dtype = (-8, np.int8) if data_type == "INT4" else (0, np.uint8)
+    x = (np.arange(30).reshape(2, 3, 5) % 16 + least).astype(dtype)
+    g = GraphBuilder()
+    g.output("y", view(g.input("x", tensor(2, 3, 5, data_type=data_type))))
+    graph = g.build()
+    assert dml.check(graph) == []
+    assert sum(isinstance(node, OperatorNode) for node in graph.nodes) == nodes
+    op = dml.compile(graph, any_device)
+    found = any_device.to_host(op(x=any_device.from_host(dml.pack_int4(x))).y)
+    np.testing.assert_array_equal(dml.unpack_int4(found, data_type, op.outputs["y"].sizes), by_numpy(x))
+
+
 def test_views_of_views_keep_the_bytes_of_the_edge() -> None:
     """DirectML wants TotalTensorSizeInBytes to be equal at both ends, whatever part of the tensor is read."""
     x = GraphBuilder().input("x", tensor(2, 3, 4))

@@ -298,6 +298,25 @@ def test_constants_and_shared_parts_are_in_the_graph_once(any_device: dml.Device
     assert_close(result(y, any_device, a=a), np.tanh(a.astype(np.float64) + c) ** 2 - c, np.float32, terms=8)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("sizes", [(1,), (4,), (3, 1), (1, 4), (3, 4), (1, 1, 1, 4), (2, 1, 1, 1), (2, 1, 3, 4)])
+def test_the_addend_of_a_gemm_is_broadcast(sizes: tuple[int, ...], transposed: bool, rng: np.random.Generator) -> None:
+    """As C of ONNX's Gemm is; the product's own sizes never change."""
+    shapes = (2, 1, 5, 3) if transposed else (2, 1, 3, 5), (2, 1, 5, 4), sizes
+    a, b, c = (rng.standard_normal(own, np.float32) for own in shapes)
+    inputs = [x.input(name, array.shape) for name, array in (("a", a), ("b", b), ("c", c))]
+    y = x.gemm(*inputs, trans_a="TRANSPOSE" if transposed else "NONE")
+    expected = (np.swapaxes(a, 2, 3) if transposed else a).astype(np.float64) @ b + c
+    assert_close(y.compile("numpy")(a=a, b=b, c=c).output, expected, np.float32, terms=6)
+
+
+@pytest.mark.parametrize(("sizes", "code"), [((5,), "dims.support"), ((2, 1, 2, 4), "size.equal"), ((2, 2, 1, 3, 4), "dims.support")])
+def test_an_addend_that_does_not_broadcast_is_told(sizes: tuple[int, ...], code: str) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        x.gemm(x.input("a", [2, 1, 3, 5]), x.input("b", [2, 1, 5, 4]), x.input("c", sizes))
+    assert [(problem.path.partition(".")[0], problem.code) for problem in caught.value.problems] == [("c_tensor", code)]
+
+
 def test_an_owned_input_is_flagged() -> None:
     graph = x.activation_relu(x.input("w", [3], owned_by_dml=True)).graph()
     assert graph.nodes[0].input_slots()[0].tensor.flags is dml.TensorFlags.OWNED_BY_DML  # type: ignore[union-attr]
