@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dmlpy.description.descs import FusableDesc
@@ -12,11 +12,11 @@ from dmlpy.operators.elementwise.arithmetic import ElementWiseAdd1Desc, ElementW
 from dmlpy.validation.problems import CompileError, DescError, DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.graphs.wiring import Wiring
+    from dmlpy.devices.graphs.wiring import Source, Wiring
 
 OUTPUT = "output_tensor"
 """The output that a fused activation is applied to."""
@@ -29,14 +29,34 @@ def fused(wiring: Wiring, compile_node: Callable[[OperatorDesc], object]) -> Wir
         wiring: a graph's.
         compile_node: compiles a desc. A desc that it refuses, for the feature level or the device, stays as it was.
     """
-    for index in wiring.order():
-        if isinstance(wiring.operators[index], FusableDesc):
-            wiring = _fused_into_writer(wiring, index, compile_node) or wiring
-    return wiring
+    # Each is judged by the wiring as it was: an activation takes the place of no other one's writer, so none depends on another.
+    found = [
+        fusion
+        for index in wiring.order()
+        if isinstance(wiring.operators[index], FusableDesc) and (fusion := _into_writer(wiring, index, compile_node)) is not None
+    ]
+    return _joined(wiring, found) if found else wiring
 
 
-def _fused_into_writer(wiring: Wiring, index: int, compile_node: Callable[[OperatorDesc], object]) -> Wiring | None:
-    """The wiring with one activation in the node that it reads, or None if it cannot be there."""
+@dataclass(frozen=True)
+class _Fusion:
+    """An activation that becomes part of another node.
+
+    Attributes:
+        index: the activation's node.
+        writer: the node that it reads.
+        whole: the operator of both.
+        output: the desc of what the activation gave.
+    """
+
+    index: int
+    writer: int
+    whole: OperatorDesc
+    output: TensorDesc
+
+
+def _into_writer(wiring: Wiring, index: int, compile_node: Callable[[OperatorDesc], object]) -> _Fusion | None:
+    """One activation in the node that it reads, or None if it cannot be there."""
     activation = wiring.operators[index]
     tensors = activation.tensors()
     if tensors.keys() != {"input_tensor", OUTPUT} or movements(activation):
@@ -63,7 +83,7 @@ def _fused_into_writer(wiring: Wiring, index: int, compile_node: Callable[[Opera
         compile_node(whole)
     except (CompileError, DescError, DeviceError):
         return None
-    return _joined(wiring, index, writer, whole, output)
+    return _Fusion(index, writer, whole, output)
 
 
 def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
@@ -73,13 +93,15 @@ def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
     return desc
 
 
-def _joined(wiring: Wiring, index: int, writer: int, whole: OperatorDesc, output: TensorDesc) -> Wiring:
-    """The wiring in which `writer` computes what the node `index` did, whose result was described by `output`."""
-    result, source = (index, 0), wiring.reads[index, "input_tensor"]
-    operators = {node: whole if node == writer else desc for node, desc in wiring.operators.items() if node != index}
-    reads = {use: source if value == result else value for use, value in wiring.reads.items() if use[0] != index}
-    outputs = {name: source if value == result else value for name, value in wiring.outputs.items()}
+def _joined(wiring: Wiring, found: Sequence[_Fusion]) -> Wiring:
+    """The wiring in which writers compute what their activations did."""
+    gone = {fusion.index: fusion for fusion in found}
+    whole = {fusion.writer: fusion.whole for fusion in found}
+    results: dict[Source, Source] = {(fusion.index, 0): wiring.reads[fusion.index, "input_tensor"] for fusion in found}
+    operators = {node: whole.get(node, desc) for node, desc in wiring.operators.items() if node not in gone}
+    reads = {use: results.get(value, value) for use, value in wiring.reads.items() if use[0] not in gone}
+    outputs = {name: results.get(value, value) for name, value in wiring.outputs.items()}
     # Callers bind what the activation gave, though the writer may have more leading dimensions.
-    declared = {name: output for name, value in wiring.outputs.items() if value == result} | dict(wiring.declared)
-    joined = {**wiring.fused, writer: (*wiring.fused.get(writer, ()), index)}
+    declared = {name: gone[value[0]].output for name, value in wiring.outputs.items() if value[0] in gone} | dict(wiring.declared)
+    joined = dict(wiring.fused) | {fusion.writer: (*wiring.fused.get(fusion.writer, ()), fusion.index) for fusion in found}
     return replace(wiring, operators=operators, reads=reads, outputs=outputs, declared=declared, fused=joined)
