@@ -88,6 +88,7 @@ ONNX: Mapping[str, tuple[str, ...]] = {
     "dmlpy.onnx.interpretation": ("NodeRecord",),
     "dmlpy.onnx.model": ("Model", "load"),
     "dmlpy.onnx.partitions": ("Partition",),
+    "dmlpy.onnx.plans": ("ModelComparison", "ModelPlan"),
     "dmlpy.onnx.report": ("Report",),
     "dmlpy.onnx.values": ("Value",),
 }

@@ -4,11 +4,15 @@ from .interpretation import NodeRecord as NodeRecord
 from .model import Model as Model
 from .model import load as load
 from .partitions import Partition as Partition
+from .plans import ModelComparison as ModelComparison
+from .plans import ModelPlan as ModelPlan
 from .report import Report as Report
 from .values import Value as Value
 __all__ = [
     "CompiledModel",
     "Model",
+    "ModelComparison",
+    "ModelPlan",
     "NodeRecord",
     "Partition",
     "Report",

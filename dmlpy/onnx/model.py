@@ -61,8 +61,11 @@ class Model:
         self.loaded = loaded
         self.name = loaded.name
         self._constants = constants
-        initializers = {tensor.name for tensor in loaded.proto.graph.initializer}
-        declared = {item.name: of_proto(item.name, item.type) for item in loaded.proto.graph.input if item.name not in initializers}
+        graph = loaded.proto.graph
+        # An input that has an initializer is a default: a constant takes its place.
+        initializers = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
+        initializers -= constants.keys()
+        declared = {item.name: of_proto(item.name, item.type) for item in graph.input if item.name not in initializers}
         self.given = _with_sizes(declared, sizes, constants, self.name)
         self.inputs = {name: value for name, value in self.given.items() if value.array is None}
         self._interpretations: dict[FeatureLevel, Interpretation] = {}
