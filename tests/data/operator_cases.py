@@ -90,7 +90,8 @@ class Cases:
 def once(array: Array) -> Array:
     """An array without the copies that broadcasting made of it."""
     strides = zip(array.strides, array.shape, strict=True)
-    return np.ascontiguousarray(array[tuple(slice(0, 1) if stride == 0 and size > 1 else slice(None) for stride, size in strides)])
+    kept = array[tuple(slice(0, 1) if stride == 0 and size > 1 else slice(None) for stride, size in strides)]
+    return np.ascontiguousarray(kept).reshape(kept.shape)  # NumPy makes a vector of a scalar
 
 
 def difference(kept: Array, anew: Array) -> float:

@@ -54,7 +54,8 @@ class Result:
         return f"{self.file}-{self.case}"
 
 
-def _results(file: str) -> Iterator[Result]:
+def stored(file: str) -> Iterator[tuple[Mapping[str, Any], dict[str, Any], dict[str, Any]]]:
+    """The cases of a file in order: what the list says of each, its inputs and its outputs."""
     with np.load(OPERATOR_RESULTS / f"{file}.npz") as data:
         numbers = {name: data[name] for name in data.files}
     taken = dict.fromkeys(numbers, 0)
@@ -70,8 +71,13 @@ def _results(file: str) -> Iterator[Result]:
 
     for entry in json.loads((OPERATOR_RESULTS / f"{file}.json").read_text())["cases"]:
         inputs, outputs = ({field: take(of) for field, of in entry[name].items()} for name in ("inputs", "outputs"))
-        yield Result(file, entry["case"], entry["peer"], KINDS[entry["operator"]], entry["attributes"], inputs, outputs)
+        yield entry, inputs, outputs
     assert taken == {name: array.size for name, array in numbers.items()}, "numbers that belong to no case"
+
+
+def _results(file: str) -> Iterator[Result]:
+    for entry, inputs, outputs in stored(file):
+        yield Result(file, entry["case"], entry["peer"], KINDS[entry["operator"]], entry["attributes"], inputs, outputs)
 
 
 RESULTS = [result for file in SYSTEMS for result in _results(file)]

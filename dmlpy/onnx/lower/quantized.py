@@ -30,8 +30,9 @@ def quantize(node: Node) -> Expression:
     if data.data_type is not scale.data_type and not (data.data_type is DataType.INT32 and data_type in BYTES):
         data = x.cast(data, output_data_type=scale.data_type)
     if data_type in BYTES and not _is_blocked(node):
-        return x.quantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data_type)), output_data_type=data_type)
-    if data_type in (*BYTES, *_NIBBLES) and _blocks_are_whole(data, scale):
+        found = x.quantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data_type)), output_data_type=data_type)
+        return found.reshape(*data.sizes)
+    if data_type in (*BYTES, *_NIBBLES) and _blocks_are_whole(node):
         parameters, kind = ([scale], "SCALE") if zero_point is None else ([scale, zero_point], "SCALE_ZERO_POINT")
         return x.quantize(data, parameters, quantization_type=kind, output_data_type=data_type)
     if data_type in _NIBBLES:
@@ -49,14 +50,14 @@ def dequantize(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR; DEQUANTIZE for 4 bits and for blocks of 8 bits."""
     data, scale = node.x(0), _parameter(node, 1)
     zero_point = _parameter(node, 2) if node.has(2) else None
-    if data.data_type in _NIBBLES or (_is_blocked(node) and data.data_type in BYTES and _blocks_are_whole(data, scale)):
-        if not _blocks_are_whole(data, scale):
+    if data.data_type in _NIBBLES or (_is_blocked(node) and data.data_type in BYTES and _blocks_are_whole(node)):
+        if not _blocks_are_whole(node):
             raise _ragged(node)
         parameters, kind = ([scale], "SCALE") if zero_point is None else ([scale, zero_point], "SCALE_ZERO_POINT")
         return x.dequantize(data, parameters, quantization_type=kind, output_data_type=scale.data_type)
     scale = _spread(node, scale)
     zero_point = None if zero_point is None else _spread(node, zero_point)
-    return x.dequantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data.data_type)))
+    return x.dequantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data.data_type))).reshape(*data.sizes)
 
 
 @lowers("DynamicQuantizeLinear")
@@ -111,8 +112,9 @@ def _spread(node: Node, parameter: Expression) -> Expression:
     return each[(*[slice(None)] * axis, slice(node.sizes(0)[axis]))]
 
 
-def _blocks_are_whole(data: Expression, parameter: Expression) -> bool:
-    return all(size % count == 0 for size, count in zip(data.sizes, parameter.sizes, strict=True))
+def _blocks_are_whole(node: Node) -> bool:
+    block = int(node.attribute("block_size", 0))
+    return not block or node.sizes(0)[node.axis(int(node.attribute("axis", 1)), node.rank(0))] % block == 0
 
 
 def _ragged(node: Node) -> Exception:

@@ -77,9 +77,16 @@ def _parameter(node: Node, index: int, count: int, *, row: bool) -> Expression |
     raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), expected)
 
 
-def float_scale(scale: Expression | None) -> Expression:
+def required(node: Node, index: int, found: Expression | None) -> Expression:
+    """A scale, which an operator cannot do without."""
+    node.value(index)
+    assert found is not None
+    return found
+
+
+def _float_scale(node: Node, index: int, found: Expression | None) -> Expression:
     """A scale as DirectML's quantized operators take it: FLOAT32."""
-    assert scale is not None
+    scale = required(node, index, found)
     return scale if scale.data_type is DataType.FLOAT32 else x.cast(scale, output_data_type=DataType.FLOAT32)
 
 
@@ -97,10 +104,10 @@ def qlinear_matmul(node: Node) -> Expression:
     rows, columns = both.a.sizes[2], both.b.sizes[3]
     return x.quantized_linear_matrix_multiply(
         both.a,
-        float_scale(by_row(node, 1, rows)),
+        _float_scale(node, 1, by_row(node, 1, rows)),
         both.b,
-        float_scale(by_column(node, 4, columns)),
-        float_scale(by_row(node, 6, rows)),
+        _float_scale(node, 4, by_column(node, 4, columns)),
+        _float_scale(node, 6, by_row(node, 6, rows)),
         by_row(node, 2, rows),
         by_column(node, 5, columns),
         by_row(node, 7, rows),
@@ -131,10 +138,10 @@ def qlinear_convolution(node: Node) -> Expression:
     slid = sliding(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(3)[2:])
     return x.quantized_linear_convolution(
         slid.placed(node.x(0)),
-        float_scale(per_channel(node, 1)),
+        _float_scale(node, 1, per_channel(node, 1)),
         slid.placed(node.x(3)),
-        float_scale(per_channel(node, 4)),
-        float_scale(per_channel(node, 6)),
+        _float_scale(node, 4, per_channel(node, 4)),
+        _float_scale(node, 6, per_channel(node, 6)),
         per_channel(node, 2),
         per_channel(node, 5),
         per_channel(node, 8),

@@ -1,0 +1,173 @@
+"""ONNX Runtime's own operators (com.microsoft) of quantized numbers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from dmlpy import x
+from dmlpy.description.enums import DataType
+from dmlpy.description.naming import listed
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.nibbles import unpack_int4
+from dmlpy.onnx.lower import MICROSOFT, lowers
+from dmlpy.onnx.lower.quantized_products import by_column, by_row, required, sides
+from dmlpy.onnx.lower.windows import sliding
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+
+@lowers("QLinearAdd", domain=MICROSOFT)
+def add(node: Node) -> Expression:
+    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD."""
+    a, b = node.x(0), node.x(3)
+    rank = max(len(a.sizes), len(b.sizes))
+    scales = [required(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
+    zeros = [_one(node, index, rank) for index in (2, 5, 7)]
+    return x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
+
+
+@lowers("QLinearMul", domain=MICROSOFT)
+def multiply(node: Node) -> Expression:
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR of both, a product, ELEMENT_WISE_QUANTIZE_LINEAR."""
+    return _quantized(node, _numbers(node, 0) * _numbers(node, 3), 6, node.data_type(0))
+
+
+@lowers("QLinearSigmoid", domain=MICROSOFT)
+def sigmoid(node: Node) -> Expression:
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR, ACTIVATION_SIGMOID, ELEMENT_WISE_QUANTIZE_LINEAR."""
+    return _quantized(node, x.activation_sigmoid(_numbers(node, 0)), 3, node.data_type(0))
+
+
+@lowers("QLinearConcat", domain=MICROSOFT)
+def concat(node: Node) -> Expression:
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR of each, JOIN, ELEMENT_WISE_QUANTIZE_LINEAR."""
+    axis = node.axis(int(node.attribute("axis", 0)), node.rank(2))
+    numbers = [_numbers(node, index) for index in range(2, len(node.inputs), 3)]
+    return _quantized(node, x.join(numbers, axis=axis), 0, node.data_type(1))
+
+
+@lowers("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
+def average_pool(node: Node) -> Expression:
+    """QUANTIZED_LINEAR_AVERAGE_POOLING, of a view where the channels are last; of a width alone with a height of 1."""
+    last, rank = bool(node.attribute("channels_last", 0)), node.rank(0)
+    data = node.x(0)
+    data = data.transpose(0, rank - 1, *range(1, rank - 1)) if last else data
+    spatial = data.sizes[2:]
+    whole = node.op_type == "QLinearGlobalAveragePool"
+    if node.attribute("ceil_mode", 0):
+        raise node.unsupported("ceil_mode", 0)
+    slid = sliding(node, spatial, spatial if whole else node.attribute("kernel_shape"))
+    placed = slid.placed(data)
+    scales = [required(node, index, _one(node, index, len(placed.sizes))) for index in (1, 3)]
+    zeros = [_one(node, index, len(placed.sizes)) for index in (2, 4)]
+    found = x.quantized_linear_average_pooling(
+        placed,
+        *scales,
+        *zeros,
+        strides=slid.strides,
+        window_size=slid.lengths,
+        start_padding=slid.start,
+        end_padding=slid.end,
+        include_padding=bool(node.attribute("count_include_pad", 0)),
+        output_data_type=data.data_type,
+    )
+    found = found.reshape(*found.sizes[:2], *found.sizes[len(found.sizes) - len(spatial) :])
+    return found.transpose(0, *range(2, rank), 1) if last else found
+
+
+@lowers("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_to_float(node: Node) -> Expression:
+    """MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
+    both = sides(node, 0, 1)
+    rows, columns = both.a.sizes[2], both.b.sizes[3]
+    scales = required(node, 2, by_row(node, 2, rows)), required(node, 3, by_column(node, 3, columns))
+    bias = node.x(6).reshape(1, 1, 1, -1).broadcast(*both.folded) if node.has(6) else None
+    zeros = by_row(node, 4, rows), by_column(node, 5, columns)
+    return x.matrix_multiply_integer_to_float(both.a, scales[0], both.b, scales[1], *zeros, bias).reshape(*(both.sizes or (1,)))
+
+
+@lowers("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_matmul(node: Node) -> Expression:
+    """DYNAMIC_QUANTIZE_LINEAR of the left side and MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
+    both = sides(node, 0, 1)
+    columns = both.b.sizes[3]
+    scale = required(node, 2, by_column(node, 2, columns))
+    left = x.dynamic_quantize_linear(node.x(0), output_data_type=DataType.UINT8)
+    one = [tensor.reshape(1, 1, 1, 1) for tensor in (left.scale, left.zero_point)]
+    bias = node.x(4).reshape(1, 1, 1, -1).broadcast(*both.folded) if node.has(4) else None
+    a = left.output.reshape(*both.a.sizes)
+    found = x.matrix_multiply_integer_to_float(a, one[0], both.b, scale, one[1], by_column(node, 3, columns), bias)
+    return found.reshape(*(both.sizes or (1,)))
+
+
+@lowers("MatMulNBits", domain=MICROSOFT)
+def matmul_blocks(node: Node) -> Expression:
+    """DEQUANTIZE of the blocks, of which each byte holds two where they have 4 bits, and GEMM."""
+    bits, block = int(node.attribute("bits", 4)), int(node.attribute("block_size", 0))
+    rows, columns = int(node.attribute("N")), int(node.attribute("K"))
+    if bits not in (4, 8):
+        raise node.unsupported("bits", 4, 8)
+    if node.has(4):
+        raise node.refusal("onnx.input", "input 4 'g_idx'", "given", "left out: columns in their own order")
+    if node.attribute("weight_prepacked", 0):
+        raise node.unsupported("weight_prepacked", 0)
+    count = -(-columns // block)
+    data_type = DataType.UINT4 if bits == 4 else DataType.UINT8
+    weights = node.x(1).packed().viewed(TensorDesc(data_type=data_type, sizes=[rows, count * block]))
+    scales = node.x(2).reshape(rows, count)
+    floats = node.has(3) and node.data_type(3) not in (DataType.UINT8, DataType.INT8)
+    if floats:
+        offsets = node.x(3).reshape(rows, count) * scales
+        spread = offsets.reshape(rows, count, 1).broadcast(rows, count, block).reshape(rows, count * block)
+        numbers = x.dequantize(weights, [scales], quantization_type="SCALE", output_data_type=scales.data_type) - spread
+    else:
+        parameters = [scales, _zero_points(node, rows, count, data_type)]
+        numbers = x.dequantize(weights, parameters, quantization_type="SCALE_ZERO_POINT", output_data_type=scales.data_type)
+    numbers = numbers[:, :columns] if count * block != columns else numbers
+    sizes = node.sizes(0)
+    left = node.x(0).reshape(1, 1, prod(sizes[:-1]), columns)
+    bias = node.x(5).reshape(1, 1, 1, rows).broadcast(1, 1, left.sizes[2], rows) if node.has(5) else None
+    found = x.gemm(left, numbers.reshape(1, 1, rows, columns), bias, trans_b="TRANSPOSE")
+    return found.reshape(*(*sizes[:-1], rows))
+
+
+def _zero_points(node: Node, rows: int, count: int, data_type: DataType) -> Expression:
+    """A zero point for each block; half of the range where none are given."""
+    if not node.has(3):
+        return x.constant(np.full((1, 1), 8, ml_dtypes.uint4) if data_type is DataType.UINT4 else np.full((1, 1), 128, np.uint8))
+    given = node.x(3)
+    if data_type is DataType.UINT8:
+        return given.reshape(rows, count)
+    if count % 2 == 0:
+        return given.packed().viewed(TensorDesc(data_type=DataType.UINT4, sizes=[rows, count]))
+    whole = unpack_int4(node.array(3).reshape(-1), "UINT4", [rows, count + 1])  # each row begins with a byte of its own
+    return x.constant(np.ascontiguousarray(whole[:, :count]).astype(ml_dtypes.uint4))
+
+
+def _one(node: Node, index: int, rank: int) -> Expression | None:
+    """A scale or zero point of the whole tensor with a size of 1 for each dimension; None if it is left out."""
+    if not node.has(index):
+        return None
+    if prod(node.sizes(index)) != 1:
+        raise node.refusal("onnx.sizes", node.input_label(index), listed(node.sizes(index)), "one element")
+    return node.x(index).reshape(*[1] * rank)
+
+
+def _numbers(node: Node, index: int) -> Expression:
+    """What a quantized input, which its scale and zero point follow, stands for."""
+    data = node.x(index)
+    rank = len(data.sizes)
+    return x.dequantize_linear(data, required(node, index + 1, _one(node, index + 1, rank)), _one(node, index + 2, rank))
+
+
+def _quantized(node: Node, numbers: Expression, index: int, data_type: DataType) -> Expression:
+    """The numbers, quantized by the scale and the zero point that are inputs from `index` on."""
+    rank = len(numbers.sizes)
+    scale = required(node, index, _one(node, index, rank))
+    return x.quantize_linear(numbers, scale, _one(node, index + 1, rank), output_data_type=data_type)

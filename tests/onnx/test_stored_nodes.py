@@ -1,0 +1,24 @@
+"""Nodes of com.microsoft and quantized ones, lowered and run, against what ONNX Runtime's CPU provider gave for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.onnx_stored_nodes import NODES, StoredNode
+from tests.support.tolerance import assert_close
+
+
+@pytest.mark.parametrize("case", NODES, ids=str)
+def test_a_node_gives_what_onnx_runtime_gives(case: StoredNode) -> None:
+    found = case.model()
+    (record,) = found.interpretation().records
+    assert record.where == "directml", record.problems
+    result = found.compile("numpy")(case.given())
+    for index, expected in case.outputs.items():
+        own = result[f"y{index}"]
+        assert (own.dtype, own.shape) == (expected.dtype, expected.shape)
+        if expected.dtype.kind == "f":
+            assert_close(own, expected, expected.dtype, terms=64, what=f"output {index}")
+        else:
+            np.testing.assert_array_equal(own, expected)
