@@ -23,6 +23,8 @@ MAX_DEPTH = 16
 """The most bodies within bodies."""
 MAX_NODES = 1 << 18
 """The most nodes of a model, after its own functions were inlined."""
+_OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
+"""Operators that ONNX Runtime's optimizer writes into ONNX's own domain, which lacks them."""
 _CONTENT = {
     AttributeProto.FLOAT: "f",
     AttributeProto.INT: "i",
@@ -229,7 +231,8 @@ class _Graphs:
         if domain == "" and "" not in self.opsets:
             yield Problem("onnx.opset", place, "an operator of ONNX", "a version of ONNX's operators in opset_import")
         schema = None if function else schema_of(node.op_type, self.opsets.get(domain, 1), domain)
-        if domain == "" and schema is None and not function and "" in self.opsets:
+        is_unknown = schema is None and not function and node.op_type not in _OF_ONNX_RUNTIME
+        if domain == "" and is_unknown and "" in self.opsets:
             yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {self.opsets['']}")
         if schema is not None:
             yield from _form_problems(node, schema, place)

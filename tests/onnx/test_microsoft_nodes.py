@@ -1,0 +1,165 @@
+"""Nodes of com.microsoft that ONNX Runtime's CPU provider does not run, by their definitions; and what is refused, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import erf
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+from onnx.helper import make_node
+
+import dmlpy as dml
+from dmlpy import onnx
+from tests.support.onnx_models import Array, model
+from tests.support.tolerance import assert_close
+
+MICROSOFT = {"com.microsoft": 1}
+RNG = np.random.default_rng(3)
+
+
+def normal(*sizes: int) -> Array:
+    return RNG.standard_normal(sizes).astype(np.float32)
+
+
+def loaded(operator: str, given: Mapping[str, Array | None], outputs: Sequence[str] = ("y",), **attributes: Any) -> onnx.Model:
+    """A model of one node whose inputs are given in order; None for one that is left out."""
+    names = ["" if array is None else name for name, array in given.items()]
+    node = make_node(operator, names, list(outputs), name="node", domain="com.microsoft", **attributes)
+    arrays = {name: array for name, array in given.items() if array is not None}
+    types = {name: int(TensorProto.INT32) for name, array in arrays.items() if array.dtype == np.int32}
+    types |= {name: int(TensorProto.UINT8) for name, array in arrays.items() if array.dtype == np.uint8}
+    sizes = {name: array.shape for name, array in arrays.items()}
+    return onnx.load(model([node], sizes, outputs, types=types, domains=MICROSOFT))
+
+
+def gelu(x: Array) -> Array:
+    return x * (1 + np.vectorize(erf)(x / np.sqrt(2))) / 2
+
+
+def group_norm(x: Array, gamma: Array, beta: Array, groups: int, *, silu: bool) -> Array:
+    """GroupNorm of [n, h, w, c]."""
+    n, h, w, c = x.shape
+    grouped = x.reshape(n, h, w, groups, c // groups).astype(np.float64)
+    axes = (1, 2, 4)
+    mean, variance = grouped.mean(axes, keepdims=True), grouped.var(axes, keepdims=True)
+    found = ((grouped - mean) / np.sqrt(variance + 1e-5)).reshape(x.shape) * gamma + beta
+    return found / (1 + np.exp(-found)) if silu else found
+
+
+def convolved(x: Array, w: Array, b: Array) -> Array:
+    """The convolution of [n, h, w, c] by [m, kh, kw, c], without padding."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[1:3], (1, 2))
+    return np.einsum("nhwcij,mijc->nhwm", windows, w) + b
+
+
+def leaky(x: Array) -> Array:
+    return np.where(x > 0, x, 0.2 * x)
+
+
+X, B, SKIP = normal(2, 3, 8), normal(8), normal(2, 3, 8)
+IMAGE, FILTERS = normal(2, 5, 6, 4), normal(3, 3, 2, 4)
+GAMMA, BETA, THREE = normal(4), normal(4), normal(3)
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "attributes", "expected"),
+    [
+        ("BiasAdd", {"x": X, "b": B, "s": SKIP}, {}, X + B + SKIP),
+        ("BiasSplitGelu", {"x": X, "b": B}, {}, (X + B)[..., :4] * gelu((X + B)[..., 4:])),
+        ("GroupNorm", {"x": IMAGE, "g": GAMMA, "b": BETA}, {"groups": 2}, group_norm(IMAGE, GAMMA, BETA, 2, silu=False)),
+        (
+            "GroupNorm",
+            {"x": IMAGE.transpose(0, 3, 1, 2), "g": GAMMA, "b": BETA},
+            {"groups": 2, "activation": 1, "channels_last": 0},
+            group_norm(IMAGE, GAMMA, BETA, 2, silu=True).transpose(0, 3, 1, 2),
+        ),
+        ("NhwcConv", {"x": IMAGE, "w": FILTERS, "b": THREE}, {}, convolved(IMAGE, FILTERS, THREE)),
+        (
+            "FusedMatMulActivation",
+            {"a": X, "b": SKIP},
+            {"transB": 1, "alpha": 0.5, "activation": "LeakyRelu", "activation_alpha": 0.2},
+            leaky(0.5 * X @ SKIP.transpose(0, 2, 1)),
+        ),
+        ("FusedMatMul", {"a": B, "b": SKIP.transpose(0, 2, 1)}, {"alpha": 2.0}, 2 * B @ SKIP.transpose(0, 2, 1)),
+    ],
+)
+def test_a_node_computes_its_definition(operator: str, given: dict[str, Array], attributes: dict[str, Any], expected: Array) -> None:
+    found = loaded(operator, given, **attributes)
+    result = found.compile("numpy")(given)["y"]
+    assert_close(result, expected.astype(np.float32), np.float32, terms=64, what=operator)
+    assert [record.where for record in found.interpretation().records] == ["directml"]
+
+
+HIDDEN, WEIGHTS = normal(2, 3, 6), normal(6, 18)
+QUERY = normal(2, 3, 32)
+COUNT = np.array([3, 3], np.int32)
+PACKED = RNG.integers(0, 256, (3, 2, 8)).astype(np.uint8)
+BYTES, SCALE, ZERO = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0.1).reshape(1), np.zeros(1, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "attributes", "code", "path"),
+    [
+        ("Attention", {"x": HIDDEN, "w": WEIGHTS}, {"num_heads": 2, "do_rotary": 1}, "onnx.attribute", "do_rotary"),
+        (
+            "Attention",
+            {"x": HIDDEN, "w": WEIGHTS, "b": None, "m": np.ones((2, 5), np.int32)},
+            {"num_heads": 2},
+            "onnx.sizes",
+            "input 3",
+        ),
+        (
+            "MultiHeadAttention",
+            {"q": HIDDEN, "k": HIDDEN, "v": HIDDEN, "b": None, "m": None, "r": None, "pk": None, "pv": None, "n": COUNT},
+            {"num_heads": 2},
+            "onnx.input",
+            "input 8",
+        ),
+        (
+            "GroupQueryAttention",
+            {"q": QUERY, "k": QUERY, "v": QUERY, "pk": None, "pv": None, "n": COUNT, "total": COUNT[:1]},
+            {"num_heads": 2, "kv_num_heads": 2},
+            "onnx.constant_input",
+            "input 6",
+        ),
+        (
+            "GroupQueryAttention",
+            {"q": QUERY, "k": QUERY, "v": QUERY},
+            {"num_heads": 2, "kv_num_heads": 2, "k_quant_type": "PER_TENSOR"},
+            "onnx.attribute",
+            "k_quant_type",
+        ),
+        ("GroupQueryAttention", {"q": QUERY}, {"num_heads": 3, "kv_num_heads": 2}, "onnx.attribute", "num_heads"),
+        ("RotaryEmbedding", {"x": HIDDEN}, {"is_packed_batching": 1}, "onnx.attribute", "is_packed_batching"),
+        ("MatMulNBits", {"a": HIDDEN, "b": PACKED}, {"K": 6, "N": 3, "bits": 2, "block_size": 16}, "onnx.attribute", "bits"),
+        (
+            "QLinearAveragePool",
+            {"x": BYTES, "s": SCALE, "z": ZERO, "t": SCALE, "u": ZERO},
+            {"kernel_shape": [2, 2], "ceil_mode": 1},
+            "onnx.attribute",
+            "ceil_mode",
+        ),
+        ("QLinearSigmoid", {"x": BYTES, "s": np.ones(4, np.float32)}, {}, "onnx.sizes", "input 1"),
+        ("FusedMatMulActivation", {"a": X, "b": SKIP}, {"transB": 1, "activation": "Cos"}, "onnx.attribute", "activation"),
+        ("GroupNorm", {"x": IMAGE, "g": GAMMA, "b": BETA}, {"groups": 3}, "onnx.attribute", "groups"),
+        ("DynamicQuantizeMatMul", {"a": X, "b": BYTES[0, 0], "s": SCALE}, {}, "onnx.sizes", "input 1"),
+        ("Inverse", {"x": IMAGE}, {}, "onnx.kernel", ""),
+    ],
+)
+def test_what_is_not_expressible_is_refused_with_the_reason(
+    operator: str, given: dict[str, Array | None], attributes: dict[str, Any], code: str, path: str
+) -> None:
+    found = loaded(operator, given, **attributes)
+    (record,) = found.interpretation().records
+    assert record.where == "nowhere"
+    assert (record.problems[0].code, record.problems[0].path) == (code, path)
+    with pytest.raises(dml.CompileError, match="node"):
+        found.compile("numpy")
+
+
+def test_an_output_that_no_operator_gives_is_refused() -> None:
+    (record,) = loaded("SkipLayerNormalization", {"x": X, "s": SKIP, "g": B}, ("y", "mean")).interpretation().records
+    assert record.problems[0].code == "onnx.output"
