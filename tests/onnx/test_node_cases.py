@@ -23,6 +23,7 @@ WITHOUT_CASE = {
     "NonZero",
     "Range",
     "ReduceLogSumExp",
+    "SimplifiedLayerNormalization",
 }
 
 
