@@ -182,7 +182,7 @@ def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView
     problems = []
     if seen.device != device.memory_kind:
         if seen.device == "cpu":
-            found, remedy = "an array in host memory", "pass copy=True, or copy it once with op.device.from_host(array)"
+            found, remedy = "an array in host memory", "copy it once with op.device.from_host(array), or pass copy=True to a call"
         else:
             found, remedy = "an array in GPU memory", "copy it to the host (array.get()), or compile with device='cuda'"
         problems.append(Problem("array.device", name, found, f"memory of {device.name}", remedy=remedy))

@@ -184,8 +184,8 @@ CHAINS: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
     "copy behind": (copy_behind, []),
     "two inputs across": (two_inputs_across, [("a", "sum")]),
     "fused activation": (fused_activation, [("sum", "abs")]),
-    "many inputs": (many_inputs, [tuple(f"sum {number}" for number in range(3, 14)), ("sum 0", "sum 1", "sum 2")]),
-    "many nodes": (many_nodes, [tuple(f"abs {number}" for number in range(2, 34)), ("abs 0", "abs 1")]),
+    "many inputs": (many_inputs, [("sum 0", "sum 1", "sum 2"), tuple(f"sum {number}" for number in range(3, 14))]),
+    "many nodes": (many_nodes, [("abs 0", "abs 1"), tuple(f"abs {number}" for number in range(2, 34))]),
     "one input in many ways": (one_input_in_many_ways, [("first", *(f"sum {number}" for number in range(chains.MOST_INPUTS)))]),
 }
 

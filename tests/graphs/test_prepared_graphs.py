@@ -401,6 +401,22 @@ def test_a_graph_on_cuda_is_one_launch(cuda_device: dml.Device) -> None:
     assert len(seam.end_capture(stream)) >= 2, "a graph that is being captured takes the launches one by one"
 
 
+def test_a_call_copies_arrays_of_the_host_where_it_is_told(cuda_device: dml.Device) -> None:
+    op = dml.compile(owning(), cuda_device)
+    host, given = arrays(cuda_device)
+    prepared = op.prepare(w=given["w"], shift=given["shift"])
+    out = np.full((2, 4, 4), np.nan, np.float32)
+    for found in (prepared(a=host["a"], copy=True).y, op(**host, copy=True).y):
+        assert_close(cuda_device.to_host(found), wanted(**host), np.float32, terms=6)
+    assert prepared(a=given["a"], y=out[None, :1], copy=True).y.base is out
+    assert_close(out[None, :1], wanted(**host), np.float32, terms=6)
+    assert np.isnan(out[1]).all()
+    for wrong in ({"a": host["a"]}, {"a": host["a"][..., :2], "copy": True}):
+        with pytest.raises(dml.BindError) as caught:
+            prepared(**wrong)
+        assert [problem.path for problem in caught.value.problems] == ["a"]
+
+
 def test_memory_that_comes_again_is_captured_once(cuda_device: dml.Device) -> None:
     """Of a GPU's launches the first ones with new memory are issued one by one, and those of the last sets of memory are kept."""
     op = dml.compile(owning(), cuda_device)

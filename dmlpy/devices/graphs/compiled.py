@@ -152,11 +152,12 @@ class CompiledGraph:
         memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
         return lambda temporary: PreparedGraph(self, self._packing.pack(bound, memory, handle, temporary))
 
-    def __call__(self, *, stream: Any = None, **tensors: Any) -> Any:
+    def __call__(self, *, stream: Any = None, copy: bool = False, **tensors: Any) -> Any:
         """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.
 
         Args:
             stream: as for `Dispatch`.
+            copy: whether arrays in host memory are copied to a GPU (and passed outputs back).
             **tensors: arrays or `Buffer`s of the inputs, and of outputs that shall be filled, by name.
 
         Returns:
@@ -166,7 +167,7 @@ class CompiledGraph:
             BindError: arrays that do not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
-        return self._run(tensors, None, stream)
+        return self._run(tensors, None, stream, copy=copy)
 
     def trace(self, inputs: Values = None, /, *, stream: Any = None, **tensors: Any) -> dict[str, Any]:
         """Runs once and returns what each node gives, to find the node that goes wrong.
@@ -252,15 +253,17 @@ class CompiledGraph:
         persistent = persistent or self._own_constants()
         return GraphDispatch(self, bound, written, self._constants, scratch, persistent, repeated=repeated)
 
-    def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any) -> Outputs:
+    def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool) -> Outputs:
         handle = self.device.stream_handle(stream)
+        copied_on = handle if copy else None
+        copied_back: list[tuple[np.ndarray[Any, Any], Bound]] = []
         results = {name: tensors.get(name) for name in self.outputs}
         given = {name: value for name, value in tensors.items() if name not in results}
         taken = set() if persistent is None else set(self.prepared_inputs)
         wanted = {name: tensor for name, tensor in self.inputs.items() if name not in taken}
-        bound, problems = self._place(given, wanted, self._input_order(), "input")
+        bound, problems = self._place(given, wanted, self._input_order(), "input", copied_on)
         passed = {name: value for name, value in results.items() if value is not None}
-        written, wrong = self._place(passed, {name: self.outputs[name] for name in passed}, list(passed), "output")
+        written, wrong = self._place(passed, {name: self.outputs[name] for name in passed}, list(passed), "output", copied_on, copied_back)
         problems += wrong
         problems = problems or shared_memory(bound, written, {"persistent": persistent.area} if persistent else {})
         if problems:
@@ -273,6 +276,9 @@ class CompiledGraph:
             persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
         others = [item for item in bound if item.name not in self.prepared_inputs]
         self._dispatch(others, written, None, persistent, handle, repeated=False)(handle)
+        for host, item in copied_back:
+            data = np.frombuffer(self.device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
+            binding.copy_back(data, item.desc, host)
         return Outputs(results)
 
     def _own_constants(self) -> Memory | None:
@@ -304,8 +310,13 @@ class CompiledGraph:
         order: Sequence[str],
         kind: Literal["input", "output"],
         copied_on: int | None = None,
+        copied_back: list[tuple[np.ndarray[Any, Any], Bound]] | None = None,
     ) -> tuple[list[Bound], list[Problem]]:
-        """The memory of values; with `copied_on`, a stream, arrays in host memory are copied to the device."""
+        """The memory of values; with `copied_on`, a stream, arrays in host memory are copied to the device.
+
+        Of outputs in host memory, which have to be copied back, there is a list.
+        """
+        output = kind == "output"
         found: list[Bound] = []
         given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
         problems += [self._unwanted(name, wanted, kind) for name in given if name not in wanted and given[name] is not None]
@@ -315,12 +326,14 @@ class CompiledGraph:
                 continue
             host = binding.host_array(self.device, given[name]) if copied_on is not None else None
             if host is not None and copied_on is not None:
-                wrong = binding.value_form_problems(name, tensor, host, output=False, copied=True)
-                memory = None if wrong else self.device.upload(binding.staged(tensor, host), copied_on)
-                place = None if memory is None else Bound(name, tensor, False, memory.pointer, memory)
+                wrong = binding.value_form_problems(name, tensor, host, output=output, copied=True)
+                memory = None if wrong else self.device.upload(binding.staged(tensor, None if output else host), copied_on)
+                place = None if memory is None else Bound(name, tensor, output, memory.pointer, memory)
+                if place is not None and copied_back is not None and output:
+                    copied_back.append((host, place))
             else:
                 known = self._layouts[name]
-                place, wrong = binding.place(self.device, name, tensor, given[name], output=kind == "output", known=known)
+                place, wrong = binding.place(self.device, name, tensor, given[name], output=output, known=known)
             problems += wrong
             found += [place] if place else []
         return found, problems
@@ -382,9 +395,9 @@ class PreparedGraph:
         """Reports what `CompiledGraph.explain_plan` reports."""
         return self.graph.explain_plan()
 
-    def __call__(self, *, stream: Any = None, **tensors: Any) -> Any:
+    def __call__(self, *, stream: Any = None, copy: bool = False, **tensors: Any) -> Any:
         """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
-        return self.graph._run(tensors, self._memory, stream)
+        return self.graph._run(tensors, self._memory, stream, copy=copy)
 
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""

@@ -73,7 +73,7 @@ def _sizes(plan: MemoryPlan) -> str:
 
 def report_of(name: str, device: str, program: Program) -> GraphReport:
     """The report of a graph's program."""
-    graph = program.wiring.graph
+    graph, chains = program.wiring.graph, program.wiring.chains
     parts = total(name, device, (step.operator.explain_plan() for step in program.steps))
     sums = {item.name: getattr(parts, item.name) for item in fields(PlanReport)}
     return GraphReport(
@@ -83,7 +83,7 @@ def report_of(name: str, device: str, program: Program) -> GraphReport:
         fused={
             node_name(graph, index): tuple(node_name(graph, other) for other in others) for index, others in program.wiring.fused.items()
         },
-        chains=tuple(tuple(node_name(graph, index) for index in nodes) for nodes in program.wiring.chains.values()),
+        chains=tuple(tuple(node_name(graph, index) for index in chains[step.node]) for step in program.steps if step.node in chains),
         views=tuple(node_name(graph, index) for index in program.layout.views),
         in_place=tuple(node_name(graph, index) for index in program.layout.in_place),
         copied=tuple(copy.output for copy in program.copies),
