@@ -61,7 +61,7 @@ def _transposed(x: Array, filters: Array, groups: int, along: Sequence[Along]) -
     return spread(products.reshape(batch, groups * filters.shape[1], *filters.shape[2:], *spatial), along)
 
 
-@defines(ConvolutionDesc)
+@defines(ConvolutionDesc, derived=False)
 def _convolution(desc: ConvolutionDesc, inputs: Inputs) -> Array:
     x, filters, bias = inputs["input_tensor"], inputs["filter_tensor"], inputs["bias_tensor"]
     if desc.mode is ConvolutionMode.CONVOLUTION:

@@ -13,6 +13,7 @@ from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.fusion import fused
 from dmlpy.devices.graphs.layout import Layout
+from dmlpy.devices.graphs.normalizations import normalized
 from dmlpy.devices.graphs.program import program_of
 from dmlpy.devices.graphs.wiring import Wiring
 
@@ -44,11 +45,12 @@ def compile_wiring(
         feature_level: the cap that the nodes are checked against.
         flags: the execution flags.
         compile_node: plans a desc for the device, level and flags. What it refuses is not fused and no view.
-        fuse: whether activations are moved into the operators before them, and element-wise nodes run as one kernel.
+        fuse: whether normalizations and activations are moved into the operators before them, and element-wise nodes run as one kernel.
     """
     whole = wiring
     if fuse:
-        whole = chained(fused(wiring, compile_node), lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
+        whole = fused(normalized(wiring, compile_node), compile_node)
+        whole = chained(whole, lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
     program = program_of(whole, Layout(whole, compile_node), compile_node)
     for operator in program.operators:
         operator._plan.load()

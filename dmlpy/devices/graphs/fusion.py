@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dmlpy.description.descs import FusableDesc
@@ -12,7 +12,7 @@ from dmlpy.operators.elementwise.arithmetic import ElementWiseAdd1Desc, ElementW
 from dmlpy.validation.problems import CompileError, DescError, DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
@@ -35,27 +35,29 @@ def fused(wiring: Wiring, compile_node: Callable[[OperatorDesc], object]) -> Wir
         for index in wiring.order()
         if isinstance(wiring.operators[index], FusableDesc) and (fusion := _into_writer(wiring, index, compile_node)) is not None
     ]
-    return _joined(wiring, found) if found else wiring
+    return joined(wiring, found) if found else wiring
 
 
 @dataclass(frozen=True)
-class _Fusion:
-    """An activation that becomes part of another node.
+class Fusion:
+    """An activation, or another function of a node's result alone, that becomes part of that node.
 
     Attributes:
         index: the activation's node.
         writer: the node that it reads.
         whole: the operator of both.
         output: the desc of what the activation gave.
+        places: where the whole reads what the activation read beside that result, by its place there.
     """
 
     index: int
     writer: int
     whole: OperatorDesc
     output: TensorDesc
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
-def _into_writer(wiring: Wiring, index: int, compile_node: Callable[[OperatorDesc], object]) -> _Fusion | None:
+def _into_writer(wiring: Wiring, index: int, compile_node: Callable[[OperatorDesc], object]) -> Fusion | None:
     """One activation in the node that it reads, or None if it cannot be there."""
     activation = wiring.operators[index]
     tensors = activation.tensors()
@@ -83,7 +85,7 @@ def _into_writer(wiring: Wiring, index: int, compile_node: Callable[[OperatorDes
         compile_node(whole)
     except (CompileError, DescError, DeviceError):
         return None
-    return _Fusion(index, writer, whole, output)
+    return Fusion(index, writer, whole, output)
 
 
 def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
@@ -93,13 +95,15 @@ def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
     return desc
 
 
-def _joined(wiring: Wiring, found: Sequence[_Fusion]) -> Wiring:
+def joined(wiring: Wiring, found: Sequence[Fusion]) -> Wiring:
     """The wiring in which writers compute what their activations did."""
     gone = {fusion.index: fusion for fusion in found}
     whole = {fusion.writer: fusion.whole for fusion in found}
     results: dict[Source, Source] = {(fusion.index, 0): wiring.reads[fusion.index, "input_tensor"] for fusion in found}
     operators = {node: whole.get(node, desc) for node, desc in wiring.operators.items() if node not in gone}
     reads = {use: results.get(value, value) for use, value in wiring.reads.items() if use[0] not in gone}
+    for own in found:
+        reads |= {(own.writer, place): wiring.reads[own.index, before] for before, place in own.places.items()}
     outputs = {name: results.get(value, value) for name, value in wiring.outputs.items()}
     # Callers bind what the activation gave, though the writer may have more leading dimensions.
     declared = {name: gone[value[0]].output for name, value in wiring.outputs.items() if value[0] in gone} | dict(wiring.declared)

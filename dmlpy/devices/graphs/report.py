@@ -26,7 +26,7 @@ class GraphReport(PlanReport):
     Attributes:
         order: the names of the nodes that run, in order.
         memory: the block of memory: its items, their offsets, the lower bound.
-        fused: the activations that became part of another node, by that node's name.
+        fused: the normalizations and activations that became part of another node, by that node's name.
         chains: the element-wise nodes that run as one kernel, in order; the last one's name is that of the step.
         views: the nodes that do not run, since their result is a strided part of what others read or write.
         in_place: the nodes that write to the memory of an input.

@@ -35,7 +35,7 @@ class Wiring:
         outputs: the source of each output of the graph, by name.
         declared: how the graph says that its outputs are bound, by name; empty if it does not.
         inputs: the source of each input of the graph that some node reads, and how it is bound, by name.
-        fused: the activation nodes that became part of another node, by that one; they are not among `operators`.
+        fused: the activation and normalization nodes that became part of another node, by that one; they are not among `operators`.
         chains: the nodes that run as one, by the last of them, in order; of each chain only that one is among `operators`.
     """
 

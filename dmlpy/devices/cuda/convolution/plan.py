@@ -170,7 +170,7 @@ def float_arithmetic(data_type: np.dtype[Any], function: FusableDesc | None, bia
     return Arithmetic(_FILE, name, members, {"bias": "bias_tensor"}, {"bias_stride": channel_stride(bias), "function": values})
 
 
-@plan(ConvolutionDesc)
+@plan(ConvolutionDesc, derived=False)
 def convolution_plan(desc: ConvolutionDesc, target: Target) -> ConvolutionPlan:
     arithmetic = float_arithmetic(desc.input_tensor.data_type.numpy, desc.fused_activation, desc.bias_tensor)
     return ConvolutionPlan(desc, target.library, arithmetic)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
-from dmlpy.devices.numpy.convolution.finish import Finish
-from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
+from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
+from dmlpy.devices.numpy.convolution.finish import Call, Finish
+from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, Index, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.devices.threads import available_threads, share
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from dmlpy.operators.convolution import ConvolutionDesc
 
 _ALIGNMENT = 64
+STATISTICS = ("mean_tensor", "variance_tensor", "scale_tensor", "offset_tensor")
+"""The statistics of a `NormalizedConvolutionDesc`."""
+
 _WORK_OF_A_THREAD = 1 << 22
 """Multiplications that are worth waking another thread for."""
 
@@ -44,19 +48,22 @@ class TiledPlan(Plan):
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         self._geometry, self._tensors = geometry, desc.tensors()
-        self._biased = desc.bias_tensor is not None
         self._finish = Finish(desc.fused_activation)
-        filters, groups = desc.filter_tensor, geometry.groups
-        rows, columns = self._matrix()
-        layout: list[Scratch] = [("filter", (groups, rows, columns), COMPUTE)]
-        if desc.bias_tensor is not None:
-            layout.append(("bias", (groups, geometry.filters), COMPUTE))
-        self._packed = Layout(layout, _ALIGNMENT)
+        biased, groups = desc.bias_tensor is not None, geometry.groups
+        self._normalized = isinstance(desc, NormalizedConvolutionDesc)
+        self._epsilon = desc.epsilon if isinstance(desc, NormalizedConvolutionDesc) else 0.0
+        filters, bias = desc.filter_tensor, desc.bias_tensor
         in_place = filters.data_type.numpy == COMPUTE and filters.is_packed and not geometry.flipped
-        plain_bias = desc.bias_tensor is None or desc.bias_tensor.data_type.numpy == COMPUTE
-        packs = not (in_place and plain_bias)
-        self.constants = ("filter_tensor", *(["bias_tensor"] if self._biased else [])) if packs else ()
-        self.persistent_size = self._packed.size if packs else 0
+        coefficients = ("centre", "factor", "bias") if self._normalized else ("bias",) if biased else ()
+        converts = self._normalized or (bias is not None and bias.data_type.numpy != COMPUTE)
+        layout: list[Scratch] = [] if in_place else [("filter", (groups, *self._matrix()), COMPUTE)]
+        layout += [(name, (groups, geometry.filters), COMPUTE) for name in coefficients if converts or not in_place]
+        self._packed = Layout(layout, _ALIGNMENT)
+        packed: tuple[str, ...] = () if in_place else ("filter_tensor",)
+        packed += ("bias_tensor",) if biased and (converts or not in_place) else ()
+        self.constants = (*packed, *STATISTICS) if self._normalized else packed
+        self.persistent_size = self._packed.size
+        self._stores_sums = self._finish.absent and not coefficients
         self._tiles = tuple(self._divided())
         self._own = Layout(self._scratch(), _ALIGNMENT)
         most = geometry.multiplications // _WORK_OF_A_THREAD
@@ -96,7 +103,7 @@ class TiledPlan(Plan):
 
         Args:
             arrays: input_tensor and output_tensor as [batch, group, channel, *three spatial dimensions], filter as [group, *matrix], and
-                bias, if there is one, as [group, channel].
+                what there is of centre, factor and bias as [group, channel].
             own: a thread's arrays.
         """
 
@@ -109,38 +116,71 @@ class TiledPlan(Plan):
         return "\n".join(lines)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        groups, geometry = self._geometry.groups, self._geometry
-        packed = self._packed.arrays_at(persistent)
-        filters = filter_array(self._tensors["filter_tensor"], constants["filter_tensor"], groups)
-        if geometry.flipped:
-            filters = filters[..., ::-1, ::-1, ::-1]
-        places = [(packed["filter"].reshape(filters.shape), filters)]
-        if self._biased:
-            places.append((packed["bias"], self._bias(constants["bias_tensor"])))
+        geometry, packed = self._geometry, self._packed.arrays_at(persistent)
+        places: list[tuple[Array, Array]] = []
+        if "filter" in packed:
+            filters = filter_array(self._tensors["filter_tensor"], constants["filter_tensor"], geometry.groups)
+            filters = filters[..., ::-1, ::-1, ::-1] if geometry.flipped else filters
+            places.append((packed["filter"].reshape(filters.shape), filters))
+        given = {name: self._of_channels(name, constants[name]) for name in self.constants if name != "filter_tensor"}
+        if "bias" in packed and not self._normalized:
+            places.append((packed["bias"], given["bias_tensor"]))
 
         def launch(stream: int) -> None:
             for target, source in places:
                 np.copyto(target, source)
+            if self._normalized:
+                self._set_coefficients(packed, {name: array.astype(np.float64) for name, array in given.items()})
 
         return launch
 
-    def _bias(self, pointer: int) -> Array:
-        found: Array = tensor_array(self._tensors["bias_tensor"], pointer, self._geometry.groups)[0, :, :, 0, 0, 0]
+    def _set_coefficients(self, packed: dict[str, Array], given: dict[str, Array]) -> None:
+        """Sets the coefficients of y = (sums - centre) * factor + bias.
+
+        A centre of 0 with all in the bias, which saves a call, adds less than the rounding of the sums does, where all is finite.
+        """
+        with np.errstate(all="ignore"):
+            centre = given["mean_tensor"] - given.get("bias_tensor", 0.0)
+            factor = (given["scale_tensor"] / np.sqrt(given["variance_tensor"] + self._epsilon)).astype(COMPUTE)
+            bias = given["offset_tensor"] - centre * factor
+            folds = np.isfinite(factor) & np.isfinite(bias.astype(COMPUTE))
+            np.copyto(packed["factor"], factor)
+            np.copyto(packed["centre"], np.where(folds, 0.0, centre), casting="same_kind")
+            np.copyto(packed["bias"], np.where(folds, bias, given["offset_tensor"]), casting="same_kind")
+
+    def _of_channels(self, name: str, pointer: int) -> Array:
+        """A tensor with an entry for each output channel, [group, channel]."""
+        found: Array = tensor_array(self._tensors[name], pointer, self._geometry.groups)[0, :, :, 0, 0, 0]
         return found
+
+    def _first_calls(self, arrays: dict[str, Array]) -> Callable[[Index], list[Call]]:
+        """Makes the function that returns the calls before the fused function, for the output channels of an index [group, channel]."""
+        bias, centre, factor = (arrays.get(name) for name in ("bias", "centre", "factor"))
+
+        def calls(channels: Index) -> list[Call]:
+            found: list[Call] = []
+            if centre is not None and centre[channels].any():
+                found.append((np.subtract, centre[channels][:, np.newaxis]))
+            if factor is not None:
+                found.append((np.multiply, factor[channels][:, np.newaxis]))
+            if bias is not None:
+                found.append((np.add, bias[channels][:, np.newaxis]))
+            return found
+
+        return calls
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         groups = self._geometry.groups
         arrays = {name: tensor_array(self._tensors[name], tensors[name], groups) for name in ("input_tensor", "output_tensor")}
-        first: Launch | None = None
-        if self.constants:
-            place = temporary + self.prepared_temporary_size if persistent is None else persistent
-            first = self.pack(tensors, place) if persistent is None else None
-            arrays |= self._packed.arrays_at(place)
-        else:
+        place = temporary + self.prepared_temporary_size if persistent is None else persistent
+        first = self.pack(tensors, place) if persistent is None and self.constants else None
+        if "filter_tensor" not in self.constants:
             filters = filter_array(self._tensors["filter_tensor"], tensors["filter_tensor"], groups)
             arrays["filter"] = filters.reshape(groups, *self._matrix())
-            if self._biased:
-                arrays["bias"] = self._bias(tensors["bias_tensor"])
+        if "bias_tensor" in self._tensors and "bias_tensor" not in self.constants:
+            arrays["bias"] = self._of_channels("bias_tensor", tensors["bias_tensor"])
+        if self.constants:
+            arrays |= self._packed.arrays_at(place)
         work = [self._work(arrays, self._own.arrays_at(temporary + thread * self._own.size)) for thread in range(self._threads)]
 
         def compute(tile: Tile, thread: int) -> None:

@@ -84,7 +84,7 @@ class DepthwisePlan(TiledPlan):
 
     def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
         geometry, rows, length = self._geometry, self._rows, self._length
-        x, y, filters, biases = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], arrays.get("bias")
+        x, y, filters, first = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], self._first_calls(arrays)
         finish = self._finish.bind(own)
         part, taps = own["part"], self._taps()
         flat_part = part.reshape(*part.shape[: 1 + DIMENSIONS], length)
@@ -101,13 +101,12 @@ class DepthwisePlan(TiledPlan):
             sums, products = every[:, :used], own["products"][: count * used].reshape(count, used)
             results = every.reshape(count, *rows)[:, : extent[0], : extent[1], : extent[2]]
             for number in range(geometry.filters):
-                for at, (phase, first) in enumerate(taps):
-                    seen = flat_part[:count, *phase, first : first + used]
+                for at, (phase, begin) in enumerate(taps):
+                    seen = flat_part[:count, *phase, begin : begin + used]
                     np.multiply(seen, filters[channels, number, at, np.newaxis], out=products if at else sums)
                     if at:
                         np.add(sums, products, out=sums)
-                bias = None if biases is None else biases[channels, number, np.newaxis, np.newaxis, np.newaxis]
-                finish(flat, bias, results, y[image, channels, number, *box])
+                finish(every, first((channels, number)), results, y[image, channels, number, *box])
 
         return compute
 

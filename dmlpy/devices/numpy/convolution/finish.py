@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import FusableDesc
     from dmlpy.devices.numpy.convolution.geometry import Array
 
-Call = tuple[Any, Any]
-"""A ufunc and its second operand."""
+Call = tuple[Any, ...]
+"""A ufunc and its operands behind the sums: numbers, or arrays [channels, 1]."""
 
 
 class Finish:
@@ -39,7 +39,7 @@ class Finish:
         if isinstance(function, ElementWiseClipDesc):
             if function.scale_bias is not None:
                 self._calls += [(np.multiply, COMPUTE.type(function.scale_bias.scale)), (np.add, COMPUTE.type(function.scale_bias.bias))]
-            self._calls += [(np.maximum, COMPUTE.type(function.min)), (np.minimum, COMPUTE.type(function.max))]
+            self._calls.append((np.clip, COMPUTE.type(function.min), COMPUTE.type(function.max)))
         elif isinstance(function, ActivationReluDesc):
             self._calls.append((np.maximum, COMPUTE.type(0.0)))
         elif function is not None:
@@ -52,36 +52,36 @@ class Finish:
             return []
         return [("work", (self._activation.work, entries), COMPUTE), ("mask", (entries,), np.dtype(np.bool_))]
 
-    def stores_sums(self, bias: bool) -> bool:
-        """Whether the sums are the results, so that they can be formed in the output's memory."""
-        return not (bias or self._calls or self._activation)
+    @property
+    def absent(self) -> bool:
+        """Whether there is no fused function."""
+        return not (self._calls or self._activation)
 
-    def bind(self, own: dict[str, Array]) -> Callable[[Array, Array | None, Array, Array], None]:
+    def bind(self, own: dict[str, Array]) -> Callable[[Array, Sequence[Call], Array, Array], None]:
         """Makes the function that finishes a tile.
 
         Args:
             own: a thread's arrays.
 
         Returns:
-            A function of the memory of the sums, flat; of the bias or None, which broadcasts to the sums; of the sums that are results; and
-            of the part of the output that they go to, in the same sizes.
+            A function of the memory of the sums, [channels, elements], packed in either order; of the calls before the fused function, such
+            as the bias's; of the sums that are results, [channels, *three dimensions]; and of the part of the output that they go to.
         """
         activation, calls = self._activation, self._calls
 
-        def finish(flat: Array, bias: Array | None, sums: Array, target: Array) -> None:
-            steps = calls if bias is None else [(np.add, bias), *calls]
+        def finish(rows: Array, first: Sequence[Call], sums: Array, target: Array) -> None:
+            steps = [*first, *calls]
+            last = steps.pop() if steps and activation is None else None
+            for function, *operands in steps:
+                function(rows, *operands, out=rows)
             if activation is not None:
-                for function, operand in steps:
-                    function(sums, operand, out=sums)
+                flat = rows.reshape(-1, order="A")
                 activation.bind(flat, flat, own["work"], own["mask"])()
+            if last is None:
                 np.copyto(target, sums, casting="same_kind")
                 return
-            if not steps:
-                np.copyto(target, sums, casting="same_kind")
-                return
-            for function, operand in steps[:-1]:
-                function(sums, operand, out=sums)
-            function, operand = steps[-1]
-            function(sums, operand, out=target, casting="same_kind")
+            function, *operands = last
+            shaped = [operand[:, :, np.newaxis, np.newaxis] if np.ndim(operand) else operand for operand in operands]
+            function(sums, *shaped, out=target, casting="same_kind")
 
         return finish

@@ -82,10 +82,10 @@ class ForwardPlan(TiledPlan):
 
     def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
         geometry, last = self._geometry, self._channels_last
-        x, y, filters, biases = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], arrays.get("bias")
+        x, y, filters, first = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], self._first_calls(arrays)
         finish = self._finish.bind(own)
         panel_of = self._columns(x, own)
-        in_place = self._finish.stores_sums(biases is not None) and y.dtype == COMPUTE
+        in_place = self._stores_sums and y.dtype == COMPUTE
 
         def compute(tile: Tile) -> None:
             image, group, box = tile
@@ -98,9 +98,8 @@ class ForwardPlan(TiledPlan):
             flat = own["sums"][: geometry.filters * count]
             sums = flat.reshape(count, geometry.filters).T if last else flat.reshape(geometry.filters, count)
             np.matmul(filters[group], columns, out=sums)
-            bias = None if biases is None else biases[group][:, np.newaxis, np.newaxis, np.newaxis]
             shaped = flat.reshape(*target.shape[1:], geometry.filters).transpose(3, 0, 1, 2) if last else flat.reshape(target.shape)
-            finish(flat, bias, shaped, target)
+            finish(sums, first((group, slice(None))), shaped, target)
 
         return compute
 

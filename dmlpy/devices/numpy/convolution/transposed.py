@@ -81,7 +81,7 @@ class TransposedPlan(TiledPlan):
 
     def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
         geometry, rows = self._geometry, self._rows
-        x, y, filters, biases = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], arrays.get("bias")
+        x, y, filters, first = arrays["input_tensor"], arrays["output_tensor"], arrays["filter"], self._first_calls(arrays)
         finish = self._finish.bind(own)
         sums, columns, panel = own["sums"], own["columns"], own["panel"]
         taps, every_box, phases = self._taps(), list(boxes(geometry.spatial, self._extent)), self._phases()
@@ -103,9 +103,9 @@ class TransposedPlan(TiledPlan):
                     seen: Index = tuple(slice(place.start + shift, place.stop + shift) for place, shift in zip(box, shifts, strict=True))
                     target = added[*phase, :, *seen]
                     np.add(target, of_taps[:, at], out=target)
-            bias = None if biases is None else biases[group, channels, np.newaxis, np.newaxis, np.newaxis]
+            calls = first((group, channels))
             for phase, places, elements in phases:
-                finish(flat[phase], bias, added[*phase, :, *places], y[image, group, channels, *elements])
+                finish(flat[phase].reshape(count, -1), calls, added[*phase, :, *places], y[image, group, channels, *elements])
 
         return compute
 
