@@ -11,13 +11,14 @@ from onnx import NodeProto, defs, helper
 
 from dmlpy.description.naming import listed
 from dmlpy.onnx.elements import data_type_of, element_name
+from dmlpy.onnx.values import Value
 from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dmlpy.description.enums import DataType, FeatureLevel
-    from dmlpy.onnx.values import Array, Value
+    from dmlpy.onnx.values import Array
     from dmlpy.x.expressions import Expression
 
 _REQUIRED = object()
@@ -140,6 +141,15 @@ class Node:
         if problems := [*inexpressible(self.input_label(index), value)]:
             raise NotLowered(problems)
         return self.read(value)
+
+    def known(self, label: str, array: Array) -> Expression:
+        """An array that follows from attributes: an input that DirectML owns, so that no feature level is needed for constants.
+
+        Args:
+            label: tells it from other arrays of the node.
+            array: the elements.
+        """
+        return self.read(Value.known(f"{self.name}/{label}", array))
 
     def array(self, index: int) -> Array:
         """The elements of an input that has to be known before the model runs.

@@ -57,6 +57,23 @@ X345, X2345 = numbers(3, 4, 5), numbers(2, 3, 4, 5)
 WAVE, IMAGE, VOLUME = numbers(2, 3, 9), numbers(2, 3, 8, 7), numbers(1, 2, 5, 6, 7)
 CEIL = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
 
+EQUATIONS: dict[str, Sequence[Sequence[int]]] = {
+    "bij,bjk->bik": [(2, 3, 4), (2, 4, 5)],
+    "...ij,jk->k...i": [(2, 2, 3, 4), (4, 5)],
+    "ii->i": [(4, 4)],
+    "iji->j": [(3, 4, 3)],
+    "ij->": [(3, 4)],
+    "i,j": [(3,), (4,)],
+    "ij,ik,jkl->il": [(2, 3), (2, 4), (3, 4, 5)],
+    "bhqd,bhkd->bhqk": [(2, 3, 4, 5), (2, 3, 6, 5)],
+    "ab,ab->a": [(3, 4), (3, 4)],
+    ",i->i": [(), (3,)],
+}
+# Of an Upsample by 2 and 3: between elements linear, behind the last one its value.
+INTERPOLATED = np.stack([IMAGE[:, :, np.minimum(np.arange(16) // 2 + step, 7)] for step in (0, 1)]).transpose(1, 2, 3, 4, 0)
+INTERPOLATED = INTERPOLATED[..., 0] * (1 - np.arange(16) % 2 / 2)[:, None] + INTERPOLATED[..., 1] * (np.arange(16) % 2 / 2)[:, None]
+_LEFT, _RIGHT = INTERPOLATED[..., np.arange(21) // 3], INTERPOLATED[..., np.minimum(np.arange(21) // 3 + 1, 6)]
+INTERPOLATED = (_LEFT * (1 - np.arange(21) % 3 / 3) + _RIGHT * (np.arange(21) % 3 / 3)).astype(np.float32)
 STATISTICS = [*numbers(3, 3), np.abs(numbers(3))]
 
 
@@ -175,6 +192,14 @@ ROWS = [
     Row("Gemm", [numbers(4, 3), numbers(5, 4), numbers(3, 1)], {"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0}, 13),
     Row("Gemm", [numbers(4, 3), numbers(3, 5)], {}, 11, operators=["GEMM"]),
     Row("MatMul", [numbers(2, 1, 3, 4), numbers(5, 4, 2)], {}, 13, operators=["GEMM"]),
+    *(Row("Einsum", [numbers(*sizes) for sizes in given], {"equation": equation}, 12) for equation, given in EQUATIONS.items()),
+    # Resizing
+    Row("Upsample", [IMAGE], {"mode": "linear"}, 9, [np.asarray([1, 1, 2, 3], np.float32)], ["RESAMPLE1"], [INTERPOLATED]),
+    Row("Resize", [np.arange(6).reshape(2, 3)], {"mode": "nearest"}, 13, [None, np.asarray([2, 1.5], np.float32)], ["GATHER", "GATHER"]),
+    Row("Resize", [VOLUME], {"mode": "linear"}, 13, [None, None, ints(1, 2, 3, 8, 10)], ["RESAMPLE1"]),
+    Row("Resize", [numbers(2, 3, 4, 5, 2)], {"mode": "linear"}, 13, [None, None, ints(3, 4, 2, 6, 3)]),
+    Row("Resize", [IMAGE.astype(np.float16)], {"mode": "cubic"}, 13, [None, None, ints(2, 3, 5, 9)]),
+    Row("Resize", [IMAGE], {"mode": "linear", "antialias": 1}, 18, [None, None, ints(2, 3, 3, 9)], ["RESAMPLE3"]),
 ]
 
 
@@ -214,3 +239,15 @@ def test_nodes_become_operators_that_give_what_onnx_says(part: int) -> None:
             check(row)
         except AssertionError as error:
             raise AssertionError(f"{label(row)}: {error}") from error
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("level", ["3_0", "6_4"])
+def test_the_nearest_element_is_onnx_s_at_each_level(rounding: str, level: str) -> None:
+    attributes = {"mode": "nearest", "nearest_mode": rounding, "coordinate_transformation_mode": "asymmetric"}
+    node = make_node("Resize", ["x", "", "", "sizes"], ["y"], **attributes)
+    sizes = {"sizes": ints(2, 3, 5, 14)}
+    loaded = onnx.load(model([node], {"x": IMAGE.shape}, ["y"], constants=sizes))
+    assert loaded.interpretation(level).records[0].where == "directml"
+    expected = HostProgram([node], {"": 21}, ["x", "sizes"], ["y"])({"x": IMAGE, **sizes})["y"]
+    np.testing.assert_array_equal(loaded.compile("numpy", level)({"x": IMAGE})["y"], expected)

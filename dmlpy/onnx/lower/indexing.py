@@ -62,7 +62,7 @@ def compress(node: Node) -> Expression:
         raise node.refusal("onnx.empty", node.input_label(1), "a condition that keeps nothing", "at least one element: no tensor is empty")
     place = 0 if axis is None else node.axis(axis, node.rank(0))
     (data,) = in_four(data)
-    indices = x.constant(kept.astype(np.uint32)).with_leading_ones(len(data.sizes))
+    indices = node.known("kept", kept.astype(np.uint32)).with_leading_ones(len(data.sizes))
     rank = 1 if axis is None else node.rank(0)
     found = x.gather(data, indices, axis=place + len(data.sizes) - rank, index_dimensions=1)
     return found.reshape(*found.sizes[len(found.sizes) - rank :])
