@@ -10,6 +10,7 @@ from onnx import GraphProto, NodeProto
 from onnx.helper import make_node
 
 from dmlpy import x
+from dmlpy.description.enums import FeatureLevel
 from dmlpy.onnx import bodies, control_flow, folding, functions, host, sequences
 from dmlpy.onnx.elements import data_type_of, element_of
 from dmlpy.onnx.inference import inferred
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.scopes import Scope, Values
     from dmlpy.onnx.values import Array
     from dmlpy.x.expressions import Expression
 
 Where: TypeAlias = Literal["directml", "host", "folded", "nowhere", "refused"]
+
+
+_CONSTANTS = FeatureLevel.FL_6_2
+"""The lowest level whose graphs have constants."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,13 @@ class Interpretation:
             contexts.enter_context(made_from(f"from ONNX node {node.name!r}"))
             contexts.enter_context(name_scope(node.name))
             try:
-                results = [*_outputs(node, function(node.reading(stage.read)))]
+                try:
+                    results = [*_outputs(node, function(node.reading(stage.read)))]
+                except DescError as error:
+                    if all(problem.code != "flag.owned" for problem in error.problems):
+                        raise
+                    held = stage.read_constant if self.level >= _CONSTANTS else stage.read_plain
+                    results = [*_outputs(node, function(node.reading(held)))]
             except DescError as error:
                 raise NotLowered(error.problems) from None
             except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from dmlpy.onnx.model import Model
 
 
+_GRAPHS = FeatureLevel.FL_2_1
+"""The lowest level that has graphs."""
+
+
 def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
     """See `Model.report`."""
     if like not in get_args(Like):
@@ -67,14 +71,15 @@ def _lowest(
     wanted = _taken(latest)
     highest = max((record.level for record in latest.records if record.level is not None), default=None)
     if highest is None:
-        return min(FeatureLevel) if any(record.where == "directml" for record in latest.records) else None
-    levels = [level for level in FeatureLevel if level <= highest]
+        return _GRAPHS if any(record.where == "directml" for record in latest.records) else None
+    levels = [level for level in FeatureLevel if _GRAPHS <= level <= highest] or [_GRAPHS]
     low, high = 0, len(levels) - 1
+    middle = high - 1  # the highest of them is needed, unless a node has another form below it
     while low < high:
-        middle = (low + high) // 2
         level = levels[middle]
         taken = known[level] if level in known else _taken(found_at(level))
         low, high = (low, middle) if wanted <= taken else (middle + 1, high)
+        middle = (low + high) // 2
     return levels[low]
 
 

@@ -10,7 +10,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.builder import constant_of
 from dmlpy.nibbles import int4_type, unpack_int4
 from dmlpy.onnx.elements import data_type_of, dtype_of
-from dmlpy.x import composition, expressions
+from dmlpy.x import composition, expressions, identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,6 +46,14 @@ class GraphStage:
         if value.name not in self.expressions:
             self.expressions[value.name] = self._input(value)
         return self.expressions[value.name]
+
+    def read_plain(self, value: Value) -> Expression:
+        """The expression of a value for an operator that takes nothing that DirectML owns: what is known is copied before it."""
+        return identity(self.read(value)) if value.array is not None else self.read(value)
+
+    def read_constant(self, value: Value) -> Expression:
+        """The same where graphs have constants, from feature level 6_2 on: a device may pack these."""
+        return expressions.constant(value.array.reshape(value.tensor_sizes)) if value.array is not None else self.read(value)
 
     def _input(self, value: Value) -> Expression:
         if value.array is not None:

@@ -297,8 +297,8 @@ def _type_proto_problem(proto: TypeProto, depth: int) -> Problem | None:
     if tensor.elem_type not in TensorProto.DataType.values():
         return Problem("onnx.type", "type", str(tensor.elem_type), "the number of one of ONNX's element types")
     for index, dim in enumerate(tensor.shape.dim):
-        if dim.WhichOneof("value") == "dim_value" and not 0 <= dim.dim_value < 1 << 40:
-            return Problem("onnx.sizes", f"sizes[{index}]", str(dim.dim_value), "a size: 0 or more, below 2**40")
+        if dim.WhichOneof("value") == "dim_value" and not -1 <= dim.dim_value < 1 << 40:
+            return Problem("onnx.sizes", f"sizes[{index}]", str(dim.dim_value), "a size: 0 or more, below 2**40; -1 where it is open")
         if dim.WhichOneof("value") == "dim_param" and not _is_name(dim.dim_param, empty=True):
             return Problem("onnx.sizes", f"sizes[{index}]", brief(dim.dim_param), "a symbol's name")
     if len(tensor.shape.dim) > 64:

@@ -111,5 +111,6 @@ def of_proto(name: str, proto: TypeProto, stage: int | None = None) -> Value:
     sizes = None
     if tensor.HasField("shape"):
         forms = [(dim.WhichOneof("value"), dim) for dim in tensor.shape.dim]
-        sizes = tuple(dim.dim_value if form == "dim_value" else (dim.dim_param or None) for form, dim in forms)
+        # Some exporters write -1 for a size that is open.
+        sizes = tuple(dim.dim_value if form == "dim_value" and dim.dim_value >= 0 else (dim.dim_param or None) for form, dim in forms)
     return Value(name, tensor.elem_type or None, sizes, None, stage)

@@ -31,6 +31,7 @@ PAGES: Mapping[str, str] = {
     "dmlpy/devices/README.md": "guide/devices",
     "dmlpy/graphs/README.md": "guide/graphs",
     "dmlpy/x/README.md": "guide/x",
+    "dmlpy/onnx/README.md": "guide/onnx",
     "dmlpy/pydirectml/README.md": "guide/pydirectml",
     "dmlpy/keras/README.md": "guide/keras",
     "dmlpy/torch/README.md": "guide/torch",

@@ -80,7 +80,7 @@ def test_dmlpy_check_takes_onnx_models(tmp_path: Path) -> None:
     status, out, _ = dmlpy("check", written(tmp_path, mixed()))
     assert (status, "node 'unique' (Unique): 1 problem" in out or "node 'unique' (Unique)" in out) == (1, True)
     plain = written(tmp_path, model([make_node("Abs", ["x"], ["y"])], {"x": [2]}, ["y"]), "plain.onnx")
-    assert dmlpy("check", plain)[:2] == (0, f"{plain}: no problems; needs feature level 1_0 (DirectML 1.0.0)\n")
+    assert dmlpy("check", plain)[:2] == (0, f"{plain}: no problems; needs feature level 2_1 (DirectML 1.2.0)\n")
 
 
 def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:

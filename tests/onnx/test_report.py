@@ -220,7 +220,7 @@ def test_the_report_of_a_model() -> None:
     ]
     assert [node.name for node in report.fallbacks] == ["unique", "scale"]
     assert report.problems[0].path == "unique"
-    assert report.lowest_level is dml.FeatureLevel.FL_1_0
+    assert report.lowest_level is dml.FeatureLevel.FL_2_1
     assert (report.weight_bytes, report.missing_level) == (60, ())
     assert report.open_sizes == ()
     assert mixed("n").report().open_sizes == ("n",)

@@ -15,6 +15,7 @@ from dmlpy import onnx
 from dmlpy.onnx import backend
 from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
+from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]
 WEIGHTS = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
@@ -46,7 +47,7 @@ def given(seed: int, count: int = 4) -> Array:
 def check(found: dict[str, Any], x: Array) -> None:
     for name, array in expected(x).items():
         assert found[name].dtype == array.dtype
-        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6)
+        assert_close(found[name], array, np.float32)
 
 
 def test_threads_share_a_model() -> None:
@@ -102,7 +103,7 @@ def test_an_initializer_that_is_an_input_is_a_default() -> None:
     assert [*loaded.inputs] == ["x"]
     check(loaded.compile("numpy")({"x": given(0)}), given(0))
     doubled = onnx.load(built, constants={"w": 2 * WEIGHTS}).compile("numpy")({"x": given(0)})
-    np.testing.assert_allclose(doubled["y"], 4 * expected(given(0))["y"], rtol=1e-5)
+    assert_close(doubled["y"], 4 * expected(given(0))["y"], np.float32)
 
 
 def test_the_plan_tells_the_memory() -> None:
@@ -140,7 +141,7 @@ def test_dmlpy_is_a_backend_of_onnx() -> None:
     prepared = backend.prepare(proto)
     for inputs in ([given(0)], {"x": given(0)}, given(0)):
         found = prepared.run(inputs)
-        np.testing.assert_allclose(found[0], expected(given(0))["y"], rtol=1e-5)
+        assert_close(found[0], expected(given(0))["y"], np.float32)
         np.testing.assert_array_equal(found["large"], expected(given(0))["large"])
     (sums,) = backend.run_node(make_node("Add", ["a", "b"], ["c"]), [np.ones(3, np.float32), np.ones(3, np.float32)], opset_version=14)
     np.testing.assert_array_equal(sums, [2, 2, 2])
