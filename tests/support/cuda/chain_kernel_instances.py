@@ -1,21 +1,27 @@
-"""Instances of the element engine's kernel with chains of functors: those that people write, and some random ones."""
+"""Instances of the element engine's kernel with chains of functors: those that people write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.functors import Chained
 from dmlpy.devices.cuda.kernels import Kernel
-from tests.support.chain_graphs import TYPICAL, chain_graph
+from dmlpy.graphs import Graph
+from tests.support.chain_graphs import TYPICAL
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary
 
 
 def chain_instances() -> Iterator[Kernel]:
+    yield from chain_kernels(build() for build in TYPICAL.values())
+
+
+def chain_kernels(graphs: Iterable[Graph]) -> Iterator[Kernel]:
+    """The kernels of chains that the plans of some graphs name."""
     library = RecordingLibrary(H100)
     device = CudaDevice(library.seam)
     device.library = library
-    for graph in (*(build() for build in TYPICAL.values()), *(chain_graph(seed, 10) for seed in range(3))):
+    for graph in graphs:
         dml.compile(graph, device)
     yield from (kernel for kernel in library.kernels if kernel.file == Chained.file)
