@@ -246,23 +246,34 @@ def test_large_groups(any_device: dml.Device, name: str, dtype: str) -> None:
     ],
     indirect=["any_device"],
 )
-@pytest.mark.parametrize("sizes", [(6,), (1, 4), (2, 3, 4), (2, 1, 2, 3, 1, 2, 2, 3), (3, 8)])
-def test_running_sums_and_products(any_device: dml.Device, dtype: str, sizes: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(3)
+@pytest.mark.pairwise
+@pytest.mark.parametrize("sizes", [(6,), (1, 4), (2, 3, 4), (2, 1, 2, 3, 1, 2, 2, 3), (3, 8)], ids=str)
+@pytest.mark.parametrize("direction", ["INCREASING", "DECREASING"])
+@pytest.mark.parametrize("exclusive", [False, True], ids=["inclusive", "exclusive"])
+@pytest.mark.parametrize(
+    ("kind", "option", "function"),
+    [(dml.CumulativeSummationDesc, "has_exclusive_sum", sum), (dml.CumulativeProductDesc, "has_exclusive_product", math.prod)],
+    ids=["sum", "product"],
+)
+def test_running_sums_and_products(
+    any_device: dml.Device,
+    dtype: str,
+    sizes: tuple[int, ...],
+    direction: str,
+    exclusive: bool,
+    kind: Any,
+    option: str,
+    function: Callable[[list[Any]], Any],
+) -> None:
+    x = values(np.random.default_rng(3), sizes, dtype)
     for axis in {0, len(sizes) - 1}:
-        x = values(rng, sizes, dtype)
-        for direction, exclusive in itertools.product(("INCREASING", "DECREASING"), (False, True)):
-            common: dict[str, Any] = {"input_tensor": tensor(x), "axis": axis, "axis_direction": direction}
-            summed = dml.CumulativeSummationDesc(**common, has_exclusive_sum=exclusive).with_outputs()
-            multiplied = dml.CumulativeProductDesc(**common, has_exclusive_product=exclusive).with_outputs()
-            for desc, function in ((summed, sum), (multiplied, math.prod)):
-                result = run_in_layouts(desc, {"input_tensor": x}, any_device)["output_tensor"]
-                wanted = running(x, axis, function, direction == "DECREASING", exclusive)
-                what = f"{desc.short_name()} {axis} {direction} {exclusive}"
-                if dtype in FLOATS:
-                    assert_close(result, wanted.astype(np.float64), dtype, terms=8, what=what)
-                else:
-                    np.testing.assert_array_equal(result, wanted, err_msg=what)
+        desc = kind(input_tensor=tensor(x), axis=axis, axis_direction=direction, **{option: exclusive}).with_outputs()
+        result = run_in_layouts(desc, {"input_tensor": x}, any_device)["output_tensor"]
+        wanted = running(x, axis, function, direction == "DECREASING", exclusive)
+        if dtype in FLOATS:
+            assert_close(result, wanted.astype(np.float64), dtype, terms=8, what=f"axis {axis}")
+        else:
+            np.testing.assert_array_equal(result, wanted, err_msg=f"axis {axis}")
 
 
 def running(x: Array, axis: int, function: Callable[[list[Any]], Any], backwards: bool, exclusive: bool) -> Array:
