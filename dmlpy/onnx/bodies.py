@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnx import GraphProto, NodeProto
+from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
+
+from dmlpy.onnx.tensors import array_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
 
 def bodies(proto: NodeProto) -> Iterator[GraphProto]:
@@ -26,22 +29,25 @@ def captured(proto: NodeProto) -> list[str]:
     return list(found)
 
 
-def renamed(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], str]) -> NodeProto:
+def renamed(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> NodeProto:
     """A node whose bodies read what is around them by other names, and have names of their own that nothing around them has.
+
+    What they have in files of external data is read, too.
 
     Args:
         proto: the node.
         names: the names of what its bodies capture, by those that they use.
         unique: makes a name that is not taken.
+        folder: where external data lies.
     """
     own = NodeProto()
     own.CopyFrom(proto)
     for body in bodies(own):
-        _rename(body, names, lambda name: unique(f"{proto.name}/{name}"))
+        _rename(body, names, lambda name: unique(f"{proto.name}/{name}"), folder)
     return own
 
 
-def _rename(body: GraphProto, around: Mapping[str, str], unique: Callable[[str], str]) -> None:
+def _rename(body: GraphProto, around: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> None:
     names = dict(around)
 
     def made(name: str) -> str:
@@ -52,13 +58,15 @@ def _rename(body: GraphProto, around: Mapping[str, str], unique: Callable[[str],
     for item in body.input:
         item.name = made(item.name)
     for tensor in body.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            tensor.CopyFrom(numpy_helper.from_array(array_of(tensor, folder), tensor.name))
         tensor.name = names[tensor.name] if tensor.name in names and tensor.name not in around else made(tensor.name)
     for sparse in body.sparse_initializer:
         sparse.values.name = made(sparse.values.name)
     for proto in body.node:
         proto.input[:] = [names.get(name, name) for name in proto.input]
         for inner in bodies(proto):
-            _rename(inner, names, unique)
+            _rename(inner, names, unique, folder)
         proto.output[:] = [made(name) if name else "" for name in proto.output]
     for item in body.output:
         item.name = names.get(item.name, item.name)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.scopes import Scope, Values, Walk
 
 
-def expanded(walk: Walk, node: Node) -> Values | None:
+def expanded(walk: Walk, node: Node, opsets: Mapping[str, int]) -> Values | None:
     """The outputs of a node after the nodes of its operator's definition were taken; None if ONNX has no definition by others."""
     function = _definition(node)
     if function is None:
@@ -25,8 +25,8 @@ def expanded(walk: Walk, node: Node) -> Values | None:
     inner: Scope = {formal: value for formal, value in zip(function.input, node.inputs, strict=False) if value is not None}
     absent = {formal for formal in function.input if formal not in inner}
     nodes = [_resolved(proto, given, absent) for proto in function.node]
-    opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
-    walk.take(nodes, inner, f"{node.name}/", opsets)
+    own = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
+    walk.take(nodes, inner, f"{node.name}/", {**opsets, **own})
     return [inner.get(formal) if name else None for formal, name in zip(function.output, node.proto.output, strict=False)]
 
 

@@ -14,7 +14,7 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.onnx import bodies, control_flow, folding, functions, host, sequences
 from dmlpy.onnx.elements import data_type_of, element_of
 from dmlpy.onnx.inference import inferred
-from dmlpy.onnx.lower import Lowered, lowering
+from dmlpy.onnx.lower import Lowered, lowering, may_be_empty
 from dmlpy.onnx.nodes import Node, NotLowered, inexpressible
 from dmlpy.onnx.stages import GraphStage, HostStage, Stage
 from dmlpy.onnx.values import Sizes, Value
@@ -179,7 +179,7 @@ class Interpretation:
             self._undo(mark)
             problems = reason.problems
         if lowering(node.op_type, node.opset, node.domain) is None:
-            inlined = functions.expanded(self, node)
+            inlined = functions.expanded(self, node, opsets)
             hosted = [record for record in self.records[mark.records :] if record.where in ("host", "nowhere")]
             if inlined is not None and not (hosted and host.runs(node.op_type, node.opset, node.domain)):
                 return inlined
@@ -245,6 +245,7 @@ class Interpretation:
         function = lowering(node.op_type, node.opset, node.domain)
         if function is None:
             raise NotLowered([_no_operator(node)])
+        node = node.without_empty(may_be_empty(node.op_type, node.domain))
         if problems := list(_unheld(node)):
             raise NotLowered(problems)
         index = max((ready(value, 0) for value in node.inputs if value is not None), default=0)
@@ -293,7 +294,7 @@ class Interpretation:
         """The outputs of a node that runs on the host, or nowhere if the reference implementation lacks it."""
         around = {name: self.whole(scope[name]) for name in bodies.captured(node.proto) if name in scope}
         inputs = [None if value is None else self.whole(value) for value in node.inputs]
-        proto = bodies.renamed(node.proto, {name: value.name for name, value in around.items()}, self.unique)
+        proto = bodies.renamed(node.proto, {name: value.name for name, value in around.items()}, self.unique, self.model.folder)
         proto.input[:] = [value.name if value else "" for value in inputs]
         given = [value for value in (*inputs, *around.values()) if value is not None]
         index = max((ready(value, 1) for value in given), default=1)

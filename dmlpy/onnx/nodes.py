@@ -64,6 +64,11 @@ class Node:
         """The node with its inputs in a graph that is being built."""
         return replace(self, read=read)
 
+    def without_empty(self, indices: Sequence[int]) -> Node:
+        """The node without those of some inputs that have no elements."""
+        kept = [None if i in indices and value and value.is_empty else value for i, value in enumerate(self.inputs)]
+        return replace(self, inputs=tuple(kept)) if indices else self
+
     @cached_property
     def schema(self) -> defs.OpSchema | None:
         """ONNX's description of the operator; None for one of another domain."""

@@ -45,7 +45,7 @@ class Prediction(Interpretation):
             return self.on_host(node, [_sizes_on_cpu(node)], scope, opsets)
         verdict = provider.judged(node)
         if verdict.left:
-            inlined = functions.expanded(self, node) if not provider.kernels(node.op_type, node.domain) else None
+            inlined = functions.expanded(self, node, opsets) if not provider.kernels(node.op_type, node.domain) else None
             return self.on_host(node, verdict.left, scope, opsets) if inlined is None else inlined
         if verdict.refused:
             return self._beside(node, "refused", verdict.refused, verdict)

@@ -64,6 +64,11 @@ class Value:
         return self.sizes is not None and all(isinstance(size, int) for size in self.sizes)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no elements."""
+        return self.sizes is not None and 0 in self.sizes
+
+    @property
     def is_expressible(self) -> bool:
         """Whether a DirectML tensor can hold it: its type exists, its sizes are known, and it has elements."""
         known = self.kind == "tensor" and self.element is not None and data_type_of(self.element) is not None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import GraphProto, NodeProto, TensorProto, helper
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.helper import make_node
 
 from dmlpy import onnx
@@ -170,6 +171,24 @@ def test_bodies_on_the_host_read_what_is_around_them_by_its_name() -> None:
         for _ in range(2):
             expected = X if choice else np.abs(2 * expected) - 2 * expected
         np.testing.assert_allclose(compiled({"x": X, "choice": np.asarray(choice)})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_bodies_on_the_host_have_their_external_data(tmp_path: Path) -> None:
+    weights = numpy_helper.from_array(X, "w")
+    (tmp_path / "weights").write_bytes(weights.raw_data)
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="weights")
+    branches = {
+        name: body([make_node(kind, ["x", "w"], ["z"])], [], ["z"], {}) for name, kind in (("then_branch", "Add"), ("else_branch", "Mul"))
+    }
+    for branch in branches.values():
+        branch.initializer.append(weights)
+    built = model([make_node("If", ["choice"], ["y"], **branches)], {"x": [3, 4], "choice": []}, ["y"], types={"choice": TensorProto.BOOL})
+    (tmp_path / "model.onnx").write_bytes(built.SerializeToString())
+    compiled = onnx.load(tmp_path / "model.onnx").compile("numpy")
+    for choice, expected in ((True, 2 * X), (False, X * X)):
+        np.testing.assert_array_equal(compiled({"x": X, "choice": np.asarray(choice)})["y"], expected)
 
 
 @pytest.mark.parametrize("opset", [8, 9, 21])

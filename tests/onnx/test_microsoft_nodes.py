@@ -25,14 +25,15 @@ def normal(*sizes: int) -> Array:
 
 
 def loaded(operator: str, given: Mapping[str, Array | None], outputs: Sequence[str] = ("y",), **attributes: Any) -> onnx.Model:
-    """A model of one node whose inputs are given in order; None for one that is left out."""
+    """A model of one node whose inputs are given in order; None for one that is left out, and scalars are known."""
     names = ["" if array is None else name for name, array in given.items()]
     node = make_node(operator, names, list(outputs), name="node", domain="com.microsoft", **attributes)
     arrays = {name: array for name, array in given.items() if array is not None}
     types = {name: int(TensorProto.INT32) for name, array in arrays.items() if array.dtype == np.int32}
     types |= {name: int(TensorProto.UINT8) for name, array in arrays.items() if array.dtype == np.uint8}
-    sizes = {name: array.shape for name, array in arrays.items()}
-    return onnx.load(model([node], sizes, outputs, types=types, domains=MICROSOFT))
+    constants = {name: array for name, array in arrays.items() if not array.shape}
+    sizes = {name: array.shape for name, array in arrays.items() if array.shape}
+    return onnx.load(model([node], sizes, outputs, types=types, constants=constants, domains=MICROSOFT))
 
 
 def gelu(x: Array) -> Array:
@@ -158,6 +159,37 @@ def test_what_is_not_expressible_is_refused_with_the_reason(
     assert (record.problems[0].code, record.problems[0].path) == (code, path)
     with pytest.raises(dml.CompileError, match="node"):
         found.compile("numpy")
+
+
+NONE = np.zeros((2, 2, 0, 16), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "attributes"),
+    [
+        ("Attention", {"x": HIDDEN, "w": WEIGHTS, "b": None, "m": None, "past": NONE.reshape(2, 2, 2, 0, 8)}, {"num_heads": 2}),
+        (
+            "MultiHeadAttention",
+            {"q": QUERY, "k": QUERY, "v": QUERY, "b": None, "m": None, "r": None, "pk": NONE, "pv": NONE},
+            {"num_heads": 2},
+        ),
+        (
+            "GroupQueryAttention",
+            {"q": QUERY, "k": QUERY, "v": QUERY, "pk": NONE, "pv": NONE, "n": COUNT - 1, "total": np.asarray(3, np.int32)},
+            {"num_heads": 2, "kv_num_heads": 2},
+        ),
+    ],
+)
+def test_a_past_without_elements_is_as_good_as_none(operator: str, given: dict[str, Array | None], attributes: dict[str, Any]) -> None:
+    """As exported language models have it in the first step."""
+    results = []
+    for kept in (given, {name: None if array is not None and not array.size else array for name, array in given.items()}):
+        found = loaded(operator, kept, ("y", "present"), **attributes)
+        assert [record.where for record in found.interpretation().records] == ["directml"]
+        results.append(found.compile("numpy")({name: array for name, array in kept.items() if array is not None and name != "total"}))
+    assert results[0]["present"].size
+    for name, array in results[0].items():
+        np.testing.assert_array_equal(array, results[1][name])
 
 
 def test_an_output_that_no_operator_gives_is_refused() -> None:

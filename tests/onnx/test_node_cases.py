@@ -77,7 +77,5 @@ KNOWN_WRONG = (
     "test_attention_4d_causal_fp16",  # ONNX expects numbers that are further from those in FLOAT64
     "test_attention_4d_gqa_with_past_and_present_fp16",
     "test_bernoulli",  # random numbers
-    "test_flexattention",  # ONNX's own definition does not fit its opset
-    "test_loop16_seq_none",
     "test_str",  # strings come back as NumPy's, not as objects
 )

@@ -19,15 +19,17 @@ Lowering: TypeAlias = "Callable[[Node], Lowered]"
 MICROSOFT = "com.microsoft"
 
 _LOWERINGS: dict[tuple[str, str], dict[int, Lowering]] = {}
+_MAY_BE_EMPTY: dict[tuple[str, str], tuple[int, ...]] = {}
 
 
-def lowers(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Lowering], Lowering]:
+def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple[int, ...] = ()) -> Callable[[Lowering], Lowering]:
     """Registers a function for operators of ONNX.
 
     Args:
         *op_types: the operators' names.
         since: the first opset whose form of the operator the function knows; it holds until a function with a later one.
         domain: the domain of the operators.
+        may_be_empty: optional inputs that are as good as left out where they have no elements, such as those of earlier steps in the first.
     """
 
     def register(function: Lowering) -> Lowering:
@@ -35,6 +37,7 @@ def lowers(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Loweri
             versions = _LOWERINGS.setdefault((domain, op_type), {})
             assert since not in versions, f"{op_type} since {since} is lowered twice"
             versions[since] = function
+            _MAY_BE_EMPTY[domain, op_type] = may_be_empty
         return function
 
     return register
@@ -46,6 +49,11 @@ def lowering(op_type: str, opset: int, domain: str = "") -> Lowering | None:
     versions = _LOWERINGS.get((domain, op_type), {})
     fitting = [since for since in versions if since <= opset]
     return versions[max(fitting)] if fitting else None
+
+
+def may_be_empty(op_type: str, domain: str = "") -> tuple[int, ...]:
+    """The optional inputs of an operator that are as good as left out where they have no elements."""
+    return _MAY_BE_EMPTY.get((domain, op_type), ())
 
 
 def lowered_operators() -> list[tuple[str, str]]:

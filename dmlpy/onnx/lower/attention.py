@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
 
-@lowers("Attention", since=23)
+@lowers("Attention", since=23, may_be_empty=(4, 5))
 def attention(node: Node) -> tuple[Expression | None, ...]:
     """GEMM, ACTIVATION_SOFTMAX1, GEMM for all heads at once; masks choose scores by ELEMENT_WISE_IF, past states are joined."""
     queries, keys, values = (_by_head(node, index) for index in range(3))

@@ -33,7 +33,7 @@ class Mask:
     tensor: Expression | None = None
 
 
-@lowers("Attention", domain=MICROSOFT)
+@lowers("Attention", domain=MICROSOFT, may_be_empty=(4,))
 def attention(node: Node) -> tuple[Expression | None, ...]:
     """GEMM of the projection and MULTIHEAD_ATTENTION; past and present keys and values are views of one tensor."""
     _refuse(node, ("do_rotary", "past_present_share_buffer"), (6,))
@@ -45,7 +45,7 @@ def attention(node: Node) -> tuple[Expression | None, ...]:
     return _self_attention(node, projected.reshape(batch, length, whole), parts, mask_at=3, past_at=4, bias_at=5)
 
 
-@lowers("QAttention", domain=MICROSOFT)
+@lowers("QAttention", domain=MICROSOFT, may_be_empty=(8,))
 def quantized_attention(node: Node) -> tuple[Expression | None, ...]:
     """MATRIX_MULTIPLY_INTEGER_TO_FLOAT of the projection and MULTIHEAD_ATTENTION."""
     _refuse(node, ("do_rotary", "past_present_share_buffer"), ())
@@ -78,7 +78,7 @@ def _self_attention(
     return found.output, present
 
 
-@lowers("MultiHeadAttention", domain=MICROSOFT)
+@lowers("MultiHeadAttention", domain=MICROSOFT, may_be_empty=(6, 7))
 def multihead(node: Node) -> tuple[Expression | None, ...]:
     """MULTIHEAD_ATTENTION."""
     _refuse(node, (), (8, 9))

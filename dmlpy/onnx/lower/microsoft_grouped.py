@@ -37,7 +37,7 @@ class Step:
     is_appended: bool
 
 
-@lowers("GroupQueryAttention", domain=MICROSOFT)
+@lowers("GroupQueryAttention", domain=MICROSOFT, may_be_empty=(3, 4))
 def grouped_attention(node: Node) -> tuple[Expression | None, ...]:
     """GEMM, ACTIVATION_SOFTMAX1, GEMM; ELEMENT_WISE_IF chooses what is seen, and what of the buffers is new."""
     _refuse(node)
