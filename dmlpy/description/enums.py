@@ -10,7 +10,7 @@ import enum
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 from typing import Any, Self
 
@@ -61,6 +61,12 @@ class DmlEnum(_OfHeader, enum.IntEnum):
         return [str(member) for member in cls if member.name not in ("UNKNOWN", "INVALID")]
 
     @classmethod
+    @cache
+    def _named(cls) -> dict[str, Self]:
+        """The members by their short names in upper case."""
+        return {str(member).upper(): member for member in reversed(cls)}
+
+    @classmethod
     def parse(cls, value: Any) -> Self:
         """Parses a member, a name (short or long, in any case) or the header's number.
 
@@ -71,10 +77,7 @@ class DmlEnum(_OfHeader, enum.IntEnum):
             if isinstance(value, cls):
                 return value
             if isinstance(value, str):
-                name = value.strip().upper().removeprefix(cls.prefix())
-                for member in cls:
-                    if str(member).upper() == name:
-                        return member
+                return cls._named()[value.strip().upper().removeprefix(cls.prefix())]
             elif isinstance(value, int | np.integer) and not isinstance(value, bool | enum.Enum):
                 return cls(int(value))
         except Exception:  # no such member, or a caller's object whose methods raise anything

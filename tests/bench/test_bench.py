@@ -525,14 +525,18 @@ def test_an_interruption_leaves_no_process() -> None:
             assert "1 cases" in started.stderr.readline()
             children: list[psutil.Process] = []
             while not children:
+                assert started.poll() is None, started.stderr.read()
+                time.sleep(0.01)
                 children = parent.children()
-            for _ in range(20):
+            # Where Python cannot raise an exception it drops it, so more than one may be needed. The next one comes late: it must not
+            # interrupt what a busy machine still does about the one before.
+            for _ in range(6):
                 started.send_signal(signal.SIGINT)
-                with contextlib.suppress(subprocess.TimeoutExpired):  # where Python cannot raise an exception it drops it
-                    assert started.wait(2) == 130
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    assert started.wait(20) == 130
                     break
             else:
-                pytest.fail("it goes on after 20 interruptions")
+                pytest.fail("it goes on after 6 interruptions")
         finally:
             started.kill()
     _, alive = psutil.wait_procs(children, timeout=10)
