@@ -1,4 +1,4 @@
-"""The convolution of single channels: tap by tap over blocks of channels that stay in the cache."""
+"""The convolution of single channels: products of a vector and a matrix for blocks of channels that stay in the cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.devices.numpy.convolution.common import Scratch, TiledPlan
+from dmlpy.devices.blas import WORK_OF_A_THREAD
+from dmlpy.devices.numpy.convolution.common import CACHE, Scratch, TiledPlan
 from dmlpy.devices.numpy.convolution.geometry import DIMENSIONS, Array, Box, Geometry, Index, boxes, extents
 from dmlpy.devices.numpy.plans import COMPUTE
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dmlpy.operators.convolution import ConvolutionDesc
-
-BLOCK = 1 << 15
-"""Elements of a block of sums, at most: with its input and a product, they stay in the second-level cache."""
 
 Tile = tuple[int, slice, Box]
 """An image, channels, and the positions of the window."""
@@ -28,18 +26,16 @@ class DepthwisePlan(TiledPlan):
     """A convolution whose groups have a single input channel.
 
     A tile's part of the input is copied with zeros around it, and divided by the remainders of its coordinates by the strides. What a tap
-    sees from all positions then lies side by side but for what is left over at the end of each row: so a tap takes one long multiplication
-    for each channel, and one addition.
+    sees from all positions then lies side by side but for what is left over at the end of each row: so the panel, [channels, taps,
+    positions], is copied in long runs, and each channel's sums are the product of its taps and its panel.
     """
 
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
-        self._rows = self._rows_of(geometry, geometry.out)
-        most = max(1, BLOCK // self._rows[2])
-        depth, height, _ = extents((geometry.out[0], geometry.out[1], 1), most)
-        self._extent = depth, height, geometry.out[2]
+        block = max(1, CACHE // (1 + prod(geometry.taps)))
+        self._extent = extents(geometry.out, block)
         self._rows = self._rows_of(geometry, self._extent)
         self._length = prod(self._rows)
-        count = ceil(geometry.groups / max(1, BLOCK // self._length))
+        count = ceil(geometry.groups / max(1, block // self._length))
         self._channels = ceil(geometry.groups / count)
         super().__init__(desc, geometry)
 
@@ -69,18 +65,19 @@ class DepthwisePlan(TiledPlan):
                     yield image, slice(first, min(first + self._channels, groups)), box
 
     def _product(self) -> int:
-        return 0
+        return WORK_OF_A_THREAD  # BLAS starts threads for much shorter products of a vector and a matrix, which gain nothing by them
 
     def _scratch(self) -> list[Scratch]:
         size = self._channels * self._length
         return [
             ("part", (self._channels, *self._geometry.strides, *self._rows), COMPUTE),
-            *((name, (size,), COMPUTE) for name in ("sums", "products")),
+            ("panel", (prod(self._geometry.taps) * size,), COMPUTE),
+            ("sums", (size,), COMPUTE),
             *self._finish.scratch(size),
         ]
 
     def describe(self) -> str:
-        return self._describe_tiles(f"{self._channels} x {' x '.join(map(str, self._extent))} (channels x positions), tap by tap")
+        return self._describe_tiles(f"{self._channels} x {' x '.join(map(str, self._extent))} (channels x positions)")
 
     def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
         geometry, rows, length = self._geometry, self._rows, self._length
@@ -98,14 +95,13 @@ class DepthwisePlan(TiledPlan):
             flat = own["sums"][: count * length]
             every = flat.reshape(count, length)
             every[:, used:] = 0.0  # the fused function takes all
-            sums, products = every[:, :used], own["products"][: count * used].reshape(count, used)
+            panel = own["panel"][: count * len(taps) * used].reshape(count, len(taps), used)
+            for at, (phase, begin) in enumerate(taps):
+                np.copyto(panel[:, at], flat_part[:count, *phase, begin : begin + used])
+            sums = every[:, np.newaxis, :used]
             results = every.reshape(count, *rows)[:, : extent[0], : extent[1], : extent[2]]
             for number in range(geometry.filters):
-                for at, (phase, begin) in enumerate(taps):
-                    seen = flat_part[:count, *phase, begin : begin + used]
-                    np.multiply(seen, filters[channels, number, at, np.newaxis], out=products if at else sums)
-                    if at:
-                        np.add(sums, products, out=sums)
+                np.matmul(filters[channels, number : number + 1], panel, out=sums)
                 finish(every, first((channels, number)), results, y[image, channels, number, *box])
 
         return compute
