@@ -68,7 +68,10 @@ def test_values_match_the_definition(computed: Any, desc: ActivationDesc, dtype:
 def test_gelu_keeps_its_digits(computed: Any, dtype: Any) -> None:
     x = gelu_points(dtype)
     expected = np.array([exact_gelu(float(value))[0] for value in x])
-    np.testing.assert_allclose(computed(descs.ActivationGeluDesc(), x), expected, rtol=2e-15 if dtype == np.float64 else 1e-6)
+    # In float32 the device loses what the rounding of x would change besides.
+    allowed = np.full(x.shape, 2e-15) if dtype == np.float64 else 1e-6 + x.astype(np.float64) ** 2 * 2.0**-24
+    found = computed(descs.ActivationGeluDesc(), x)
+    assert (np.abs(found - expected) <= allowed * np.abs(expected)).all()
 
 
 @pytest.mark.parametrize("desc", ALL + ALONE, ids=label)

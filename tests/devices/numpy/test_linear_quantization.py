@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.reference.quantized import linear
 from tests.support import facts_reader as facts
 from tests.support import relation_descs as descs
 from tests.support.layout_runs import Array, defined, repeated, run, tensor
@@ -111,6 +112,26 @@ def test_every_operator_in_all_types_and_layouts() -> None:
     assert not wrong, f"{len(wrong)} of {sum(ran.values())}\n" + "\n".join(wrong[:8])
     assert min(ran.values()) >= 4, ran
     assert {"INT4", "UINT4"} <= types
+
+
+@pytest.mark.parametrize(
+    "scales", [(0.5, 0.25, 0.5), (0.3, -0.7, 0.9), (1.0, 2.0**-20, 1.0), (0.5, 0.25, 1e-3), (3e38, 3e38, 1.0), (1.0, 1.0, 0.0)]
+)
+@pytest.mark.parametrize("output", ["UINT8", "INT8"])
+def test_sums_of_all_bytes_are_rounded_alike_by_either_way(
+    scales: tuple[float, float, float], output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quotients of a known size are rounded as integers of 16 bits, others as floats; halves and ends of the range occur."""
+    a, b = (np.ascontiguousarray(x) for x in np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(-128, 128).astype(np.int8)))
+    values = dict(zip(("a_scale", "b_scale", "output_scale"), (np.full((1, 1), scale, np.float32) for scale in scales), strict=True))
+    zeros = {"a_zero_point": np.full((1, 1), 130, np.uint8), "b_zero_point": np.full((1, 1), -7, np.int8)}
+    zeros["output_zero_point"] = np.full((1, 1), 5, output.lower())
+    given = {f"{name}_tensor": array for name, array in ({"a": a, "b": b} | values | zeros).items()}
+    described = {name: tensor(array) for name, array in given.items()}
+    desc = dml.ElementWiseQuantizedLinearAddDesc(**described, output_tensor=dml.TensorDesc(data_type=output, sizes=a.shape))
+    found = run(desc, given)["output_tensor"]
+    monkeypatch.setattr(linear, "_MOST_SHORT", 0.0)
+    np.testing.assert_array_equal(found, run(desc, given)["output_tensor"], strict=True)
 
 
 def check_dynamic(x: Array, output: Array, scale: Array, zero_point: Array) -> None:
