@@ -69,6 +69,7 @@ EQUATIONS: dict[str, Sequence[Sequence[int]]] = {
     "ab,ab->a": [(3, 4), (3, 4)],
     ",i->i": [(), (3,)],
 }
+GRID = (RNG.uniform(-1.6, 1.6, (2, 3, 4, 2))).astype(np.float32)
 # Of an Upsample by 2 and 3: between elements linear, behind the last one its value.
 INTERPOLATED = np.stack([IMAGE[:, :, np.minimum(np.arange(16) // 2 + step, 7)] for step in (0, 1)]).transpose(1, 2, 3, 4, 0)
 INTERPOLATED = INTERPOLATED[..., 0] * (1 - np.arange(16) % 2 / 2)[:, None] + INTERPOLATED[..., 1] * (np.arange(16) % 2 / 2)[:, None]
@@ -193,6 +194,15 @@ ROWS = [
     Row("Gemm", [numbers(4, 3), numbers(3, 5)], {}, 11, operators=["GEMM"]),
     Row("MatMul", [numbers(2, 1, 3, 4), numbers(5, 4, 2)], {}, 13, operators=["GEMM"]),
     *(Row("Einsum", [numbers(*sizes) for sizes in given], {"equation": equation}, 12) for equation, given in EQUATIONS.items()),
+    *(
+        Row("GridSample", [IMAGE, GRID], {"mode": mode, "padding_mode": padding, "align_corners": align}, 20)
+        for mode, padding, align in [
+            ("linear", "reflection", 1),
+            ("cubic", "zeros", 0),
+            ("nearest", "border", 0),
+            ("cubic", "reflection", 0),
+        ]
+    ),
     # Resizing
     Row("Upsample", [IMAGE], {"mode": "linear"}, 9, [np.asarray([1, 1, 2, 3], np.float32)], ["RESAMPLE1"], [INTERPOLATED]),
     Row("Resize", [np.arange(6).reshape(2, 3)], {"mode": "nearest"}, 13, [None, np.asarray([2, 1.5], np.float32)], ["GATHER", "GATHER"]),

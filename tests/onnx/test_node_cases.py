@@ -62,6 +62,13 @@ def test_cases_pass_on_cuda(cuda_device: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_cases_of_each_lowered_operator_pass_on_cuda(cuda_device: Any, part: int) -> None:
+    own = sorted(spread().values())[part::PARTS]
+    assert wrong([names[0] for names in own], cuda_device) == []
+
+
+@pytest.mark.slow
 def test_the_table_holds() -> None:
     found = table([*outcomes()])
     assert found == stored()

@@ -226,3 +226,20 @@ def _covered(data: Expression, sizes: tuple[int, ...], axis: int) -> Expression:
     """The part of the data that indices of these sizes cover in all dimensions but the axis."""
     wanted = [own if place == axis else min(own, size) for place, (own, size) in enumerate(zip(data.sizes, sizes, strict=True))]
     return data.slice([0] * len(wanted), wanted) if tuple(wanted) != data.sizes else data
+
+
+@lowers("TensorScatter")
+def tensor_scatter(node: Node) -> Expression:
+    """SCATTER along the axis, behind the first place that each entry of the batch names."""
+    data, updates = in_four(node.x(0), node.x(1))
+    rank = node.rank(0)
+    axis = node.axis(node.attribute("axis", -2), rank) + len(data.sizes) - rank
+    along = [-1 if place == axis else 1 for place in range(len(data.sizes))]
+    count = updates.sizes[axis]
+    places = x.fill_value_sequence(value_data_type="INT64", value_start=0, value_delta=1, output_sizes=[count]).reshape(*along)
+    if node.has(2):
+        first = node.x(2).reshape(*[-1 if place == len(data.sizes) - rank else 1 for place in range(len(data.sizes))])
+        places = x.add(first, places)
+    if node.attribute("mode", "linear") == "circular":
+        places = x.modulus_floor(places, _number(places, data.sizes[axis]))
+    return x.scatter(data, places.broadcast(*updates.sizes), updates, axis=axis)
