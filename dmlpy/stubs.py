@@ -85,6 +85,7 @@ X: Mapping[str, tuple[str, ...]] = {
 
 ONNX: Mapping[str, tuple[str, ...]] = {
     "dmlpy.onnx.compiled": ("CompiledModel",),
+    "dmlpy.onnx.exporting": ("export",),
     "dmlpy.onnx.interpretation": ("NodeRecord",),
     "dmlpy.onnx.model": ("Model", "load"),
     "dmlpy.onnx.partitions": ("Partition",),

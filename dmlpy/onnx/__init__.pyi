@@ -1,5 +1,6 @@
 # Written by `python -m dmlpy.stubs`: do not edit.
 from .compiled import CompiledModel as CompiledModel
+from .exporting import export as export
 from .interpretation import NodeRecord as NodeRecord
 from .model import Model as Model
 from .model import load as load
@@ -17,5 +18,6 @@ __all__ = [
     "Partition",
     "Report",
     "Value",
+    "export",
     "load",
 ]
