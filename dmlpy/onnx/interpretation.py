@@ -153,6 +153,9 @@ class Interpretation:
         own.CopyFrom(proto)
         own.name = name
         domain = "" if proto.domain == "ai.onnx" else proto.domain
+        if absent := [given for given in proto.input if given and given not in scope]:
+            problem = Problem("onnx.missing", name, f"{absent[0]!r}, an input of a body that its node leaves out", "a value")
+            raise DescError(f"onnx: {self.model.name}", [problem])
         inputs = tuple(self._seen(scope[given]) if given else None for given in proto.input)
         own.input[:] = [value.name if value else "" for value in inputs]
         own.output[:] = [self.unique(prefix + given) if given else "" for given in proto.output]

@@ -236,6 +236,7 @@ class _Graphs:
             yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {self.opsets['']}")
         if schema is not None:
             yield from _form_problems(node, schema, place)
+            yield from _body_problems(node, self.opsets.get(domain, 1), place)
         for name, count in Counter(item.name for item in node.attribute).items():
             if not _is_name(name) or count > 1:
                 yield Problem("onnx.attribute", place, f"attribute {brief(name)}", "a name that no other attribute has")
@@ -323,6 +324,22 @@ def _form_problems(node: NodeProto, schema: defs.OpSchema, place: str) -> Iterat
     for name, declared in schema.attributes.items():
         if declared.required and name not in given:
             yield Problem("onnx.attribute", f"{place}.{name}", "missing", f"of type {_type_name(declared)}: the operator requires it")
+
+
+def _body_problems(node: NodeProto, opset: int, place: str) -> Iterator[Problem]:
+    """Bodies that take or give another number of values than their node."""
+    if node.op_type not in ("If", "Loop", "Scan") or node.domain not in ("", "ai.onnx"):
+        return
+    given = {"If": 0, "Loop": max(len(node.input), 2), "Scan": len(node.input) - (1 if opset < 9 else 0)}[node.op_type]
+    wanted = len(node.output) + (1 if node.op_type == "Loop" else 0)
+    for item in node.attribute:
+        if item.HasField("g"):
+            if len(item.g.input) != given:
+                yield Problem(
+                    "onnx.count", f"{place}.{item.name}.inputs", str(len(item.g.input)), f"{given}, for the inputs of {node.op_type}"
+                )
+            if len(item.g.output) < wanted:
+                yield Problem("onnx.count", f"{place}.{item.name}.outputs", str(len(item.g.output)), f"{wanted} or more")
 
 
 def _type_name(declared: Any) -> str:
