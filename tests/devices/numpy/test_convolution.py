@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.numpy.convolution import common
+from dmlpy.devices.numpy.convolution.plan import convolution_plan
 from tests.support.layout_runs import Array, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
@@ -120,3 +122,22 @@ def test_what_is_not_finite_reaches_what_sees_it() -> None:
         ).with_outputs()
         given = {"input_tensor": x, "filter_tensor": filters}
         np.testing.assert_array_equal(dml.compile(desc, "numpy")(**given).output_tensor, dml.reference(desc, given).output_tensor)
+
+
+@pytest.mark.parametrize("name", ["rows left over", "channels, strides", "transposed"])
+def test_threads_share_the_tiles_and_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    desc, given = case_of(name)
+    assert desc.output_tensor is not None
+    monkeypatch.setattr(common, "_WORK_OF_A_THREAD", 1)
+    results = []
+    for threads in (1, 2):
+        monkeypatch.setattr(common, "available_threads", lambda threads=threads: threads)
+        plan = convolution_plan(desc)
+        assert plan is not None
+        assert f"{threads} thread" in plan.describe()
+        result = np.empty(desc.output_tensor.sizes, np.float32)
+        memory = np.empty(plan.temporary_size + 64, np.uint8)
+        pointers = {place: array.ctypes.data for place, array in given.items()} | {"output_tensor": result.ctypes.data}
+        plan.bind(pointers, memory.ctypes.data + -memory.ctypes.data % 64, None)(0)
+        results.append(result)
+    np.testing.assert_array_equal(*results)
