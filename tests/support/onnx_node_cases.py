@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any, Literal
 
 import numpy as np
@@ -65,9 +65,9 @@ def node_cases(*, quick: bool = False) -> Mapping[str, Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for module in iter_modules(node.__path__):
-            if not quick or module.name not in _LONG:
-                import_module(f"{node.__name__}.{module.name}")
+        for module in walk_packages(node.__path__, f"{node.__name__}."):
+            if not quick or module.name.rpartition(".")[2] not in _LONG:
+                import_module(module.name)
     return {case.name: case for case in node._NodeTestCases}
 
 
