@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_ITERATIONS = 4096
 """The most iterations that are unrolled; a longer loop runs on the host."""
-MAX_NODES = 1 << 14
+MAX_NODES = 1 << 13
 """The most nodes that one loop becomes, those of loops within it included."""
 
 

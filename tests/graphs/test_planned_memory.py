@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import random
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy import x
+from dmlpy.devices.graphs import layout
 from dmlpy.devices.graphs.memory import ALIGNMENT, Item, MemoryPlan, plan_memory
+from dmlpy.devices.graphs.views import moved_strides
 from tests.support.network_shapes import NETWORKS
 from tests.support.tensors import tensor
 
@@ -145,3 +149,24 @@ def test_the_report_and_the_picture_name_every_item() -> None:
         assert item.name in picture
     assert op.memory_svg() in op._repr_html_()
     assert len(np.unique([item.name for item in report.memory.items])) == len(report.memory.items)
+
+
+def test_a_chain_in_one_memory_is_planned_in_time_that_grows_with_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unrolled loop is a chain of thousands, whose values all lie in the same memory."""
+    looked: list[int] = []
+
+    def counted(*given: Any) -> Any:
+        looked.append(1)
+        return moved_strides(*given)
+
+    monkeypatch.setattr(layout, "moved_strides", counted)
+
+    def looks(length: int) -> int:
+        looked.clear()
+        step, state = x.input("step", [4, 8]), x.input("start", [4, 8])
+        for _ in range(length):
+            state = state + step
+        (-state).compile("numpy")
+        return len(looked)
+
+    assert looks(120) < 2.5 * looks(60)

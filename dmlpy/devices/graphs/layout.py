@@ -263,7 +263,8 @@ class Layout:
             if not alike or byte or others or root not in self.wiring.tensors or root[0] == index:
                 continue
             kept = any(member in self._outputs or member in self.wiring.uncovered for member in members)
-            if not kept and self.reached(root) <= self._room(output):
+            room = self._room(output)
+            if not kept and (room == inf or self.reached(root) <= room):  # what is reached takes long to tell in a chain of thousands
                 yield root
 
     def _room(self, output: Source) -> float:
