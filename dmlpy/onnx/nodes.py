@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -234,6 +234,12 @@ def unknown_sizes(label: str, value: Value) -> Problem:
     symbols = [size for size in value.sizes or () if isinstance(size, str)]
     remedy = "give sizes for " + ", ".join(repr(symbol) for symbol in dict.fromkeys(symbols)) if symbols else None
     return Problem("onnx.dynamic", label, f"{value.name!r}, {value.summary()}", "sizes that are known before the model runs", (), remedy)
+
+
+@cache
+def operators_of(opset: int) -> frozenset[str]:
+    """The names of ONNX's own operators in an opset."""
+    return frozenset(schema.name for schema in defs.get_all_schemas_with_history() if not schema.domain and schema.since_version <= opset)
 
 
 def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:

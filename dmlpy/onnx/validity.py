@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, defs
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import listed, plural
+from dmlpy.description.naming import did_you_mean, listed, plural
 from dmlpy.onnx import tensors
-from dmlpy.onnx.nodes import schema_of
+from dmlpy.onnx.nodes import operators_of, schema_of
 from dmlpy.validation.problems import MAX_PROBLEMS, Problem
 
 if TYPE_CHECKING:
@@ -233,7 +233,8 @@ class _Graphs:
         schema = None if function else schema_of(node.op_type, self.opsets.get(domain, 1), domain)
         is_unknown = schema is None and not function and node.op_type not in _OF_ONNX_RUNTIME
         if domain == "" and is_unknown and "" in self.opsets:
-            yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {self.opsets['']}")
+            remedy = did_you_mean(node.op_type, operators_of(self.opsets[""]))
+            yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {self.opsets['']}", (), remedy)
         if schema is not None:
             yield from _form_problems(node, schema, place)
             yield from _body_problems(node, self.opsets.get(domain, 1), place)
@@ -257,7 +258,9 @@ class _Graphs:
             return
         declared = schema.attributes.get(item.name) if schema is not None else None
         if schema is not None and declared is None:
-            yield Problem("onnx.attribute", place, "given", f"one of {listed(sorted(schema.attributes))}")
+            allowed, remedy = sorted(schema.attributes), did_you_mean(item.name, schema.attributes)
+            expected = f"one of {listed(allowed)}" if allowed else f"nothing: {schema.name} has no attributes"
+            yield Problem("onnx.attribute", place, "given", expected, (), remedy)
         elif declared is not None and (wanted := _type_name(declared)) != AttributeProto.AttributeType.Name(item.type):
             yield Problem("onnx.attribute", place, f"of type {AttributeProto.AttributeType.Name(item.type)}", f"of type {wanted}")
         for tensor in (*([item.t] if item.HasField("t") else []), *item.tensors):

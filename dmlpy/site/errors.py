@@ -21,6 +21,7 @@ SECTIONS: Mapping[str, str] = {
     "graphs": "Graphs",
     "expressions": "Expressions",
     "models": "Files and models of DxDispatch",
+    "onnx": "Models of ONNX",
     "keras": "Layers and models of dmlpy.keras",
 }
 """The page's sections: those of `rules` list an operator's rules, the others the examples in the module of that name."""
@@ -31,6 +32,13 @@ WITHOUT_EXAMPLE: Mapping[str, str] = {
     "file.changed": "a file that changes after a model was read, before it is used",
     "file.problems": "a model with so many problems that the rest is not looked for",
     "image.pillow": "a picture where Pillow is not installed",
+    "onnx.file": "a file of an ONNX model that cannot be read",
+    "onnx.input": "a node of an ONNX model that has an input which its lowering cannot take",
+    "onnx.invalid": "a node of an ONNX model that contradicts what ONNX says of its operator, in a way that only its inputs' sizes tell",
+    "onnx.protobuf": "a file that is no ONNX model, or a damaged one",
+    "onnx.sequence": "a sequence of an ONNX model whose tensors are not known before it runs",
+    "onnx.size": "an ONNX model with more nodes, or more bodies within each other, than are read",
+    "onnx.unroll": "a loop of an ONNX model with too many iterations to unroll",
     "operator.undefined": "an operator, or a part of one, whose semantics are not documented anywhere",
     **dict.fromkeys(("serialized.attributes", "serialized.constant", "serialized.edge"), _DUMP),
     **dict.fromkeys(("serialized.name", "serialized.nodes", "serialized.slots"), _DUMP),
