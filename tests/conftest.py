@@ -22,8 +22,11 @@ CONTEXT_DIED = pytest.StashKey[str]()
 """Of the session: after which test the CUDA context answered nothing any more."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     stand_in.install()
+    if workers := getattr(config.option, "numprocesses", None):  # pytest-xdist's; it starts them later, with this environment
+        # BLAS's threads spin while they wait: as many in each worker as there are processors took a third of all time.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
 
 
 @pytest.hookimpl(wrapper=True)
