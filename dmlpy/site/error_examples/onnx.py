@@ -113,7 +113,7 @@ def onnx_kernel() -> Any:
 
 @shows("onnx.like")
 def onnx_like() -> Any:
-    onnx.load(made_of(relu, x=[2, 3])).report(like="openvino")  # type: ignore[arg-type]
+    onnx.load(made_of(relu, x=[2, 3])).report(like="openvino")
 
 
 @shows("onnx.missing")
