@@ -21,6 +21,8 @@ class Interrupts:
         self.seen = 0
 
     def __enter__(self) -> Interrupts:
+        if sys.version_info[:2] == (3, 12):  # there it has no effect where a trace function is set already
+            sys._getframe().f_trace_opcodes = True
         sys.settrace(self._trace)
         return self
 
@@ -30,6 +32,7 @@ class Interrupts:
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         if frame.f_code.co_filename != self._file:
             return None
+        frame.f_trace = self._trace  # Python 3.13 asks for it before there are opcodes
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
             self.seen += 1
