@@ -78,11 +78,8 @@ class CompiledModel:
             DeviceError: not enough memory, a failed launch, or a node that fails on the host.
         """
         given = self._arrays(inputs)
-        found = self._specialized({name: given[name].shape for name in self._tensors}).run(given)
-        return found if outputs == "device" else {name: self._to_host(value) for name, value in found.items()}
-
-    def _to_host(self, value: Any) -> Any:
-        return value if isinstance(value, list) or value is None else self.device.to_host(value)
+        specialized = self._specialized({name: given[name].shape for name in self._tensors})
+        return specialized.run(given, on_device=outputs == "device")
 
     def explain_plan(self, sizes: Mapping[str, Sequence[int]] | None = None) -> ModelPlan:
         """The work and the memory of one run: the reports of the graphs, and the nodes on the host between them.

@@ -158,12 +158,12 @@ class Specialized:
                 self._runs.append(part.programs())
         self._host_lock = threading.Lock()
 
-    def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by the model's names, where they were made."""
+    def run(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
+        """The outputs by the model's names: with `on_device` where they were made, else on the host."""
         values = dict(given)
         for part, run in zip(self._program.parts, self._runs, strict=True):
             self._step(part, run, values)
-        return {name: self._output(value, values) for name, value in self._program.outputs.items()}
+        return {name: self._output(value, values, on_device=on_device) for name, value in self._program.outputs.items()}
 
     def _step(self, part: GraphPart | HostPart, run: _GraphRun | list[HostProgram], values: dict[str, Any]) -> None:
         if isinstance(run, _GraphRun):
@@ -184,11 +184,13 @@ class Specialized:
             return held.on_host(self._device)
         return held if isinstance(held, np.ndarray | list) or held is None else self._device.to_host(held)
 
-    def _output(self, value: Value, values: Mapping[str, Any]) -> Any:
+    def _output(self, value: Value, values: Mapping[str, Any], *, on_device: bool) -> Any:
         held = value.array if value.array is not None else values[value.name]
-        if isinstance(held, _OnDevice):
+        if on_device and isinstance(held, _OnDevice):
             return held.elements(self._device)
-        return held.copy() if isinstance(held, np.ndarray) else held
+        if isinstance(held, np.ndarray):
+            return held.copy()
+        return held if on_device else self._on_host(held)
 
     def plan(self) -> ModelPlan:
         """See `CompiledModel.explain_plan`."""
