@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes import Node
     from dmlpy.x.expressions import Expression
 
-_PLAIN: dict[str, Callable[..., Expression]] = {
+PLAIN: dict[str, Callable[..., Expression]] = {
     "Celu": x.activation_celu,
     "Elu": x.activation_elu,
     "HardSigmoid": x.activation_hard_sigmoid,
@@ -41,11 +41,11 @@ _BY_AXES: dict[str, Callable[..., Expression]] = {
 }
 
 
-@lowers(*_PLAIN)
+@lowers(*PLAIN)
 def plain(node: Node) -> Expression:
     """The activation of this name, with ONNX's alpha, beta and gamma."""
     given = {name: node.attribute(name) for name in ("alpha", "beta", "gamma")}
-    return _PLAIN[node.op_type](*in_four(node.x(0)), **{name: value for name, value in given.items() if value is not None})
+    return PLAIN[node.op_type](*in_four(node.x(0)), **{name: value for name, value in given.items() if value is not None})
 
 
 @lowers("PRelu")

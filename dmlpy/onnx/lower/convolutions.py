@@ -22,11 +22,7 @@ def convolution(node: Node) -> Expression:
         slid.placed(node.x(0)),
         slid.placed(node.x(1)),
         _bias(node, slid),
-        strides=slid.strides,
-        dilations=slid.dilations,
-        start_padding=slid.start,
-        end_padding=slid.end,
-        group_count=node.attribute("group", 1),
+        **slid.members(node),
     )
 
 

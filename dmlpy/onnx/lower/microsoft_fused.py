@@ -12,26 +12,16 @@ from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.naming import listed
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.onnx.lower import MICROSOFT, lowers
+from dmlpy.onnx.lower.activations import PLAIN
 from dmlpy.onnx.lower.heads import looked_up, merge_heads, rotated, split_heads
 from dmlpy.onnx.lower.windows import sliding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dmlpy.onnx.nodes import Node
     from dmlpy.x.expressions import Expression
 
-_ACTIVATIONS: dict[str, Callable[[Expression], Expression]] = {
-    "Elu": x.activation_elu,
-    "HardSigmoid": x.activation_hard_sigmoid,
-    "LeakyRelu": x.activation_leaky_relu,
-    "Relu": x.activation_relu,
-    "Selu": x.activation_scaled_elu,
-    "Sigmoid": x.activation_sigmoid,
-    "Softplus": x.activation_softplus,
-    "Softsign": x.activation_softsign,
-    "Tanh": x.activation_tanh,
-}
+_ACTIVATIONS = {name: function for name, function in PLAIN.items() if name not in ("Celu", "ThresholdedRelu")}
+"""What ONNX Runtime fuses into a product."""
 
 
 @lowers("Gelu", domain=MICROSOFT)
@@ -194,11 +184,7 @@ def nhwc_convolution(node: Node) -> Expression:
         data,
         filters,
         node.x(2).reshape(1, -1, 1, 1) if node.has(2) else None,
-        strides=slid.strides,
-        dilations=slid.dilations,
-        start_padding=slid.start,
-        end_padding=slid.end,
-        group_count=node.attribute("group", 1),
+        **slid.members(node),
     )
     return found.transpose(0, 2, 3, 1)
 

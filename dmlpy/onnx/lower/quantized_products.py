@@ -124,11 +124,7 @@ def convolution_integer(node: Node) -> Expression:
         slid.placed(node.x(1)),
         per_channel(node, 2),
         per_channel(node, 3),
-        strides=slid.strides,
-        dilations=slid.dilations,
-        start_padding=slid.start,
-        end_padding=slid.end,
-        group_count=node.attribute("group", 1),
+        **slid.members(node),
     )
 
 
@@ -146,11 +142,7 @@ def qlinear_convolution(node: Node) -> Expression:
         per_channel(node, 5),
         per_channel(node, 8),
         per_channel(node, 7),
-        strides=slid.strides,
-        dilations=slid.dilations,
-        start_padding=slid.start,
-        end_padding=slid.end,
-        group_count=node.attribute("group", 1),
+        **slid.members(node),
         output_data_type=node.data_type(7),
     )
 

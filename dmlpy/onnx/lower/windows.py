@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.operators.windows import Window
 
@@ -45,6 +45,11 @@ class Sliding:
     @property
     def lengths(self) -> list[int]:
         return [window.length for window in self.windows]
+
+    def members(self, node: Node) -> dict[str, Any]:
+        """What every forward convolution says of its windows and groups."""
+        windows = {"strides": self.strides, "dilations": self.dilations, "start_padding": self.start, "end_padding": self.end}
+        return windows | {"group_count": node.attribute("group", 1)}
 
     def placed(self, tensor: Expression) -> Expression:
         """A tensor [a, b, *spatial] with the spatial dimensions that were added."""
