@@ -63,11 +63,6 @@ __device__ __forceinline__ double apart(double value) {
     return __dadd_rn(value, -0.0);
 }
 
-/// sum plus the products of the four signed bytes of a with those of b.
-__device__ __forceinline__ int dot_of_bytes(int a, int b, int sum) {
-    return __dp4a(a, b, sum);
-}
-
 /// The upper half of a product.
 __device__ __forceinline__ unsigned multiply_high(unsigned a, unsigned b) {
     return __umulhi(a, b);

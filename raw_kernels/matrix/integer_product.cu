@@ -2,7 +2,7 @@
 //
 //   output = finish(sum over k of (a[i, k] - az[i]) * (b[k, j] - bz[j]))
 //
-//   `byte_product`      where all elements have 8 bits: four products at a time
+//   `byte_product`      where all elements have 8 bits, on tensor cores: sums of 32 bits, which may wrap around or be too short to
 //   `integer_product`   any others
 //
 // Divided into tiles as `matrix/tiles.cuh` says. Sums are exact, but of differences of 32-bit integers: these are summed in double. What
@@ -11,6 +11,7 @@
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/strided.cuh"
+#include "common/elements.cuh"
 #include "common/conversions.cuh"
 #include "common/tile_products.cuh"
 #include "matrix/tiles.cuh"
@@ -34,6 +35,7 @@ struct Quantities {
     long long strides[4];
     long long zero_point_step;   // 0: one for all lines
     int type;                    // of both
+    Order order;                 // in which `byte_product` brings it; its lines are rows of a, columns of b
 };
 
 /// The differences of an operand's elements to the zero point of their line.
@@ -70,8 +72,8 @@ struct Scales {
 struct Whole {
     Strided<int> output;
 
-    __device__ void store(Tile const& tile, long long row, long long column, unsigned sum) const {
-        output.at(tile.outer, tile.inner, row, column) = static_cast<int>(sum);
+    __device__ void store(Tile const& tile, long long row, long long column, int sum) const {
+        output.at(tile.outer, tile.inner, row, column) = sum;
     }
 };
 
@@ -139,121 +141,59 @@ __global__ void integer_product(const __grid_constant__ IntegerProductParameters
     }
 }
 
-constexpr int tile_words = tile_terms / 4;   // of four terms each
-constexpr int word_pitch = tile_side + 8;    // so that threads along the terms, too, write to different banks
-
-/// What a thread brings of an operand of bytes: a word of four terms of one of 64 lines, neighbouring threads along the shorter stride.
-/// Unsigned bytes are less by 128, as are their zero points: so all are signed. Beyond the operand there are zeros.
-struct Words {
-    unsigned char const* line_data;
+/// An operand of bytes as tensor cores take it: signed. An unsigned byte is less by 128, as is its zero point.
+struct Bytes {
+    Quantities const& of;
+    long long line_stride;
     long long term_stride;
-    int flip;        // bits of a byte that make an unsigned one signed
-    int line;
-    int word;
-    bool inside;
-    int value;
+    long long first;    // line of the tile
+    long long lines;    // from there on
 
-    __device__ Words(Quantities const& of, long long origin, long long line_stride, long long stride, long long first, long long count)
-        : term_stride(stride), flip(of.type == 0 ? 0x80 : 0) {
-        int const thread = static_cast<int>(threadIdx.x);
-        bool const by_terms = stride < line_stride;
-        line = by_terms ? thread / tile_words : thread % tile_side;
-        word = by_terms ? thread % tile_words : thread / tile_side;
-        inside = first + line < count;
-        line_data = static_cast<unsigned char const*>(of.data) + origin + (inside ? first + line : first) * line_stride;
+    __device__ Bytes(Quantities const& quantities, long long line, long long term, long long first_line, long long count)
+        : of(quantities), line_stride(line), term_stride(term), first(first_line), lines(count - first_line) {}
+
+    __device__ bool is_unsigned() const { return of.type == 0; }
+    __device__ bool has_zero_points() const { return is_unsigned() || of.zero_points != nullptr; }
+
+    __device__ MatrixLines<unsigned char> of_entry(Tile const& tile) const {
+        long long const place = tile.outer * of.strides[0] + tile.inner * of.strides[1] + first * line_stride;
+        return {static_cast<unsigned char const*>(of.data) + place, line_stride, term_stride, lines, of.order,
+                is_unsigned() ? 0x80808080u : 0u};
     }
 
-    /// Reads the word of the piece whose first term is `first`.
-    __device__ void load(long long first, long long terms) {
-        unsigned bytes = 0;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            long long const term = first + 4 * word + i;
-            if (inside && term < terms) {
-                bytes |= static_cast<unsigned>(line_data[term * term_stride] ^ flip) << 8 * i;
-            }
-        }
-        value = static_cast<int>(bytes);
+    __device__ int zero_point(int line) const {
+        bool const given = line < lines && of.zero_points != nullptr;
+        long long const found = given ? integer_at(of.zero_points, (first + line) * of.zero_point_step, of.type) : 0;
+        return static_cast<int>(found) - (is_unsigned() ? 128 : 0);
     }
 };
 
-/// The zero points of a thread's lines, as those of signed bytes.
-__device__ inline void read_zero_points(Quantities const& of, long long first, long long count, int (&zero_points)[tile_share]) {
-#pragma unroll
-    for (int i = 0; i < tile_share; ++i) {
-        long long const line = first + tile_lanes * i;
-        long long const place = (line < count ? line : 0) * of.zero_point_step;
-        long long const zero_point = of.zero_points == nullptr ? 0 : integer_at(of.zero_points, place, of.type);
-        zero_points[i] = static_cast<int>(zero_point) - (of.type == 0 ? 128 : 0);
-    }
-}
+/// The zero points of a tile's lines.
+struct ZeroPoints {
+    Bytes const& of_rows;
+    Bytes const& of_columns;
 
-/// The sum of (a - az) (b - bz) is that of a b, less az times that of b and bz times that of a, and az bz for each term. Of 256 terms all of
-/// these fit in 32 bits.
-template <class Sum, class Finish>
-__global__ void byte_product(const __grid_constant__ IntegerProductParameters<Finish> parameters) {
-    __shared__ int of_a[tile_words][word_pitch];
-    __shared__ int of_b[tile_words][word_pitch];
+    __device__ int row(int r) const { return of_rows.zero_point(r); }
+    __device__ int column(int c) const { return of_columns.zero_point(c); }
+};
+
+template <class Finish>
+__global__ void __launch_bounds__(tile_threads, 2) byte_product(const __grid_constant__ IntegerProductParameters<Finish> parameters) {
     Tiles const& tiles = parameters.tiles;
     Quantities const &a = parameters.a, &b = parameters.b;
-    int const first_row = static_cast<int>(threadIdx.x) / tile_lanes, first_column = static_cast<int>(threadIdx.x) % tile_lanes;
 #pragma unroll 1
     for (long long number = blockIdx.x; number < tiles.count; number += gridDim.x) {
         Tile const tile = tile_at(tiles, number);
-        Words left(a, tile.outer * a.strides[0] + tile.inner * a.strides[1], a.strides[2], a.strides[3], tile.row, tiles.rows);
-        Words right(b, tile.outer * b.strides[0] + tile.inner * b.strides[1], b.strides[3], b.strides[2], tile.column, tiles.columns);
-        int row_zeros[tile_share], column_zeros[tile_share];
-        read_zero_points(a, tile.row + first_row, tiles.rows, row_zeros);
-        read_zero_points(b, tile.column + first_column, tiles.columns, column_zeros);
-        Sum sums[tile_share][tile_share] = {};
-        int products[tile_share][tile_share] = {}, row_sums[tile_share] = {}, column_sums[tile_share] = {};
-        left.load(0, tiles.terms);
-        right.load(0, tiles.terms);
-#pragma unroll 1
-        for (long long first = 0; first < tiles.terms; first += tile_terms) {
-            of_a[left.word][left.line] = left.value;
-            of_b[right.word][right.line] = right.value;
-            __syncthreads();
-            left.load(first + tile_terms, tiles.terms);
-            right.load(first + tile_terms, tiles.terms);
-#pragma unroll
-            for (int word = 0; word < tile_words; ++word) {
-                int rows[tile_share], columns[tile_share];
-#pragma unroll
-                for (int i = 0; i < tile_share; ++i) {
-                    rows[i] = of_a[word][first_row + tile_lanes * i];
-                    columns[i] = of_b[word][first_column + tile_lanes * i];
-                    row_sums[i] = machine::dot_of_bytes(rows[i], 0x01010101, row_sums[i]);
-                    column_sums[i] = machine::dot_of_bytes(columns[i], 0x01010101, column_sums[i]);
-                }
-#pragma unroll
-                for (int i = 0; i < tile_share; ++i) {
-#pragma unroll
-                    for (int j = 0; j < tile_share; ++j) {
-                        products[i][j] = machine::dot_of_bytes(rows[i], columns[j], products[i][j]);
-                    }
-                }
+        Bytes const left(a, a.strides[2], a.strides[3], tile.row, tiles.rows);
+        Bytes const right(b, b.strides[3], b.strides[2], tile.column, tiles.columns);
+        MatrixLines<unsigned char> rows = left.of_entry(tile), columns = right.of_entry(tile);
+        ByteSums sums(left.has_zero_points(), right.has_zero_points());
+        sum_tile(sums, rows, columns, tiles.terms, ZeroPoints{left, right});
+        sums.for_each([&](int row_of_tile, int column_of_tile, int sum) {
+            long long const row = tile.row + row_of_tile, column = tile.column + column_of_tile;
+            if (row < tiles.rows && column < tiles.columns) {
+                parameters.finish.store(tile, row, column, sum);
             }
-            long long const next = first + tile_terms;
-            if (next % stage_terms == 0 || next >= tiles.terms) {
-                int const terms = static_cast<int>((next < tiles.terms ? next : tiles.terms) - first / stage_terms * stage_terms);
-#pragma unroll
-                for (int i = 0; i < tile_share; ++i) {
-#pragma unroll
-                    for (int j = 0; j < tile_share; ++j) {
-                        int const of_zeros = row_zeros[i] * column_sums[j] + column_zeros[j] * (row_sums[i] - terms * row_zeros[i]);
-                        sums[i][j] += static_cast<Sum>(products[i][j] - of_zeros);
-                        products[i][j] = 0;
-                    }
-                }
-#pragma unroll
-                for (int i = 0; i < tile_share; ++i) {
-                    row_sums[i] = column_sums[i] = 0;
-                }
-            }
-            __syncthreads();
-        }
-        for_each_sum(tiles, tile, sums,
-                     [&](long long row, long long column, Sum sum) { parameters.finish.store(tile, row, column, sum); });
+        });
     }
 }

@@ -125,8 +125,10 @@ def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device) -> No
     assert not found, "\n".join(found)
 
 
-# type, operator, output, terms: the products of the largest numbers sum up to more than 2^31, or 2^32
+# type, operator, output, terms: the products of the largest numbers sum up to nearly 2^31, to more, or to more than 2^32
 LONG = [
+    ("uint8", dml.QuantizedLinearMatrixMultiplyDesc, "uint8", 2**15),
+    ("uint8", dml.MatrixMultiplyIntegerToFloatDesc, "float32", 2**15),
     ("uint8", dml.QuantizedLinearMatrixMultiplyDesc, "uint8", 34_000),
     ("uint8", dml.MatrixMultiplyIntegerToFloatDesc, "float32", 34_000),
     ("uint16", dml.MatrixMultiplyIntegerToFloatDesc, "float32", 40),
@@ -135,7 +137,7 @@ LONG = [
 
 
 @pytest.mark.parametrize(("dtype", "kind", "output", "terms"), LONG)
-def test_sums_beyond_32_bits_are_exact_where_they_are_scaled(
+def test_sums_of_32_bits_and_beyond_are_exact_where_they_are_scaled(
     any_device: dml.Device, dtype: str, kind: Any, output: str, terms: int
 ) -> None:
     top = int(np.iinfo(dtype).max)
@@ -193,8 +195,8 @@ def test_scales_without_a_quotient(any_device: dml.Device) -> None:
     assert {-128, 127, 7} <= set(result.ravel().tolist())
 
 
-SUMS = [(65, 1000, 3), (1, 257, 70), (3, 4099, 2), (2, 256, 2)]
-"""Rows, terms and columns: more terms than are summed at a time, and a rest that no word of four fills."""
+SUMS = [(65, 1000, 3), (1, 257, 70), (3, 4099, 2), (2, 256, 2), (80, 96, 144)]
+"""Rows, terms and columns: more terms than are summed at a time, a rest that no word of four fills, and what comes 16 bytes at a time."""
 
 
 @pytest.mark.parametrize("a_type", ["int8", "uint8"])

@@ -20,6 +20,9 @@ TILE_THREADS = 128
 WIDE_BYTES = 16
 """Of neighbours that a thread brings at once."""
 
+MOST_BYTE_TERMS = 2**15
+"""Products of two differences of bytes that a sum of 32 bits holds, whatever they are."""
+
 _SHAPES = {2: ("m16n8k16 of halves", "m16n8k8 of halves"), 1: ("m16n8k32 of bytes", "m8n8k16 of bytes")}
 """By the bytes of an element: the instruction of tensor cores from compute capability 8.0 on, and before."""
 

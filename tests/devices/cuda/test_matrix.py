@@ -199,10 +199,15 @@ def test_threads_bring_16_bytes_where_all_begins_at_a_multiple(order: Order, giv
     assert Order.of(*given) is order
 
 
-@pytest.mark.parametrize(("machine", "shape"), [(T4, "m16n8k8"), (A100, "m16n8k16"), (H200, "m16n8k16")], ids=lambda item: str(item))
-def test_plans_tell_how_they_multiply(machine: Limits, shape: str) -> None:
+MULTIPLICATIONS = [(T4, "m16n8k8", "m8n8k16"), (A100, "m16n8k16", "m16n8k32"), (H200, "m16n8k16", "m16n8k32")]
+
+
+@pytest.mark.parametrize(("machine", "halves", "of_bytes"), MULTIPLICATIONS, ids=lambda item: str(item))
+def test_plans_tell_how_they_multiply(machine: Limits, halves: str, of_bytes: str) -> None:
     device = CudaDevice(NullSeam(machine))
-    assert f"on tensor cores, by mma {shape} of halves" in dml.compile(gemm_desc("float16", (), (64, 64, 64)), device).plan
+    assert f"on tensor cores, by mma {halves} of halves" in dml.compile(gemm_desc("float16", (), (64, 64, 64)), device).plan
+    sums = dml.MatrixMultiplyIntegerDesc(a_tensor=packed("int8", 64, 64), b_tensor=packed("uint8", 64, 64)).with_outputs()
+    assert f"on tensor cores, by mma {of_bytes} of bytes" in dml.compile(sums, device).plan
     assert "products multiplied and added in float32" in dml.compile(gemm_desc("float32", (), (64, 64, 64)), device).plan
 
 

@@ -173,13 +173,6 @@ inline T apart(T value) {
     return value;
 }
 
-inline int dot_of_bytes(int a, int b, int sum) {
-    unsigned result = unsigned(sum);
-    for (int place = 0; place < 32; place += 8) {
-        result += unsigned(int(int8_t(a >> place)) * int(int8_t(b >> place)));
-    }
-    return int(result);
-}
 inline unsigned multiply_high(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 
 inline unsigned long long multiply_high(unsigned long long a, unsigned long long b) {

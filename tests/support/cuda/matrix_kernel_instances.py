@@ -14,7 +14,7 @@ from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type
 from dmlpy.devices.cuda.matrix.plan import EPILOGUE_FILE
 from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, product_kernel
-from dmlpy.devices.cuda.quantized.products import SUMS, WRAPPING_SUMS, integer_product_kernel
+from dmlpy.devices.cuda.quantized.products import BYTES, SUMS, integer_product_kernel
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
@@ -34,8 +34,9 @@ def matrix_instances() -> Iterator[Kernel]:
     for data_type in (FLOAT, HALF):
         yield product_kernel(data_type, data_type, epilogue(PRODUCT_FILE, functions[1]), "combine_products")
     yield elements_kernel(epilogue(EPILOGUE_FILE, None), 1, "int64", 16, ["float", "float", "Absent"])
-    yield integer_product_kernel(WRAPPING_SUMS, "Whole")
-    yield integer_product_kernel(SUMS[8], "Requantized")
-    for sums in SUMS.values():
+    yield integer_product_kernel(BYTES, "Whole")
+    for sums in (BYTES, SUMS[16]):
+        yield integer_product_kernel(sums, "Requantized")
+    for sums in (BYTES, *SUMS.values()):
         for data_type in (FLOAT, HALF):
             yield integer_product_kernel(sums, "Dequantized", data_type)

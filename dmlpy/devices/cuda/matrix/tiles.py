@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, struct
+from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.tile_products import TILE_SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct
-    from dmlpy.devices.plan import Launch
 
 TILES = struct(*((name, np.int64) for name in ("rows", "columns", "terms", "inner", "row_tiles", "column_tiles", "count")))
 
@@ -106,10 +104,6 @@ class ProductSizes:
         """The value of a `TILES` field."""
         across = -(-self.rows // TILE_SIDE), -(-self.columns // TILE_SIDE)
         return (self.rows, self.columns, self.terms, self.inner, *across, self.tiles)
-
-    def launch(self, library: KernelLibrary, kernel: Kernel, argument: Struct) -> Launch:
-        """A launch with a block for each tile."""
-        return library.launch(kernel, (self.blocks,), ELEMENT_THREADS, argument)
 
     @property
     def blocks(self) -> int:

@@ -10,6 +10,7 @@ from dmlpy.devices.cuda.convolution.plan import Arithmetic, ConvolutionPlan, cha
 from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.cuda.tile_products import MOST_BYTE_TERMS
 from dmlpy.operators.quantized.products import ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc
 
 if TYPE_CHECKING:
@@ -29,10 +30,6 @@ _REQUANTIZATION = (
 )
 
 
-_MOST_TERMS = 2**15
-"""Products of two differences of bytes that a sum of 32 bits holds, whatever they are. Those of CONVOLUTION_INTEGER wrap around."""
-
-
 def integer_arithmetic(
     input_type: np.dtype[Any], filter_type: np.dtype[Any], output_type: np.dtype[Any], strides: Mapping[str, int] | None = None
 ) -> Arithmetic:
@@ -49,7 +46,8 @@ def integer_arithmetic(
     types = ", ".join(map(element_type, (input_type, filter_type) if sums_alone else (input_type, filter_type, output_type)))
     addresses = {name: f"{name}_tensor" for name, _ in fields if not name.endswith("_stride")}
     name = f"{'Integers' if sums_alone else 'Quantized'}<{types}>"
-    return Arithmetic(_FILE, name, struct(*fields), addresses, strides or {}, None if sums_alone else _MOST_TERMS)
+    most_terms = None if sums_alone else MOST_BYTE_TERMS  # sums that are the results wrap around
+    return Arithmetic(_FILE, name, struct(*fields), addresses, strides or {}, most_terms)
 
 
 @plan(ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc)

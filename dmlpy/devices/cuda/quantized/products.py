@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, struct
+from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
+from dmlpy.devices.cuda.matrix.product import Operand
 from dmlpy.devices.cuda.matrix.tiles import TILES, Matrices, ProductSizes
 from dmlpy.devices.cuda.plans import Target, plan
+from dmlpy.devices.cuda.tile_products import MOST_BYTE_TERMS, TILE_THREADS, multiplication
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.quantized.products import (
     MatrixMultiplyIntegerDesc,
@@ -30,6 +32,7 @@ _QUANTITIES = struct(
     ("strides", np.int64, (4,)),
     ("zero_point_step", np.int64),
     ("type", np.int32),
+    ("order", np.int32),
 )
 _SCALES = struct(("data", np.uint64), ("step", np.int64))
 _WHOLE = struct(("output", STRIDED))
@@ -45,34 +48,35 @@ _REQUANTIZED = struct(
 )
 _FINISHES = {"Whole": _WHOLE, "Dequantized": _DEQUANTIZED, "Requantized": _REQUANTIZED}
 
-SUMS = {8: "long long", 16: "int, long long, long long", 32: "double, double, double"}
-"""By the bits of the wider operand: the types of differences, of their sums in a piece, and of all sums; of bytes that of all sums."""
-WRAPPING_SUMS = "unsigned"
-"""The type of all sums of bytes where they wrap around."""
+BYTES = "bytes"
+"""What `byte_product` sums."""
+SUMS = {16: "int, long long, long long", 32: "double, double, double"}
+"""By the bits of the wider operand, of 16 at least: the types of differences, of their sums in a piece, and of all sums."""
 
 
 def integer_product_kernel(sums: str, finish: str, output_type: np.dtype[Any] | None = None) -> Kernel:
     """The kernel.
 
     Args:
-        sums: one of `SUMS`, or `WRAPPING_SUMS`.
+        sums: `BYTES` or one of `SUMS`.
         finish: what is done with a sum: `Whole`, `Dequantized` or `Requantized`.
         output_type: of what `Dequantized` gives.
     """
     parameters = struct(("a", _QUANTITIES), ("b", _QUANTITIES), ("tiles", TILES), ("finish", _FINISHES[finish]))
     name = finish if output_type is None else f"{finish}<{scalar_type(output_type)}>"
-    entry = "integer_product" if "," in sums else "byte_product"
-    return Kernel(FILE, f"{entry}<{sums}, {name}>", parameters, f"IntegerProductParameters<{name}>")
+    entry = f"byte_product<{name}>" if sums == BYTES else f"integer_product<{sums}, {name}>"
+    return Kernel(FILE, entry, parameters, f"IntegerProductParameters<{name}>")
 
 
 def _kernel_of(desc: QuantizedProductDesc) -> Kernel:
     if isinstance(desc, MatrixMultiplyIntegerDesc):
-        return integer_product_kernel(WRAPPING_SUMS, "Whole")
-    if isinstance(desc, QuantizedLinearMatrixMultiplyDesc):
-        return integer_product_kernel(SUMS[8], "Requantized")
-    assert desc.output_tensor is not None
+        return integer_product_kernel(BYTES, "Whole")  # sums wrap around
     bits = max(desc.a_tensor.data_type.bits, desc.b_tensor.data_type.bits)
-    return integer_product_kernel(SUMS[bits], "Dequantized", desc.output_tensor.data_type.numpy)
+    sums = BYTES if bits == 8 and desc.a_tensor.sizes[-1] <= MOST_BYTE_TERMS else SUMS[max(bits, min(SUMS))]
+    if isinstance(desc, QuantizedLinearMatrixMultiplyDesc):
+        return integer_product_kernel(sums, "Requantized")
+    assert desc.output_tensor is not None
+    return integer_product_kernel(sums, "Dequantized", desc.output_tensor.data_type.numpy)
 
 
 def _type_number(tensor: TensorDesc) -> int:
@@ -99,16 +103,21 @@ class IntegerProductPlan(PlanWithoutConstants):
         self._library: KernelLibrary = target.library
         self._tensors = desc.tensors()
         self._kernel = _kernel_of(desc)
-        a, b = Matrices.of(desc.a_tensor), Matrices.of(desc.b_tensor)
-        self._sizes = ProductSizes.of(a, b)
-        self._argument = self._fixed(a, b)
+        self._operands = {
+            f"{name}_tensor": Operand(f"{name}_tensor", tensor.data_type.numpy, Matrices.of(tensor))
+            for name, tensor in (("a", desc.a_tensor), ("b", desc.b_tensor))
+        }
+        a, b = self._operands.values()
+        self._sizes = ProductSizes.of(a.matrices, b.matrices)
+        self._of_bytes = self._kernel.entry.startswith("byte_product")
+        self._argument = self._fixed()
         self._library.function(self._kernel)
 
-    def _fixed(self, a: Matrices, b: Matrices) -> Struct:
+    def _fixed(self) -> Struct:
         """The parameters without addresses."""
         argument: Struct = np.zeros(1, self._kernel.parameters)
-        for name, matrices in (("a", a), ("b", b)):
-            argument[name]["strides"] = matrices.strides
+        for name in "ab":
+            argument[name]["strides"] = self._operands[f"{name}_tensor"].matrices.strides
             argument[name]["zero_point_step"] = self._step(f"{name}_zero_point_tensor")
             argument[name]["type"] = _type_number(self._tensors[f"{name}_tensor"])
         argument["tiles"] = self._sizes.value()
@@ -133,7 +142,8 @@ class IntegerProductPlan(PlanWithoutConstants):
     def describe(self) -> str:
         sizes = self._sizes
         lines = [f"CUDA, {self._library.limits.name}"]
-        lines.append(f"{self._kernel.entry}: {sizes.tiles} tiles of {sizes.terms} terms, {sizes.blocks} blocks")
+        how = f", products {multiplication(np.dtype(np.int8), self._library.limits)}" if self._of_bytes else ""
+        lines.append(f"{self._kernel.entry}: {sizes.tiles} tiles of {sizes.terms} terms, {sizes.blocks} blocks{how}")
         return "\n".join(lines)
 
     def cost(self) -> Cost:
@@ -160,4 +170,6 @@ class IntegerProductPlan(PlanWithoutConstants):
                 finish[name]["data"] = tensors[f"{name}_tensor"]
         if "zero_points" in fields:
             finish["zero_points"] = tensors.get("output_zero_point_tensor", 0)
-        return self._sizes.launch(self._library, self._kernel, argument)
+        argument["a"]["order"] = self._operands["a_tensor"].order(tensors)
+        argument["b"]["order"] = self._operands["b_tensor"].transposed().order(tensors)
+        return self._library.launch(self._kernel, (self._sizes.blocks,), TILE_THREADS if self._of_bytes else ELEMENT_THREADS, argument)
