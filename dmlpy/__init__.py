@@ -10,7 +10,6 @@ from dmlpy import operators as _operators  # noqa: F401  (announces the operator
 from dmlpy.devices import cuda as _cuda  # noqa: F401  (adds itself to the kinds of devices)
 from dmlpy.devices import numba as _numba  # noqa: F401
 from dmlpy.devices import numpy as _numpy  # noqa: F401
-
-__version__ = "0.1.0"
+from dmlpy.version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copyreg
-from functools import lru_cache, partial
+import os
+import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.description.descs import OperatorDesc
@@ -12,6 +14,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
+from dmlpy.devices.pickling import WrittenBy
 from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
 from dmlpy.validation.problems import CompileError, DescError, DeviceError, PickleError, Problem
 
@@ -127,12 +130,15 @@ def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: Exe
             problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
-    copyreg.pickle(CompiledGraph, _graph_compilation)
+    copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled, fuse=compiled.fuse))
     return compile_wiring(wiring, device, level, flags, lambda desc: _planned(desc, device, level, flags), fuse=fuse)
 
 
-def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | CompiledGraph) -> tuple[Any, ...]:
-    """The compiled object in a pickle: the call of `compile` that makes it.
+# pickles
+
+
+def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | CompiledGraph, *, fuse: bool) -> tuple[Any, ...]:
+    """The compiled object in a pickle: the version, then what `_arrived` compiles.
 
     Raises:
         PickleError: its device is none of those that have a name.
@@ -144,13 +150,48 @@ def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | C
         found = None
     if found is not compiled.device:
         raise PickleError(f"{compiled!r} cannot be pickled: its device was made by hand, and dmlpy.device({name!r}) would not find it")
-    return compile, (described, name, compiled.feature_level, compiled.flags)
+    # The first GPU is called by its kind: where the pickle is loaded, it is the first of those that the process sees.
+    return _arrived, (WrittenBy(), described, name.removesuffix(":0"), compiled.feature_level, compiled.flags, fuse)
 
 
-def _graph_compilation(compiled: CompiledGraph) -> tuple[Any, ...]:
-    """As `_compilation`, for a graph."""
-    make, arguments = _compilation(compiled.graph, compiled)
-    return partial(make, fuse=compiled.fuse), arguments
+_MOST_GRAPHS = 32
+"""The graphs that have arrived in this process and are kept compiled."""
+
+_compile_arrived = lru_cache(maxsize=_MOST_GRAPHS)(_compile_graph)
 
 
-copyreg.pickle(CompiledOperator, lambda compiled: _compilation(compiled.desc, compiled))
+class _Turns:
+    """Locks, so that threads that are sent the same pickle compile it once. Several keys may share one."""
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)  # nobody is left who would release those that were held
+
+    def _renew(self) -> None:
+        self._locks = tuple(threading.Lock() for _ in range(64))
+
+    def of(self, key: object) -> threading.Lock:
+        return self._locks[hash(key) % len(self._locks)]
+
+
+_turns = _Turns()
+
+
+def _arrived(
+    written_by: WrittenBy, described: OperatorDesc | Graph, name: str, level: FeatureLevel, flags: ExecutionFlags, fuse: bool
+) -> CompiledOperator | CompiledGraph:
+    """Compiles what a pickle holds, once in a process for equal descs: its threads get the same object.
+
+    Raises:
+        CompileError: the device here does not run the operator.
+        DeviceError: there is no such device here.
+    """
+    device = find_device(name)
+    with _turns.of(described):
+        if isinstance(described, OperatorDesc):
+            return _compile(described, device, level, flags)
+        return _compile_arrived(described, device, level, flags, fuse=fuse)
+
+
+copyreg.pickle(CompiledOperator, lambda compiled: _compilation(compiled.desc, compiled, fuse=True))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.markers import TensorField
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.pickling import Bytes
     from dmlpy.devices.report import PlanReport
     from dmlpy.validation.tensor_arguments import TensorArguments
 
@@ -67,7 +68,8 @@ def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
 class CompiledOperator:
     """A checked desc and its plan on a device. Immutable; threads may share it.
 
-    A pickle holds the desc, the device's name, the feature level and the flags: it is compiled again where it is loaded.
+    A pickle holds the desc, the device's name, the feature level and the flags: it is compiled again where it is loaded, once in a process.
+    `cuda` is the first GPU there; any other index stays as it was named.
 
     Attributes:
         desc: the compiled desc.
@@ -432,7 +434,8 @@ class PreparedOperator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         operator = self.operator
-        return _prepared, (operator, packed_bytes(operator, self._memory), layout_fingerprint(operator))
+        packed = packed_bytes(operator.device, self._memory, operator._plan.persistent_size)
+        return _prepared, (operator, packed, layout_fingerprint(operator))
 
     def __copy__(self) -> PreparedOperator:
         return self
@@ -451,7 +454,7 @@ def _described(operator: CompiledOperator | PreparedOperator) -> str:
     return operator.desc.table().to_html() + paragraph_html(f"{operator!r}\n{operator.plan}")
 
 
-def _prepared(operator: CompiledOperator, packed: bytes, fingerprint: bytes) -> PreparedOperator:
+def _prepared(operator: CompiledOperator, packed: Bytes, fingerprint: bytes) -> PreparedOperator:
     """Restores a prepared operator from a pickle."""
     return PreparedOperator(operator, packed_memory(operator, packed, fingerprint))
 

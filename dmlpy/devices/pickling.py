@@ -1,4 +1,7 @@
-"""Pickles an operator with packed constants as the operator and the packed bytes, which the loading plan must be able to read."""
+"""What pickles of compiled operators and graphs hold beside descs: the version that wrote them, and packed constants.
+
+Packed constants travel as the plan packed them, so the plan where they arrive must pack alike.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dmlpy.validation.problems import PickleError
+from dmlpy.version import __version__
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -31,13 +35,42 @@ class Compiled(Protocol):
     def _plan(self) -> Plan: ...
 
 
-def packed_bytes(operator: Compiled, memory: Memory) -> bytes:
+Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
+"""Packed constants in host memory: an array, which pickles of protocol 5 can carry without a copy."""
+
+
+class WrittenBy:
+    """The version of dmlpy that writes a pickle; loading it elsewhere raises `PickleError`.
+
+    It stands before everything else in a pickle of what is compiled, because descs of another version may not be readable at all. Its
+    name and place must stay the same in all versions.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return check_version, (__version__,)
+
+
+def check_version(writer: str) -> WrittenBy:
+    """Loads a `WrittenBy`.
+
+    Raises:
+        PickleError: another version of dmlpy wrote it.
+    """
+    if writer != __version__:
+        raise PickleError(
+            f"dmlpy {writer} wrote this pickle, and dmlpy {__version__} is to load it: what is compiled travels between "
+            f"equal versions only. Install the same version at both ends (pip install dmlpy=={writer}), or store the desc (desc.to_json()) "
+            "and compile it here"
+        )
+    return WrittenBy()
+
+
+def packed_bytes(device: Device, memory: Memory, size: int) -> Bytes:
     """The packed constants in host memory; waits for the work on the current stream."""
-    size = operator._plan.persistent_size
-    return operator.device.read(memory.pointer, size, operator.device.current_stream()) if size else b""
+    return np.frombuffer(device.read(memory.pointer, size, device.current_stream()) if size else b"", np.uint8)
 
 
-def packed_memory(operator: Compiled, packed: bytes, fingerprint: bytes) -> Memory:
+def packed_memory(operator: Compiled, packed: Bytes, fingerprint: bytes) -> Memory:
     """Allocates memory of the operator's device and fills it with a pickle's packed constants.
 
     Raises:
@@ -51,8 +84,8 @@ def packed_memory(operator: Compiled, packed: bytes, fingerprint: bytes) -> Memo
         )
     device, handle = operator.device, operator.device.current_stream()
     memory = device.allocate(len(packed), handle, f"packed constants of {operator.name}")
-    if packed:
-        staged = device.upload(np.frombuffer(packed, np.uint8), handle)
+    if len(packed):
+        staged = device.upload(packed, handle)
         device.copy(memory.pointer, staged.pointer, len(packed), handle)
         device.synchronize(handle)  # dispatches may go into other streams
     return memory

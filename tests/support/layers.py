@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 LAYERS = [
-    {"arrays", "description.enums", "description.gate_order", "description.json_text", "description.naming", "description.sizes"},
+    {
+        "arrays",
+        "description.enums",
+        "description.gate_order",
+        "description.json_text",
+        "description.naming",
+        "description.sizes",
+        "version",
+    },
     {"inspection.json_positions", "inspection.layout_picture", "inspection.render"},
     {"description.outputs", "description.support", "validation.problems"},
     {"description.members", "description.member_forms"},

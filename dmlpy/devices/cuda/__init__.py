@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.device import DEVICE_KINDS
@@ -9,11 +10,23 @@ from dmlpy.devices.device import DEVICE_KINDS
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.device import CudaDevice
 
+_AFTER_A_FORK = (
+    "this process was forked from one that had used it, and CUDA does not work in both; start processes with the method spawn or forkserver"
+)
+
+_used_by: set[int] = set()
+"""The process that has found a GPU; after a fork it is another one."""
+
 
 def _device(index: int) -> CudaDevice | str:
-    from dmlpy.devices.cuda.device import cuda_device
+    from dmlpy.devices.cuda.device import CudaDevice, cuda_device
 
-    return cuda_device(index)
+    if _used_by - {os.getpid()}:
+        return _AFTER_A_FORK
+    found = cuda_device(index)
+    if isinstance(found, CudaDevice):
+        _used_by.add(os.getpid())
+    return found
 
 
 DEVICE_KINDS["cuda"] = _device

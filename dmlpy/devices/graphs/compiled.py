@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.graphs.program import Program
     from dmlpy.devices.graphs.report import GraphReport
+    from dmlpy.devices.pickling import Bytes
     from dmlpy.graphs import Graph
 
 Values = Any
@@ -37,7 +38,7 @@ class CompiledGraph:
     """A graph on a device: its nodes run one after the other, on one stream. Immutable; threads may share it.
 
     A pickle holds the graph, the device's name, the feature level, the flags and whether activations are fused: it is compiled again where
-    it is loaded.
+    it is loaded, once in a process. `cuda` is the first GPU there; any other index stays as it was named.
 
     Attributes:
         graph: the compiled graph.
@@ -417,6 +418,6 @@ class PreparedGraph:
         return f"<graph of {len(self.graph.graph.nodes)} nodes prepared for {self.device.name}>"
 
 
-def _prepared(graph: CompiledGraph, packed: bytes, fingerprint: bytes) -> PreparedGraph:
+def _prepared(graph: CompiledGraph, packed: Bytes, fingerprint: bytes) -> PreparedGraph:
     """Restores a prepared graph from a pickle."""
     return PreparedGraph(graph, graph._packing.restored(packed, fingerprint))

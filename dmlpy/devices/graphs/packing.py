@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.graphs.memory import aligned
-from dmlpy.devices.pickling import layout_fingerprint
+from dmlpy.devices.pickling import Bytes, layout_fingerprint, packed_bytes
 from dmlpy.devices.plan import Launch, in_order
 from dmlpy.validation.problems import PickleError
 
@@ -117,10 +117,9 @@ class Packing:
 
     # pickles
 
-    def packed_bytes(self, memory: Memory) -> bytes:
+    def packed_bytes(self, memory: Memory) -> Bytes:
         """The filled memory in host memory; waits for the work on the current stream."""
-        size = self._program.persistent_size
-        return self._device.read(memory.pointer, size, self._device.current_stream()) if size else b""
+        return packed_bytes(self._device, memory, self._program.persistent_size)
 
     def fingerprint(self) -> bytes:
         """A hash of how the plans of all nodes pack: equal hashes pack alike."""
@@ -132,7 +131,7 @@ class Packing:
             digest.update(f"{source} {offset} ".encode())
         return digest.digest()
 
-    def restored(self, packed: bytes, fingerprint: bytes) -> Memory:
+    def restored(self, packed: Bytes, fingerprint: bytes) -> Memory:
         """Allocates memory of the device and fills it with the bytes of a pickle.
 
         Raises:
@@ -145,8 +144,8 @@ class Packing:
             )
         device, stream = self._device, self._device.current_stream()
         memory = self.allocate(len(packed), stream, f"packed constants of {self._name}")
-        if packed:
-            staged = device.upload(np.frombuffer(packed, np.uint8), stream)
+        if len(packed):
+            staged = device.upload(packed, stream)
             device.copy(memory.pointer, staged.pointer, len(packed), stream)
             device.synchronize(stream)  # dispatches may go into other streams
         return memory
