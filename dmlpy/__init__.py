@@ -1,4 +1,4 @@
-"""DirectML's operators on any machine: descriptor structs that mirror directml.h, checked, compiled, run on NumPy or CUDA.
+"""DirectML's operators on any machine: descriptor structs that mirror directml.h, checked, compiled, run on CPUs or CUDA.
 
 A public name is imported from its module when it is first used: describing all of DirectML takes longer than importing NumPy.
 `__init__.pyi` lists the names; `python -m dmlpy.stubs` writes it.
@@ -7,8 +7,8 @@ A public name is imported from its module when it is first used: describing all 
 from lazy_loader import attach_stub as _attach_stub
 
 from dmlpy import operators as _operators  # noqa: F401  (announces the operators)
-from dmlpy.devices import cuda as _cuda  # noqa: F401  (adds itself to the kinds of devices)
-from dmlpy.devices import numba as _numba  # noqa: F401
+from dmlpy.devices import cpu as _cpu  # noqa: F401  (adds itself to the kinds of devices)
+from dmlpy.devices import cuda as _cuda  # noqa: F401
 from dmlpy.devices import numpy as _numpy  # noqa: F401
 from dmlpy.version import __version__ as __version__
 

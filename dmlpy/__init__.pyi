@@ -274,6 +274,7 @@ from .validation.problems import DispatchError as DispatchError
 from .validation.problems import DmlError as DmlError
 from .validation.problems import PickleError as PickleError
 from .validation.problems import Problem as Problem
+from .validation.problems import RenamedWarning as RenamedWarning
 __version__: str
 __all__ = [
     "ActivationCeluDesc",
@@ -502,6 +503,7 @@ __all__ = [
     "RecurrentDirection",
     "ReduceDesc",
     "ReduceFunction",
+    "RenamedWarning",
     "Resample1Desc",
     "Resample2Desc",
     "Resample3Desc",

@@ -114,7 +114,7 @@ InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=Fals
 def run(
     model: ModelFile = None,
     model_option: Annotated[Path | None, typer.Option("--model", "-m", help="The model, as an option.", show_default=False)] = None,
-    device: Annotated[str | None, typer.Option("--device", help="numpy, cuda, cuda:1; default: a GPU if one answers, else numpy.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
     adapter: Annotated[str, typer.Option("--adapter", "-a", help="Part of the device's name, instead of --device.")] = "",
     show_adapters: Annotated[bool, typer.Option("--show_adapters", "-s", help="List the devices and stop.")] = False,
     show_dependencies: Annotated[bool, typer.Option("--show_dependencies", "-S", help="List versions and stop.")] = False,
@@ -370,7 +370,7 @@ def bench(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[OPERATOR]...", help="With --operators: which; default: all.", show_default=False)
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="numpy, cuda, cuda:1; default: a GPU if one answers, else numpy.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
     shapes: Annotated[
         list[str] | None, typer.Option("--shape", metavar="GLOB", help="Keys of shapes; repeatable.", show_default=False)
     ] = None,

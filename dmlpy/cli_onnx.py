@@ -72,7 +72,7 @@ def run(
     output: Annotated[
         Path | None, typer.Option("--output", file_okay=False, help="Folder that the outputs are written to.", show_default=False)
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="numpy, cuda, cuda:1; default: a GPU if one answers, else numpy.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
 ) -> None:

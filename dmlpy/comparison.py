@@ -87,7 +87,7 @@ class Comparison:
 def compare(
     graph: Graph,
     inputs: Mapping[str, Any],
-    devices: Sequence[Device | str] = ("numpy", "cuda"),
+    devices: Sequence[Device | str] = ("cpu", "cuda"),
     *,
     tolerance: float | None = None,
 ) -> Comparison:

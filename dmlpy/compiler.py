@@ -62,7 +62,7 @@ def compile(
 
     Args:
         desc: the desc or graph to run.
-        device: `"cuda"`, `"cuda:1"`, `"numpy"`, a device, or None: the first GPU that answers, else NumPy.
+        device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that answers, else `"cpu"`.
         feature_level: a cap, as for `check`.
         flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect, on a GPU: it may round
             the factors of FLOAT32 matrix products to TF32. `plan` of what is compiled tells which flags it heeds.
@@ -111,8 +111,8 @@ def _planned(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: Exe
 def _not_built(desc: OperatorDesc, device: Device) -> Problem:
     """Why a device does not run a checked desc, and where it runs."""
     numpy = find_device("numpy")
-    elsewhere = device is not numpy and numpy.plan(desc) is not None
-    remedy = "compile it for the device 'numpy'" if elsewhere else None
+    elsewhere = device not in (numpy, find_device("cpu")) and numpy.plan(desc) is not None  # `cpu` runs what NumPy runs
+    remedy = "compile it for the device 'cpu'" if elsewhere else None
     return Problem("operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", (device.why_not(desc),), remedy)
 
 

@@ -68,6 +68,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         "DmlError",
         "PickleError",
         "Problem",
+        "RenamedWarning",
     ),
     "dmlpy.description.outputs": ("Outputs",),
     "dmlpy.description.tensors": ("TensorDesc",),

@@ -28,7 +28,7 @@ class Asked:
     """The command line's request; an empty field leaves the choice to the device, or means all.
 
     Attributes:
-        device: a name, or None for a GPU if one answers, else numpy.
+        device: a name, or None for a GPU if one answers, else cpu.
         shapes: patterns of keys.
         peers: names; None for no peers.
         pythons: `NAME=PATH` of interpreters.

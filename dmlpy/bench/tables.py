@@ -22,6 +22,7 @@ GOAL_PEER = "onnxruntime"
 NAMES = {
     OWN: "dmlpy",
     "dmlpy-numba": "dmlpy on Numba",
+    "dmlpy-numpy": "dmlpy on NumPy",
     "onnxruntime": "ONNX Runtime",
     "torch": "PyTorch",
     "torch-native": "PyTorch without cuDNN",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import wraps
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import nearest
-from dmlpy.validation.problems import DeviceError
+from dmlpy.validation.problems import DeviceError, RenamedWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -195,10 +196,13 @@ class Device(ABC):
 
 
 DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
-"""Makes the device of an index, by kind (`numpy`, `numba`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
+"""Makes the device of an index, by kind (`numpy`, `cpu`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
 
-_OTHER_NAMES = {"cpu": "numpy", "host": "numpy", "gpu": "cuda", "dml": "cuda"}
-"""Other libraries' names for the devices. dmlpy accepts none of these: on a CPU there are two devices to choose from."""
+_OTHER_NAMES = {"host": "cpu", "gpu": "cuda", "dml": "cuda"}
+"""Other libraries' names for the devices, which dmlpy does not take."""
+
+_FORMER_NAMES = {"numba": "cpu"}
+"""Names that a device had before. They still work, with a `RenamedWarning`."""
 
 Kind = TypeVar("Kind", bound=Device)
 
@@ -216,9 +220,10 @@ def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
 
 
 def device(name: Device | str | None = None) -> Device:
-    """The device of a name: `numpy`, `numba`, `cuda` (the first GPU) or `cuda:1`; None means the first GPU that answers, else NumPy.
+    """The device of a name: `cpu`, `numpy`, `cuda` (the first GPU) or `cuda:1`; None means the first GPU that answers, else `cpu`.
 
-    Numba is taken by its name only.
+    Both `cpu` and `numpy` are the processor: `numpy` runs by NumPy alone, and `cpu` by compiled kernels where they exist and Numba is
+    installed. `numba` is a former name of `cpu`.
 
     Raises:
         DeviceError: no such device; the text says why, and what would help.
@@ -227,13 +232,16 @@ def device(name: Device | str | None = None) -> Device:
         return name
     if name is None:
         found = DEVICE_KINDS["cuda"](0)
-        return found if isinstance(found, Device) else device("numpy")
+        return found if isinstance(found, Device) else device("cpu")
     kind, separator, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
+    if kind in _FORMER_NAMES:
+        warnings.warn(f"the device {kind!r} is now named {_FORMER_NAMES[kind]!r}", RenamedWarning, stacklevel=2)
+        kind = _FORMER_NAMES[kind]
     if kind not in DEVICE_KINDS or not re.fullmatch(r"[0-9]{0,4}", index):
         candidate = _OTHER_NAMES.get(kind) or nearest(kind, DEVICE_KINDS)
         hint = f"; did you mean {candidate + separator + index!r}?" if candidate and candidate != kind else ""
         raise DeviceError(
-            f"device is {brief(name)}, expected 'numpy', 'numba', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG
+            f"device is {brief(name)}, expected 'cpu', 'numpy', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG
         )
     found = DEVICE_KINDS[kind](int(index or 0))
     if isinstance(found, str):
@@ -242,9 +250,9 @@ def device(name: Device | str | None = None) -> Device:
 
 
 def list_devices() -> list[Device]:
-    """All devices of this machine: NumPy first, then Numba if it is installed and each GPU."""
+    """All devices of this machine: `numpy` and `cpu`, then each GPU."""
     found: list[Device] = []
-    for kind in sorted(DEVICE_KINDS, key=lambda kind: kind != "numpy"):
+    for kind in sorted(DEVICE_KINDS, key=["numpy", "cpu", "cuda"].index):
         items = (DEVICE_KINDS[kind](index) for index in count())
         found.extend(takewhile(lambda item: isinstance(item, Device), items))  # type: ignore[arg-type]
     return found

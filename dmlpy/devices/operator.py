@@ -128,12 +128,14 @@ class CompiledOperator:
     @property
     def plan(self) -> str:
         """Describes which kernels run and why, and which execution flags they heed."""
-        if not self.flags:
-            return self._plan.describe()
-        heeded = self.flags & self._plan.heeded_flags
-        ignored = self.flags ^ heeded
-        words = [str(heeded)] * bool(heeded) + [f"{ignored} (no effect here)"] * bool(ignored)
-        return f"{self._plan.describe()}\nflags: {', '.join(words)}"
+        lines = [] if self._plan.strategy is None else [f"strategy: {self._plan.strategy}"]
+        lines.append(self._plan.describe())
+        if self.flags:
+            heeded = self.flags & self._plan.heeded_flags
+            ignored = self.flags ^ heeded
+            words = [str(heeded)] * bool(heeded) + [f"{ignored} (no effect here)"] * bool(ignored)
+            lines.append(f"flags: {', '.join(words)}")
+        return "\n".join(lines)
 
     def explain_plan(self) -> PlanReport:
         """Reports the work and the predicted cost of one dispatch: flops, bytes by kind, where recurrent weights lie, and a model's floor.

@@ -38,6 +38,7 @@ class OwningPlan(Plan):
         self.temporary_size = self.prepared_temporary_size = plan.temporary_size
         self.capturable = plan.capturable
         self.heeded_flags = plan.heeded_flags
+        self.strategy = plan.strategy
 
     def load(self) -> None:
         self._plan.load()

@@ -94,6 +94,9 @@ class Plan(ABC):
     heeded_flags: ExecutionFlags = ExecutionFlags.NONE
     """Which of the execution flags that it was made with change what it does."""
 
+    strategy: str | None = None
+    """The strategy that the device took, with the reason, where it chose among several and `describe` does not tell."""
+
     def load(self) -> None:  # noqa: B027  most plans need nothing
         """Makes ready what launches need beside memory, such as kernels to compile; called before the first `bind`.
 

@@ -14,8 +14,8 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_member, did_you_mean, plural
 from dmlpy.description.registry import OPERATORS, short_name
+from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.numba.device import NumbaDevice
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.inspection.render import Table
 from dmlpy.validation.problems import DescError, Problem
@@ -196,7 +196,7 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
     if family is not None and family.lower() not in known:
         problem = Problem("field.form", "family", brief(family), f"one of {', '.join(known)}", remedy=did_you_mean(family, known))
         raise DescError("operators", [problem])
-    devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "numba": NumbaDevice, "cuda": CudaDevice}
+    devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "cpu": CpuDevice, "cuda": CudaDevice}
     return [
         CatalogEntry(kind, {name: device.runs(kind) for name, device in devices.items()}, verified_against(kind))
         for kind in sorted(OPERATORS.values(), key=lambda kind: (kind.beyond_directml, kind.type_name))

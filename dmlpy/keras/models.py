@@ -45,7 +45,7 @@ class Sequential:
 
     Args:
         layers: the first layers; `add` adds more.
-        device: `"cuda"`, `"cuda:1"`, `"numpy"`, a device, or None: the first GPU that answers, else NumPy.
+        device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that answers, else `"cpu"`.
         seed: the seed of all randomness: initial weights, dropout and shuffling. The same seed gives the same run on a device, bit for bit.
 
     Attributes:

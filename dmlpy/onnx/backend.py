@@ -108,7 +108,7 @@ class DmlpyBackend(Backend):
             name = _name(device)
         except ValueError:
             return False
-        return name == "numpy" or any(found.memory_kind == "cuda" for found in list_devices())
+        return name == "cpu" or any(found.memory_kind == "cuda" for found in list_devices())
 
 
 def _name(device: str) -> str:
@@ -117,7 +117,7 @@ def _name(device: str) -> str:
         found = Device(device)
     except (AttributeError, ValueError):
         raise ValueError(f"{device!r} is no device of ONNX: CPU, CUDA, CUDA:1") from None
-    return "numpy" if found.type == DeviceType.CPU else f"cuda:{found.device_id}"
+    return "cpu" if found.type == DeviceType.CPU else f"cuda:{found.device_id}"
 
 
 is_compatible = DmlpyBackend.is_compatible

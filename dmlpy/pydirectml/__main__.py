@@ -15,7 +15,7 @@ from dmlpy.validation.problems import DmlError
 def main(arguments: list[str]) -> None:
     """Runs a script as Python would, with this package under the name pydirectml."""
     parser = argparse.ArgumentParser("python -m dmlpy.pydirectml", description="Runs a script that imports pydirectml, unchanged.")
-    parser.add_argument("--device", help="numpy, cuda, cuda:1 or numba, whatever the script asks for")
+    parser.add_argument("--device", help="cpu, numpy, cuda or cuda:1, whatever the script asks for")
     parser.add_argument("script", type=Path)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     options = parser.parse_args(arguments)

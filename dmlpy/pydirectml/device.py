@@ -94,12 +94,12 @@ class Device:
     """Where models run.
 
     Args:
-        use_gpu: the first GPU that answers, else NumPy; without it NumPy. `python -m dmlpy.pydirectml --device` overrides it.
+        use_gpu: the first GPU that answers, else `cpu`; without it `cpu`. `python -m dmlpy.pydirectml --device` overrides it.
         use_debug_layer: has no effect: everything is checked in any case.
     """
 
     def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
-        self.device = find_device(_chosen if _chosen is not None else None if use_gpu else "numpy")
+        self.device = find_device(_chosen if _chosen is not None else None if use_gpu else "cpu")
 
     def compute(self, model: Model, inputs: Sequence[Binding | None], outputs: Sequence[Expression | None]) -> list[TensorData]:
         """Runs a model.

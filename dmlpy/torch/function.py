@@ -26,7 +26,7 @@ _DATA_TYPES = {
     torch.uint64: DataType.UINT64,
 }
 _TORCH_TYPES = {data_type: dtype for dtype, data_type in _DATA_TYPES.items()}
-_KINDS = {"cpu": "numpy", "cuda": "cuda"}
+_KINDS = {"cpu": "cpu", "cuda": "cuda"}
 _DIFFERENTIABLE = ("input", "input_h", "input_c", "params")
 _Results: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]
 _RESULTS = ("output", "output_h", "output_c")

@@ -1,6 +1,6 @@
 """Attacks with bindings: wrong, overlapping, misaligned, read-only and hostile memory for valid operators, between guarded bytes.
 
-    python -m tests.attacks.bindings --seconds 60 --seed 1 --devices numpy numba cuda
+    python -m tests.attacks.bindings --seconds 60 --seed 1 --devices numpy cpu cuda
 
 Promises: what is refused is refused with dmlpy's own error, and no byte of anybody's memory has changed. What is accepted writes its
 outputs' elements and the scratch, and nothing else, and its results do not depend on what was there before.

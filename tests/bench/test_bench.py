@@ -491,7 +491,7 @@ def test_the_command_fails_where_dmlpy_itself_does() -> None:
     [
         (["--shape", "lstm-129*"], 1, "no shape's key matches 'lstm-129*'"),
         (["--peer", "torsh"], 1, "did you mean 'torch'?"),
-        (["--peer", "cupy"], 1, "'cupy' is none of dmlpy-numba, torch, onnxruntime"),
+        (["--peer", "cupy"], 1, "'cupy' is none of torch, onnxruntime"),
         (["--dtype", "float64"], 1, "'float64' is none of float32, float16"),
         (["--shape", SMALLEST, "--pass", "training"], 1, "none of these shapes is measured in that type and pass"),
         (["--python", "torch"], 1, "expected NAME=PATH"),

@@ -16,8 +16,8 @@ import pytest
 from dmlpy.description.attachments import Attachments
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS, family_of
+from dmlpy.devices.cpu.plans import plan as cpu_plan
 from dmlpy.devices.cuda.plans import plan as cuda_plan
-from dmlpy.devices.numba.plans import plan as numba_plan
 from dmlpy.devices.numpy.plans import plan as numpy_plan
 from dmlpy.inspection.catalog import operators
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -113,7 +113,7 @@ def table_of(package: str) -> Attachments[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "numpy", "cuda", "numba"),
+    ("kind", "numpy", "cuda", "cpu"),
     [
         ("DML_OPERATOR_LSTM", "RecurrentPlan", "layer_plan", "recurrent_plan"),
         ("DMLPY_OPERATOR_LSTM_TRAINING", "RecurrentPlan", "layer_plan", None),
@@ -133,9 +133,9 @@ def table_of(package: str) -> Attachments[str]:
         ("DML_OPERATOR_GEMM", None, "GemmPlan", None),
     ],
 )
-def test_each_device_has_its_plan_for_an_operator(kind: str, numpy: str | None, cuda: str | None, numba: str | None) -> None:
-    found = (table.find(OPERATORS[kind]) for table in (numpy_plan, cuda_plan, numba_plan))
-    assert [getattr(make, "__name__", None) for make in found] == [numpy, cuda, numba]
+def test_each_device_has_its_plan_for_an_operator(kind: str, numpy: str | None, cuda: str | None, cpu: str | None) -> None:
+    found = (table.find(OPERATORS[kind]) for table in (numpy_plan, cuda_plan, cpu_plan))
+    assert [getattr(make, "__name__", None) for make in found] == [numpy, cuda, cpu]
 
 
 def test_a_base_class_has_its_own_plan() -> None:
@@ -145,8 +145,8 @@ def test_a_base_class_has_its_own_plan() -> None:
 def test_devices_run_what_they_have_plans_or_functions_for() -> None:
     for item in operators():
         assert item.runs_on["cuda"] == (cuda_plan.find(item.kind) is not None)
-        assert item.runs_on["numba"] == (numba_plan.find(item.kind) is not None)
-        assert item.runs_on["numpy"] or not (item.runs_on["cuda"] or item.runs_on["numba"]), "NumPy runs what another device runs"
+        assert item.runs_on["numpy"] == item.runs_on["cpu"]
+        assert item.runs_on["numpy"] or not (item.runs_on["cuda"] or cpu_plan.find(item.kind)), "NumPy runs what another device runs"
 
 
 ASKS = """

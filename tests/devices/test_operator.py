@@ -266,10 +266,10 @@ def test_the_reason_why_a_device_does_not_run_an_operator(monkeypatch: pytest.Mo
         (problem,) = caught.value.problems
         assert (problem.code, problem.path) == ("operator.not_built", "nodes[0]" if in_a_graph else "")
         assert problem.why == (part or "nothing has no plan for it",)
-        assert problem.remedy == (None if part else "compile it for the device 'numpy'")
+        assert problem.remedy == (None if part else "compile it for the device 'cpu'")
 
 
-@pytest.mark.parametrize("name", ["cuda:99", "cuda:x", "cuda:²", "cuda:" + 5000 * "9", "numpy:1", "tpu", "nunpy"])
+@pytest.mark.parametrize("name", ["cuda:99", "cuda:x", "cuda:²", "cuda:" + 5000 * "9", "numpy:1", "cpu:1", "tpu", "nunpy"])
 def test_unknown_devices(name: str) -> None:
     with pytest.raises(dml.DeviceError) as error:
         dml.device(name)
@@ -278,7 +278,7 @@ def test_unknown_devices(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("cpu", "numpy"), ("CPU", "numpy"), ("host", "numpy"), ("gpu", "cuda"), ("gpu:1", "cuda:1"), ("cuba:1", "cuda:1")]
+    ("name", "meant"), [("host", "cpu"), ("HOST", "cpu"), ("cput", "cpu"), ("gpu", "cuda"), ("gpu:1", "cuda:1"), ("cuba:1", "cuda:1")]
 )
 def test_other_names_of_devices_get_a_remedy(name: str, meant: str) -> None:
     with pytest.raises(dml.DeviceError, match=f"did you mean '{meant}'\\?$"):
@@ -343,5 +343,5 @@ def test_a_missing_gpu_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: "the driver is too old")
     with pytest.raises(dml.DeviceError, match=r"device 'cuda:1' does not exist on this machine: the driver is too old"):
         dml.device("cuda:1")
-    assert dml.device() is dml.device("numpy")
-    assert {device.name for device in dml.list_devices()} <= {"numpy", "numba"}
+    assert dml.device() is dml.device("cpu")
+    assert [device.name for device in dml.list_devices()] == ["numpy", "cpu"]

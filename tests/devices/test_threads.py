@@ -18,7 +18,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.arrays import array_at
 from dmlpy.devices import threads as threads_module
-from dmlpy.devices.numba import team as team_module
+from dmlpy.devices.cpu import team as team_module
 from dmlpy.devices.threads import Gate, apart_from_forks, available_threads, share
 from tests.support.interruptions import Interrupts, interrupted_everywhere
 

@@ -112,7 +112,7 @@ def test_it_is_explained_and_listed() -> None:
     assert [entry[name] for name in ("operator", "own", "runs_on")] == [
         "DMLPY_OPERATOR_PAIR_DISTANCE",
         True,
-        {"numpy": True, "numba": False, "cuda": False},
+        {"numpy": True, "cpu": True, "cuda": False},
     ]
 
 

@@ -28,7 +28,7 @@ LAYERS = [
     {"reference"},
     {"devices"},
     {"devices.numpy", "devices.cuda"},
-    {"devices.numba"},
+    {"devices.cpu"},
     {"compiler", "directml", "inspection.catalog"},
     {"x", "comparison"},
     {"onnx"},

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dmlpy.inspection import catalog
 from tests.support.layers import LAYERS
 
-DEVICES = {"numpy": "NumPy", "numba": "Numba", "cuda": "CUDA"}
+DEVICES = {"numpy": "NumPy", "cpu": "CPU", "cuda": "CUDA"}
 """The devices as columns of the table of operators, by name."""
 
 

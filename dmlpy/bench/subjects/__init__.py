@@ -66,7 +66,7 @@ class Subject(ABC):
     """A library on a device.
 
     Args:
-        device: `numpy` or `cuda:<index>`.
+        device: `cpu`, `numpy` or `cuda:<index>`.
         threads: the number of threads that it may use on the processor.
 
     Raises:
@@ -178,12 +178,11 @@ class Peer:
 OWN = Peer("dmlpy", "dmlpy.bench.subjects.dmlpy:Dmlpy", "this library")
 PEERS = (
     Peer(
-        "dmlpy-numba",
-        "dmlpy.bench.subjects.dmlpy:OnNumba",
-        "this library's compiled device (pip install 'dmlpy[numba]')",
+        "dmlpy-numpy",
+        "dmlpy.bench.subjects.dmlpy:OnNumpy",
+        "this library's device that needs NumPy alone",
         kinds=("cpu",),
-        works=("Recurrent",),
-        device="numba",
+        device="numpy",
     ),
     Peer("torch", "dmlpy.bench.subjects.torch:Torch", "PyTorch; cuDNN on a GPU (pip install torch)"),
     Peer(

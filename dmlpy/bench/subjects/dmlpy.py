@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
+from dmlpy.bench.subjects import Mode, Runner, Subject, UnsupportedError
 from dmlpy.bench.work import (
     Array,
     BatchNormWork,
@@ -42,6 +42,7 @@ class Dmlpy(Subject):
 
     def versions(self) -> dict[str, str]:
         found = {"dmlpy": dml.__version__, "numpy": np.__version__}
+        found |= {name: text for name, text in self.place.describe().items() if "Numba" in name}
         if self.on_gpu:
             from importlib.metadata import packages_distributions, version
 
@@ -84,17 +85,14 @@ class Dmlpy(Subject):
         return max(-self.place.available_memory() - self._before, 0)
 
 
-class OnNumba(Dmlpy):
-    """dmlpy's compiled device for processors, beside the measured one."""
+class OnNumpy(Dmlpy):
+    """dmlpy's device that needs NumPy alone, beside the measured one."""
 
     def __init__(self, device: str, threads: int) -> None:
-        try:
-            super().__init__("numba", threads)
-        except dml.DeviceError as error:
-            raise NotInstalledError(str(error)) from error
+        super().__init__("numpy", threads)
 
     def versions(self) -> dict[str, str]:
-        return {"dmlpy-numba": dml.__version__, **{name: text for name, text in self.place.describe().items() if "Numba" in name}}
+        return {"dmlpy-numpy": dml.__version__}
 
 
 class DmlpyRunner(Runner):

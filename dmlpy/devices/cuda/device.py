@@ -177,5 +177,5 @@ def cuda_device(index: int) -> CudaDevice | str:
     try:
         count = seam.device_count()
     except DeviceError as error:
-        return f"{error}; a GPU needs dmlpy[cuda12] or dmlpy[cuda13] and NVIDIA's driver, device='numpy' needs neither"
+        return f"{error}; a GPU needs dmlpy[cuda12] or dmlpy[cuda13] and NVIDIA's driver, device='cpu' needs neither"
     return CudaDevice(seam, index) if index < count else f"there {'is 1 GPU' if count == 1 else f'are {count} GPUs'}"

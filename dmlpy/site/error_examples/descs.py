@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dmlpy as dml
+from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.inspection.samples import sample
 from dmlpy.operators.recurrent.params import ParamsLayout
 from dmlpy.site.error_examples.example import shows
@@ -86,9 +87,18 @@ def operator_unknown() -> Any:
     dml.OperatorDesc.from_dict({"Type": "DML_OPERATOR_RELU", "Desc": {}})
 
 
+class _Empty(NumpyDevice):
+    """A device of one's own, which has no plans yet."""
+
+    name = "mine"
+
+    def plan(self, desc: dml.OperatorDesc, flags: dml.ExecutionFlags = dml.ExecutionFlags.NONE) -> None:
+        return None
+
+
 @shows("operator.not_built")
 def operator_not_built() -> Any:
-    dml.compile(relu, "numba")
+    dml.compile(relu, _Empty())
 
 
 @shows("size.multiple")

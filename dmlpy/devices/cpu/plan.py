@@ -11,9 +11,9 @@ from numba import config
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.devices.numba.team import team
-from dmlpy.devices.numba.vectors import FLOAT_BYTES, host_registers
-from dmlpy.devices.numba.walk import NUMBERS, PARAMETERS, STATES, CompiledWalk, compiled_walk
+from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.vectors import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.walk import NUMBERS, PARAMETERS, STATES, CompiledWalk, compiled_walk
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import from_dtype, njit, types
 
-from dmlpy.devices.numba.team import CACHE_LINE, PROCESSOR, Share
-from dmlpy.devices.numba.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, keep_kernel, lstm_kernel, rnn_kernel
-from dmlpy.devices.numba.vectors import Registers, integer_at, jit, pause, processor, set_integer, vectors_of, yield_thread
+from dmlpy.devices.cpu.team import CACHE_LINE, PROCESSOR, Share
+from dmlpy.devices.cpu.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, keep_kernel, lstm_kernel, rnn_kernel
+from dmlpy.devices.cpu.vectors import Registers, integer_at, jit, pause, processor, set_integer, vectors_of, yield_thread
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell

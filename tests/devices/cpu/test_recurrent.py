@@ -1,4 +1,4 @@
-"""The Numba device's recurrent plans, at the NumPy device's tables: flags, directions, lengths, layouts; sizes, threads, refusals."""
+"""The compiled recurrent plans, at the NumPy device's tables: flags, directions, lengths, layouts; sizes, threads, refusals."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.arrays import array_at
-from dmlpy.operators.activation import ActivationReluDesc, ActivationSoftsignDesc
+from dmlpy.operators.activation import ActivationReluDesc
 from tests.support import onnx_cases
 from tests.support.exact import exact
 from tests.support.pairwise import first_few
 from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'numba')")
+pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 from numba import config
 
-from dmlpy.description.registry import OPERATORS
-from dmlpy.devices.numba import plan as plans
-from dmlpy.devices.numba.plan import RecurrentPlan
-from dmlpy.devices.numba.team import Team
-from dmlpy.devices.numba.vectors import Registers, host_registers, registers_of
-from dmlpy.devices.numba.walk import compiled_walk
-from dmlpy.inspection.samples import sample
+from dmlpy.devices.cpu import plan as plans
+from dmlpy.devices.cpu.plan import RecurrentPlan
+from dmlpy.devices.cpu.team import Team
+from dmlpy.devices.cpu.vectors import Registers, host_registers, registers_of
+from dmlpy.devices.cpu.walk import compiled_walk
 
 CELLS_AND_FLAGS: list[tuple[str, dict[str, Any]]] = [(cell, flags) for cell, table in FLAGS.items() for flags in table]
 EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
@@ -233,9 +231,9 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
     monkeypatch.setattr(plans, "max_threads", lambda: 3)
     late: list[Any] = []
-    monkeypatch.setattr("dmlpy.devices.numba.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
-    monkeypatch.setattr("dmlpy.devices.numba.team._Helper.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
     for cell, flags in EACH_WALK:
         run = build(cell, np.random.default_rng(3), t=30, b=6, i=5, h=70, **flags)
         expected = exact(run.desc, run.arrays)
@@ -254,39 +252,13 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
             run.check(expected, f"{cell}, {delay} s late: ")
 
 
-def test_what_the_device_does_not_run_is_told() -> None:
-    run = build("GRU", np.random.default_rng(1), functions=(USUAL["GRU"][0], ActivationSoftsignDesc()))
-    with pytest.raises(dml.CompileError) as caught:
-        dml.compile(run.desc, "numba")
-    (problem,) = caught.value.problems
-    assert (problem.code, problem.path) == ("operator.not_built", "activation_descs[1]")
-    assert problem.remedy == "compile it for the device 'numpy'"
-    assert all(f"ACTIVATION_{name}" in problem.expected for name in ("SIGMOID", "TANH", "RELU"))
-    with pytest.raises(dml.DeviceError, match="one Numba device"):
-        dml.device("numba:1")
-
-
-def test_only_the_three_layers_run() -> None:
-    place = dml.device("numba")
-    assert {kind.short_name() for kind in OPERATORS.values() if place.runs(kind)} == {"RNN", "LSTM", "GRU"}
-    for kind in OPERATORS.values():
-        if not place.runs(kind):
-            with pytest.raises(dml.CompileError, match="expected an operator that runs on numba: ") as caught:
-                place.plan(sample(kind))
-            assert [problem.code for problem in caught.value.problems] == ["operator.not_built"]
-
-
-def test_it_is_never_chosen_silently() -> None:
-    assert dml.device(None).name != "numba"
-
-
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not let a thread choose its processors")
 def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
     monkeypatch.setattr(plans, "max_threads", lambda: 2)
-    monkeypatch.setattr("dmlpy.devices.numba.team._team", Team())
+    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
     started: list[Any] = []
-    monkeypatch.setattr("dmlpy.devices.numba.team._Helper._serve", lambda self: started.append(self._work.get()))
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper._serve", lambda self: started.append(self._work.get()))
     run = build("LSTM", np.random.default_rng(3), t=30, b=2, i=5, h=40)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
@@ -301,15 +273,13 @@ def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_through_the_compiler() -> None:
     rng = np.random.default_rng(2)
     run = build("LSTM", rng, b=2, h=20)
-    operator = dml.compile(run.desc, "numba")
-    assert operator.plan.startswith("Numba, float32 arithmetic")
+    operator = dml.compile(run.desc, "cpu")
+    assert operator.plan.startswith("strategy: compiled\nNumba, float32 arithmetic")
     constants = {name: run.inputs[name].elements for name in ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor")}
     inputs = {name: placed.elements for name, placed in run.inputs.items() if name not in constants}
     found = operator.prepare(**constants)(**inputs)
     expected = exact(run.desc, run.arrays)
     np.testing.assert_allclose(found.output_sequence_tensor, expected["output_sequence_tensor"], rtol=1e-5, atol=1e-6)
-    assert dml.device("numba") in dml.list_devices()
-    assert dml.device("numba").describe()["vector registers"] == f"{host_registers().count} of {host_registers().lanes} floats"
 
 
 def test_biases_that_are_no_number_are_told_by_no_warning() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.numba.vectors import FLOAT_BYTES, Registers, clear_float, copy_float, jit, vectors_of
+from dmlpy.devices.cpu.vectors import FLOAT_BYTES, Registers, clear_float, copy_float, jit, vectors_of
 
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 _TANH_BOUND = np.float32(7.90531110763549805)

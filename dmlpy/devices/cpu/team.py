@@ -53,7 +53,7 @@ class _Helper(Helper):
     """A worker thread of the team."""
 
     def __init__(self) -> None:
-        super().__init__("dmlpy-numba")
+        super().__init__("dmlpy-cpu")
         self._avoided = -1
 
     def avoid(self, processor: int) -> bool:

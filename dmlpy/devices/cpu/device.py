@@ -1,0 +1,54 @@
+"""`CpuDevice`: the processor, by compiled plans where there are some and by NumPy's elsewhere."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import ExecutionFlags
+from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed
+from dmlpy.devices.device import shared
+from dmlpy.devices.numpy.device import NumpyDevice
+from dmlpy.devices.threads import available_threads
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.plan import Plan
+
+
+class CpuDevice(NumpyDevice):
+    """The processor: runs everything that NumPy's device runs, with kernels that Numba compiles where it is installed and they are there.
+
+    Arrays are NumPy's; execution flags have no effect. `plan` of an operator names the strategy that was taken, `compiled` or `numpy`, and
+    why. The first plan of a kind compiles its kernels, which takes seconds.
+    """
+
+    name = "cpu"
+
+    def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
+        compiled = compiled_plan(desc)
+        if not isinstance(compiled, str):
+            compiled.strategy = "compiled"
+            return compiled
+        usual = super().plan(desc, flags)
+        if usual is not None:
+            usual.strategy = f"numpy ({compiled})"
+        return usual
+
+    def describe(self) -> dict[str, str]:
+        found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}
+        if not numba_is_installed():
+            return found | {"compiled plans": "none: Numba is not installed (pip install 'dmlpy[cpu]')"}
+        from dmlpy.devices.cpu.vectors import host_registers
+
+        registers = host_registers()
+        return found | {
+            "Numba, llvmlite": f"{version('numba')}, {version('llvmlite')}",
+            "vector registers": f"{registers.count} of {registers.lanes} floats",
+        }
+
+
+@shared
+def cpu_device(index: int) -> CpuDevice | str:
+    """The processor as a device, or the reason why there is none of that index."""
+    return CpuDevice() if index == 0 else "there is one CPU device, 'cpu'"

@@ -1,0 +1,37 @@
+"""`plan`: attaches a compiled plan to a class of descs; `compiled_plan` finds the one for a desc, or why there is none."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.attachments import Attachments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.plan import Plan
+
+plan: Attachments[Callable[[Any], Plan | str]] = Attachments("dmlpy.devices.cpu")
+"""`@plan(RNNDesc)` attaches what makes a compiled plan of a checked desc, or says why there is none for these attributes.
+
+It is asked only where Numba is installed. The families' modules import Numba no sooner than a plan is made.
+"""
+
+
+@cache
+def numba_is_installed() -> bool:
+    """Whether this process can import Numba, which compiles the kernels."""
+    return find_spec("numba") is not None
+
+
+def compiled_plan(desc: OperatorDesc) -> Plan | str:
+    """The compiled plan of a checked desc, or the reason why there is none."""
+    make = plan.find(type(desc))
+    if make is None:
+        return f"{desc.short_name()} has no compiled form"
+    if not numba_is_installed():
+        return "Numba is not installed: pip install 'dmlpy[cpu]'"
+    return make(desc)

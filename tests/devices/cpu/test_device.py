@@ -1,0 +1,118 @@
+"""The device `cpu`: which strategy it takes and why, its names, and that it runs what NumPy's device runs."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.description.registry import OPERATORS
+from dmlpy.devices.cpu import plans
+from dmlpy.operators.activation import ActivationSoftsignDesc
+from tests.support.exact import exact
+from tests.support.recurrent_runs import USUAL, build
+
+pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+
+RNG = np.random.default_rng(1)
+SIZES = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
+RELU = dml.ActivationReluDesc(input_tensor=SIZES, output_tensor=SIZES)
+OTHER_FUNCTION = build("GRU", RNG, functions=(USUAL["GRU"][0], ActivationSoftsignDesc()))
+NO_NUMBA = "Numba is not installed: pip install 'dmlpy[cpu]'"
+
+
+@pytest.mark.parametrize(
+    ("desc", "installed", "expected"),
+    [
+        pytest.param(build("RNN", RNG).desc, True, "compiled", id="compiled"),
+        pytest.param(build("RNN", RNG).desc, False, f"numpy ({NO_NUMBA})", id="no Numba"),
+        pytest.param(
+            OTHER_FUNCTION.desc, True, "numpy (ACTIVATION_SOFTSIGN has no compiled form in a recurrent layer)", id="another activation"
+        ),
+        pytest.param(RELU, True, "numpy (ACTIVATION_RELU has no compiled form)", id="another operator"),
+        pytest.param(RELU, False, "numpy (ACTIVATION_RELU has no compiled form)", id="another operator, no Numba"),
+    ],
+)
+def test_the_plan_names_the_strategy_and_why(
+    desc: dml.OperatorDesc, installed: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "numba_is_installed", lambda: installed)
+    plan = dml.device("cpu").plan(desc)
+    assert plan is not None
+    assert plan.strategy == expected
+    owned = dml.compile(desc, "cpu", flags="ALLOW_HALF_PRECISION_COMPUTATION")
+    assert owned.plan.splitlines()[0].startswith("strategy: ")
+
+
+def test_results_of_a_desc_without_a_compiled_form() -> None:
+    run = OTHER_FUNCTION
+    found = dml.compile(run.desc, "cpu")(**{name: placed.elements for name, placed in run.inputs.items()})
+    expected = exact(run.desc, run.arrays)
+    np.testing.assert_allclose(found.output_sequence_tensor, expected["output_sequence_tensor"], rtol=1e-5, atol=1e-6)
+
+
+def test_the_strategy_of_an_operator_that_keeps_owned_inputs() -> None:
+    owned = RELU.replace(input_tensor=SIZES.replace(flags="OWNED_BY_DML"))
+    lines = dml.compile(owned, "cpu").plan.splitlines()
+    assert (lines[0], lines[-1]) == ("strategy: numpy (ACTIVATION_RELU has no compiled form)", "prepare copies input_tensor")
+    assert not dml.compile(owned, "numpy").plan.startswith("strategy")
+
+
+def test_it_runs_every_operator() -> None:
+    cpu, numpy = dml.device("cpu"), dml.device("numpy")
+    assert [kind for kind in OPERATORS.values() if cpu.runs(kind)] == [kind for kind in OPERATORS.values() if numpy.runs(kind)]
+
+
+@pytest.mark.parametrize("name", ["numba", "NUMBA", "numba:0"])
+def test_a_former_name_still_works_with_a_word(name: str) -> None:
+    with pytest.warns(dml.RenamedWarning, match="the device 'numba' is now named 'cpu'"):
+        assert dml.device(name) is dml.device("cpu")
+
+
+def test_a_former_name_is_told_where_it_stands() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        dml.device("numba")
+    assert [item.filename for item in told] == [__file__]
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, lambda operator: pickle.loads(pickle.dumps(operator))], ids=["copy", "pickle"])
+def test_an_operator_can_be_pickled(duplicate: Any) -> None:
+    operator = dml.compile(RELU, "cpu")
+    assert duplicate(operator) is operator
+
+
+def test_a_pickle_of_a_former_name_can_be_loaded() -> None:
+    text = pickle.dumps(dml.compile(RELU, "cpu"), protocol=0)
+    with pytest.warns(dml.RenamedWarning):
+        assert pickle.loads(text.replace(b"Vcpu\n", b"Vnumba\n")) is dml.compile(RELU, "cpu")
+
+
+def test_a_graph_of_compiled_and_other_operators() -> None:
+    run = build("LSTM", RNG, t=3, b=2, i=4, h=5, layouts=("packed",))
+    g = dml.GraphBuilder()
+    given = {name: placed.elements for name, placed in run.inputs.items()}
+    layer = run.desc.replace(output_single_tensor=None, output_cell_single_tensor=None)
+    sequence = g.add(layer, **{name: g.input(name, getattr(layer, name)) for name in given})
+    g.output("y", g.add(dml.ActivationReluDesc, input_tensor=sequence))
+    compiled = dml.compile(g.build(), "cpu")
+    expected = np.maximum(exact(run.desc, run.arrays)["output_sequence_tensor"], 0)
+    np.testing.assert_allclose(compiled(**given).y, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_its_description(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dmlpy.devices.cpu import device
+    from dmlpy.devices.cpu.vectors import host_registers
+
+    monkeypatch.setattr(device, "numba_is_installed", lambda: installed)
+    found = dml.device("cpu").describe()
+    if installed:
+        assert found["vector registers"] == f"{host_registers().count} of {host_registers().lanes} floats"
+    else:
+        assert found["compiled plans"] == "none: Numba is not installed (pip install 'dmlpy[cpu]')"
