@@ -67,6 +67,23 @@ def _convolutions() -> Iterator[Row]:
         torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor, padding=1),
         products=count,
     )
+    # What MobileNet is made of.
+    alone: dict[str, Any] = members | {"group_count": 64}
+    yield Row(
+        *("CONVOLUTION", {"input_tensor": normal(2, 64, 56, 56), "filter_tensor": normal(64, 1, 3, 3)}, alone | forward),
+        onnx="output_tensor = Conv <pads=[1, 1, 1, 1], group=64> (input_tensor, filter_tensor)",
+        torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor, padding=1, groups=64),
+        products=2 * 56 * 56 * 64 * 9,
+        form="DEPTHWISE",
+    )
+    unpadded: dict[str, Any] = members | {"start_padding": (0, 0), "end_padding": (0, 0)}
+    yield Row(
+        *("CONVOLUTION", {"input_tensor": normal(2, 128, 28, 28), "filter_tensor": normal(128, 128, 1, 1)}, unpadded | forward),
+        onnx="output_tensor = Conv (input_tensor, filter_tensor)",
+        torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor),
+        products=2 * 28 * 28 * 128 * 128,
+        form="POINTWISE",
+    )
     x, w = whole(0, 256, 2, 64, 32, 32, dtype=_U8), whole(-128, 128, 32, 64, 3, 3, dtype=_I8)
     points = {"input_zero_point_tensor": constant(117, 1, 1, 1, 1, dtype=_U8)}
     filter_points = {"filter_zero_point_tensor": constant(0, 1, 1, 1, 1, dtype=_I8)}

@@ -42,6 +42,7 @@ class Row:
         torch: PyTorch's equivalent, or None.
         products: the multiplications of matrix products, 0 for operators that have none.
         lacking: the outputs that an equivalent does not have, by library.
+        form: what sets the row apart from the operator's first one.
     """
 
     operator: str
@@ -55,6 +56,12 @@ class Row:
     torch: Torch | None = None
     products: int = 0
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    form: str = ""
+
+    @property
+    def name(self) -> str:
+        """The operator, with the form if there is one: `CONVOLUTION:DEPTHWISE`."""
+        return f"{self.operator}:{self.form}" if self.form else self.operator
 
 
 def normal(*sizes: int) -> Draw:
@@ -114,10 +121,10 @@ def shaped(field: str, *sizes: int) -> Given:
     return field, lambda array: once(array).reshape(sizes)
 
 
-def by_operator(rows: Iterable[Row]) -> dict[str, Row]:
-    """Rows by their operators' names."""
+def by_name(rows: Iterable[Row]) -> dict[str, Row]:
+    """Rows by their names."""
     found: dict[str, Row] = {}
     for row in rows:
-        assert row.operator not in found, f"{row.operator} has two rows"
-        found[row.operator] = row
+        assert row.name not in found, f"{row.name} has two rows"
+        found[row.name] = row
     return found

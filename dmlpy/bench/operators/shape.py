@@ -28,7 +28,7 @@ class OperatorShape(Shape):
     """One operator. Of its types, FLOAT16 is that of all its FLOAT32 tensors."""
 
     operator: str
-    """The short name, as in `dmlpy ops`."""
+    """The row's name: the operator's, as in `dmlpy ops`, and its form if it has several."""
 
     @property
     def key(self) -> str:
@@ -80,7 +80,8 @@ def _of_type(array: Array, dtype: DataType) -> Array:
 
 @lru_cache(16)
 def _desc(operator: str, dtype: DataType) -> dml.OperatorDesc:
-    row, kind = ROWS[operator], next(kind for kind in OPERATORS.values() if kind.short_name() == operator)
+    row = ROWS[operator]
+    kind = next(kind for kind in OPERATORS.values() if kind.short_name() == row.operator)
 
     def described(sizes: tuple[int, ...], of: Any) -> dml.TensorDesc:
         name = np.dtype(of).name.upper()
@@ -104,12 +105,14 @@ def tensor_text(desc: dml.OperatorDesc) -> str:
 
 
 def select(names: Sequence[str], dtypes: Sequence[DataType]) -> list[OperatorShape]:
-    """The operators of these names in any case, `ADD` for `ELEMENT_WISE_ADD` too; all without names.
+    """The operators of these names in any case, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`; all without names.
+
+    `ADD` stands for `ELEMENT_WISE_ADD` too.
 
     Raises:
         ValueError: a name is no operator's.
     """
-    chosen = [_known(name) for name in names] or list(ROWS)
+    chosen = [known for name in names for known in _known(name)] or list(ROWS)
     types = tuple(dtypes) or ("FLOAT32",)
     return [
         OperatorShape(title="operator", suite="operators", dtypes=types, passes=("forward",), operator=name)
@@ -117,10 +120,10 @@ def select(names: Sequence[str], dtypes: Sequence[DataType]) -> list[OperatorSha
     ]
 
 
-def _known(name: str) -> str:
+def _known(name: str) -> list[str]:
     spelled = name.upper().removeprefix("DML_OPERATOR_")
     for known in (spelled, f"ELEMENT_WISE_{spelled}", f"ACTIVATION_{spelled}"):
-        if known in ROWS:
-            return known
+        if found := [own for own, row in ROWS.items() if known in (own, row.operator)]:
+            return found
     near = nearest(spelled, ROWS)
     raise ValueError(f"{name!r} is no operator of DirectML's; " + (f"did you mean {near!r}?" if near else "dmlpy ops lists all"))
