@@ -94,6 +94,16 @@ def set_integer(context: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
+def float_at(context: Any, address: Any) -> Any:
+    """Loads a float."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
+
+    return types.float32(types.int64), generate
+
+
+@intrinsic
 def copy_float(context: Any, target: Any, source: Any) -> Any:
     """Copies one float."""
 

@@ -1,0 +1,108 @@
+"""Items of work that the threads of a team take as they become free: counted by what lies in the parameters of a compiled share.
+
+The parameters begin with two integers: the ticket, of the launch's number and the next item, and how many items are done. A thread that
+wakes after its launch is over finds another number there, takes nothing and touches nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.vectors import ADDRESS, integer_at, jit, pause, set_integer, yield_thread
+
+_BITS = 32
+"""The bits of a ticket that are the next item."""
+_MOST = (1 << _BITS - 1) - 1
+"""The largest number of a launch in a ticket, and the most items."""
+_SPINS = 4000
+"""How often a thread polls for others before it yields its processor: less than a tenth of a millisecond."""
+
+
+@intrinsic
+def _exchange(context: Any, address: Any, expected: Any, value: Any) -> Any:
+    """Replaces the integer at an address if it is as expected; returns what was there."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], ADDRESS.as_pointer())
+        found = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
+        return builder.extract_value(found, 0)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _add(context: Any, address: Any, value: Any) -> Any:
+    """Adds to the integer at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw("add", builder.inttoptr(arguments[0], ADDRESS.as_pointer()), arguments[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@jit
+def first_item(state: Any, items: Any, thread: Any, threads: Any, flags: Any, met: Any) -> Any:
+    """Begins or joins a launch, and takes an item; returns `items` or more if none is left.
+
+    Args:
+        state: the address of the parameters.
+        items: the number of items.
+        thread: as for a team's share, like the others.
+        threads: the number of threads.
+        flags: the address of the team's flags.
+        met: the number that the launch's numbers are above.
+    """
+    if threads == 1:
+        return 0
+    if thread == 0:
+        set_integer(state + 8, 0)
+        set_integer(state, (met & _MOST) << _BITS)
+        set_integer(flags + 8, met + 1)
+    else:
+        looks = 0
+        while integer_at(flags + 8) <= met:  # the team raises it, too, when the launch is over
+            looks += 1
+            if looks < _SPINS:
+                pause()
+            else:
+                yield_thread()
+    return _taken(state, items, met)
+
+
+@jit
+def next_item(state: Any, item: Any, items: Any, threads: Any, met: Any) -> Any:
+    """Takes another item after `item`."""
+    if threads == 1:
+        return item + 1
+    return _taken(state, items, met)
+
+
+@jit
+def _taken(state: Any, items: Any, met: Any) -> Any:
+    while True:
+        ticket = integer_at(state)
+        item = ticket & _MOST
+        if ticket >> _BITS != met & _MOST or item >= items:
+            return items
+        if _exchange(state, ticket, ticket + 1) == ticket:
+            return item
+
+
+@jit
+def wait_for_all(state: Any, finished: Any, items: Any, thread: Any, threads: Any) -> None:
+    """Tells how many items this thread has done; the first thread waits until all are done."""
+    if threads == 1:
+        return
+    if finished > 0:
+        _add(state + 8, finished)
+    if thread == 0:
+        looks = 0
+        while integer_at(state + 8) < items:
+            looks += 1
+            if looks < _SPINS:
+                pause()
+            else:
+                yield_thread()
