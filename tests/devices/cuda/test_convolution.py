@@ -203,6 +203,23 @@ def test_filters_are_copied_where_tiles_cannot_read_their_terms_in_order(cuda_de
     assert_close(found, wanted, found.dtype, terms=48)
 
 
+@pytest.mark.parametrize("kind", ["float32", "backward float16", "int8"])
+def test_a_prepared_convolution_packs_its_filter_once(cuda_device: dml.Device, kind: str) -> None:
+    """What it gives is that of the filter as it was then, with one launch and no scratch."""
+    last = image_desc(kind)
+    desc = last.replace(**{place: getattr(last, place).replace(strides=None) for place in ("input_tensor", "output_tensor")})
+    rng = np.random.default_rng(4)
+    arrays = {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
+    on_device = {place: cuda_device.from_host(array) for place, array in arrays.items()}
+    operator = dml.compile(desc, cuda_device)
+    wanted = cuda_device.to_host(operator(**on_device).output_tensor)
+    assert operator.prepared_inputs == ("filter_tensor",)
+    prepared = operator.prepare(filter_tensor=on_device.pop("filter_tensor"))
+    assert prepared.binding_properties.temporary_resource_size == 0
+    assert operator.binding_properties.temporary_resource_size == operator.binding_properties.persistent_resource_size
+    same(cuda_device.to_host(prepared(**on_device).output_tensor), wanted, kind)
+
+
 def test_more_than_2_to_the_32_pixels_are_counted() -> None:
     """Nothing of what a launch is given is cut off: 2^33 pixels of 16 channels, of which each lies where 64 bits say."""
     desc = one_dimensional("float16", (8, 16, 1 << 30), (16, 16, 1))

@@ -18,7 +18,7 @@ from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.tile_products import TILE_SIDE, TILE_THREADS, multiplication
 from dmlpy.devices.flops import flops_of
-from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.operators.convolution import ConvolutionDesc
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def convolution_kernel(arithmetic: Arithmetic, *, tiles: bool, backward: bool) -
     return Kernel(arithmetic.file, entry, parameters, f"{name.capitalize()}Parameters<{arithmetic.name}>")
 
 
-class ConvolutionPlan(PlanWithoutConstants):
-    """A convolution in one launch, after a copy of a filter whose terms tiles cannot read in their order.
+class ConvolutionPlan(Plan):
+    """A convolution in one launch. A filter whose terms tiles cannot read in their order is packed, by a launch of its own.
 
     Args:
         desc: a checked desc.
@@ -93,15 +93,17 @@ class ConvolutionPlan(PlanWithoutConstants):
         self._tiled = exact and self._geometry.group_channels >= LEAST_TILED_CHANNELS
         self._kernel = convolution_kernel(arithmetic, tiles=self._tiled, backward=self._geometry.backward)
         self._copy = self._geometry.filter_copy("filter") if self._tiled else None
-        self._scratch = Layout([("filter", (self._geometry.filter_elements,), self._type)] if self._copy else [], ALIGNMENT)
-        self.temporary_size = self._scratch.size
+        self._packed = Layout([("filter", (self._geometry.filter_elements,), self._type)] if self._copy else [], ALIGNMENT)
+        self.constants = ("filter_tensor",) if self._copy else ()
+        self.persistent_size = self.temporary_size = self._packed.size
+        self.prepared_temporary_size = 0
         library.functions([self._kernel, *([self._copy.kernel()] if self._copy else [])])
 
     def describe(self) -> str:
         geometry = self._geometry
         lines = [f"CUDA, {self._library.limits.name}"]
         if self._copy is not None:
-            lines.append(self._copy.describe())
+            lines.append(f"filter packed by {self._copy.describe()}")
         if self._tiled:
             parts, blocks = f"{geometry.tiles} tiles of {TILE_SIDE} channels by {TILE_SIDE} pixels", min(geometry.tiles, _MOST_BLOCKS)
             wide = " 16 bytes at a time" if geometry.brings_wide(self._type.itemsize) else ""
@@ -115,18 +117,22 @@ class ConvolutionPlan(PlanWithoutConstants):
 
     def cost(self) -> Cost:
         machine, flops, factors = Machine.of(self._library.limits), flops_of(self._desc) or 0, factors_of(self._desc.input_tensor)
-        memory_us, copied = machine.memory_us(self._bytes), 2 * self._scratch.size
+        memory_us, copied = machine.memory_us(self._bytes), 2 * self._packed.size
         arithmetic: Arithmetics = "half" if self._tiled and factors != "float" else "float"
         return Cost(
-            traffic={"scratch": copied} if copied else {},
+            traffic={"packed filter": copied} if copied else {},
             floor_us=max(memory_us, machine.product_us(flops, factors)),
             estimate_us=max(memory_us, machine.gemm_us(flops, self._bytes, arithmetic))
             + machine.memory_us(copied)
             + CAPTURED_LAUNCH_US * (2 if copied else 1),
         )
 
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        return in_order([] if self._copy is None else self._copy.bind(self._library, {**constants, **self._packed.pointers(persistent)}))
+
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        found = {**{field: tensors[place] for field, place in _TENSORS.items()}, **self._scratch.pointers(temporary)}
+        found = {field: tensors[place] for field, place in _TENSORS.items() if place in tensors}
+        found |= self._packed.pointers(temporary if persistent is None else persistent)
         argument, geometry = np.zeros(1, self._kernel.parameters), self._geometry
         if not self._tiled:
             found["filter"] += geometry.first_tap * self._type.itemsize
@@ -141,8 +147,8 @@ class ConvolutionPlan(PlanWithoutConstants):
             argument[field] = value
         if not self._tiled:
             return self._library.launch_elements(self._kernel, geometry.elements, argument)
-        copy = self._copy.bind(self._library, {**tensors, **found}) if self._copy else []
-        return in_order([*copy, self._library.launch(self._kernel, (min(geometry.tiles, _MOST_BLOCKS),), TILE_THREADS, argument)])
+        launch = self._library.launch(self._kernel, (min(geometry.tiles, _MOST_BLOCKS),), TILE_THREADS, argument)
+        return in_order([self.pack(tensors, temporary), launch]) if persistent is None and self.constants else launch
 
 
 def channel_stride(tensor: TensorDesc | None) -> int:
