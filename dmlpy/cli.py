@@ -48,16 +48,15 @@ app = typer.Typer(
 app.add_typer(cli_onnx.app)
 
 _WINDOWS = "has no meaning outside Windows and Direct3D"
-_ONNX = "is for ONNX Runtime; dmlpy onnx run has options of its own"
+_ONNX = "configures ONNX Runtime, which dmlpy does not use"
 REFUSED_OPTIONS = {
     **dict.fromkeys(("-c", "--pix_capture_type", "-o", "--pix_capture_name"), _WINDOWS),
     **dict.fromkeys(("--print_hlsl_disassembly", "--xbox_allow_precompile", "--disable_custom_heaps", "--clear_shader_caches"), _WINDOWS),
     **dict.fromkeys(("--disable_gpu_timeout", "--enable_dred", "--disable_background_processing", "--present_separator"), _WINDOWS),
     **dict.fromkeys(("--set_stable_power_state", "--disable_agility_sdk"), _WINDOWS),
-    **dict.fromkeys(("-f", "--onnx_free_dim_name_override", "-F", "--onnx_free_dim_denotation_override"), _ONNX),
-    **dict.fromkeys(("-e", "--onnx_session_config_entry", "-b", "--binding_shape", "-l", "--onnx_graph_optimization_level"), _ONNX),
-    **dict.fromkeys(("-L", "--onnx_logging_level", "-p", "--print_onnx_bindings", "-x", "--enable_ort_extensions"), _ONNX),
-    "--enable_onnx_profiling": _ONNX,
+    **dict.fromkeys(("-e", "--onnx_session_config_entry", "-l", "--onnx_graph_optimization_level"), _ONNX),
+    **dict.fromkeys(("-L", "--onnx_logging_level", "-x", "--enable_ort_extensions", "--enable_onnx_profiling"), _ONNX),
+    **dict.fromkeys(("-p", "--print_onnx_bindings"), "is not here: dmlpy onnx check shows the inputs and outputs of ONNX models"),
 }
 """Options of DxDispatch that cannot do anything here, each with the reason."""
 
@@ -104,7 +103,7 @@ def _options(
     pass
 
 
-ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model.", show_default=False)]
+ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model; or an ONNX model.", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
@@ -146,6 +145,20 @@ def run(
     feature_level: Annotated[
         str, typer.Option("--dml_feature_level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
     ] = "6_4",
+    free_names: Annotated[
+        list[str] | None,
+        typer.Option("--onnx_free_dim_name_override", "-f", metavar="NAME:SIZE", help="ONNX models: the size of a name; repeatable."),
+    ] = None,
+    free_denotations: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--onnx_free_dim_denotation_override", "-F", metavar="DENOTATION:SIZE", help="The same by denotation, as DATA_BATCH:3."
+        ),
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--binding_shape", "-b", metavar="NAME:SIZES", help="ONNX models: the shape of an input or output, as x:2,3."),
+    ] = None,
     barriers: Annotated[
         Barriers, typer.Option("--post_dispatch_barriers", help="Accepted and ignored: streams order the work.")
     ] = Barriers.UAV,
@@ -168,17 +181,21 @@ def run(
             raise typer.BadParameter("give one model file: dmlpy run MODEL.json")
         if device is not None and adapter:
             raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
-        if path.suffix.lower() == ".onnx":
-            raise typer.BadParameter(f"{path} is an ONNX model: dmlpy onnx run {path} runs it")
         from dmlpy.dxdispatch import Folders, RunOptions, load
         from dmlpy.dxdispatch import run as run_model
+        from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions, parse_shapes
         from dmlpy.validation.checking import parse_level
 
         if queue_type is not None:
             warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
         level = parse_level(feature_level)
         found = dmlpy.device(device) if not adapter else _adapter(adapter)
-        loaded = load(path, Folders.of(path, input_path, output_path), level)
+        names, denotations = (
+            {name: size for name, (size,) in parse_shapes(option, given or [], single=True).items()}
+            for option, given in (("--onnx_free_dim_name_override", free_names), ("--onnx_free_dim_denotation_override", free_denotations))
+        )
+        onnx_options = OnnxOptions(names, denotations, parse_shapes("--binding_shape", shapes or []))
+        loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options)
         for warning in loaded.warnings:
             warn("\n".join(f"warning: {text}" for text in warning.sentences(str(path))))
         typer.echo(f"Running on '{found.describe()['name']}'")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import dmlpy
 from dmlpy.description.json_objects import MAX_MEMBERS
-from dmlpy.dxdispatch import entries, model, pictures, text
+from dmlpy.dxdispatch import entries, gathering, pictures, text
 from dmlpy.graphs import flatbuffer, serialized
 from dmlpy.keras import saving
 
 LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
-    "resources, dispatchables or commands of a model": (model.MAX_ENTRIES,),
+    "resources, dispatchables or commands of a model": (gathering.MAX_ENTRIES,),
     "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
     "members of a struct": (MAX_MEMBERS,),
     "nodes of a graph's dump; its bytes": (serialized.MAX_NODES, flatbuffer.MAX_BYTES),

@@ -153,14 +153,66 @@ def resolve(
         near: finds the remedy for a mistyped name, as `did_you_mean` does.
         initialisation: whether these are the resources for tensors flagged OWNED_BY_DML, and not those for a dispatch.
     """
-    points = dispatchable.bind_points()
-    named = {spelling: point for point in reversed(points) for spelling in (point.name, point.member)}
     found: dict[str, Range] = {}
     problems: list[Problem] = []
-    given = set()
+    for item in locate(dispatchable, sources, resources, problems, near):
+        if not item.point.slots:
+            continue
+        slot = item.point.slots[item.position]
+        if wrong := _tensor_problems(item.path, slot.tensor, item.place, initialisation=initialisation):
+            problems += wrong
+        elif item.place is not None:
+            found[slot.place] = item.place
+    for point in dispatchable.bind_points():
+        if point.name not in sources and point.member not in sources and not point.optional:
+            problems += told(_unbound(dispatchable.name, point, initialisation=initialisation))
+    if not problems and isinstance(dispatchable, OperatorDispatchable) and dispatchable.desc is not None:
+        problems += _hazards(dispatchable.desc, found)
+    return found, problems
+
+
+class Located(NamedTuple):
+    """A resource at a bind point.
+
+    Attributes:
+        point: the bind point.
+        position: which of the bind point's resources it is.
+        path: its place in the bindings.
+        entry: the file's words.
+        place: the resource's part; None if the resource could not be built.
+    """
+
+    point: BindPoint
+    position: int
+    path: str
+    entry: SourceEntry
+    place: Range | None
+
+
+def locate(
+    dispatchable: Dispatchable,
+    sources: Sources,
+    resources: Mapping[str, Resource | None],
+    problems: list[Problem],
+    near: Callable[..., str | None] = did_you_mean,
+    *,
+    deferred: bool = False,
+) -> Iterator[Located]:
+    """Yields the resources of a dispatchable's bind points, whatever its tensors are.
+
+    Args:
+        dispatchable: the dispatchable that runs.
+        sources: the file's words, by bind point.
+        resources: all resources by name; None for those that could not be built.
+        problems: where those with names, counts and offsets are added.
+        near: finds the remedy for a mistyped name, as `did_you_mean` does.
+        deferred: whether a resource may be one without memory.
+    """
+    points = dispatchable.bind_points()
+    named = {spelling: point for point in reversed(points) for spelling in (point.name, point.member)}
     for spelling, entries in sources.items():
         if len(problems) >= MAX_TOLD:
-            break
+            return
         point = named.get(spelling)
         if point is None:
             names = [point.name for point in points[:MAX_TOLD]]
@@ -168,31 +220,22 @@ def resolve(
             found_here = f"not a bind point of dispatchable {dispatchable.name!r}"
             problems.append(Problem("bind.unknown", spelling, found_here, f"one of {', '.join(names)}", remedy=remedy))
             continue
-        given.add(point.member)
         if point.takes not in (None, len(entries)):
             expected = f"{point.takes}, as many as the bind point has tensors"
             problems.append(Problem("bind.count", spelling, plural(len(entries), "resource"), expected))
             continue
         for index, entry in enumerate(entries):
             if len(problems) >= MAX_TOLD:
-                break
+                return
             path = spelling if len(entries) == 1 else f"{spelling}[{index}]"
-            place, wrong = _range(path, entry, resources, near)
-            if point.slots and not wrong:
-                wrong = _tensor_problems(path, point.slots[index].tensor, place, initialisation=initialisation)
+            place, wrong = _range(path, entry, resources, near, deferred=deferred)
             problems += wrong
-            if point.slots and place is not None and not wrong:
-                found[point.slots[index].place] = place
-    for point in points:
-        if point.member not in given and not point.optional:
-            problems += told(_unbound(dispatchable.name, point, initialisation=initialisation))
-    if not problems and isinstance(dispatchable, OperatorDispatchable) and dispatchable.desc is not None:
-        problems += _hazards(dispatchable.desc, found)
-    return found, problems
+            if not wrong:
+                yield Located(point, index, path, entry, place)
 
 
 def _range(
-    spelling: str, entry: SourceEntry, resources: Mapping[str, Resource | None], near: Callable[..., str | None]
+    spelling: str, entry: SourceEntry, resources: Mapping[str, Resource | None], near: Callable[..., str | None], *, deferred: bool
 ) -> tuple[Range | None, list[Problem]]:
     if entry.name not in resources:
         expected = "a resource of the file" + (f": {', '.join(resources)}" if len(resources) <= 12 else "")
@@ -202,7 +245,9 @@ def _range(
     if resource is None:
         return None, []  # its problems are reported where it is defined
     if resource.deferred:
-        why = ("its memory is allocated by an ONNX model, which dmlpy does not run",)
+        if deferred and not entry.element_offset:
+            return Range(resource, 0), []
+        why = ("a dispatch of an ONNX model gives it memory, as one of its outputs",)
         return None, [Problem("bind.deferred", spelling, f"{entry.name!r}, deferred", "a resource with memory", why)]
     bits = resource.data_type.bits if resource.data_type else 0
     if entry.element_size_in_bytes is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -18,7 +18,7 @@ MAX_BIND_POINTS = 10_000
 MAX_BOUND = 50_000
 """The most resources of one bind point."""
 MAX_SHAPE = 1000
-"""The most sizes of a resource's shape, which only ONNX models use."""
+"""The most sizes of the shape in which an ONNX model uses a resource."""
 Uint = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
 
 
@@ -139,6 +139,24 @@ class SerializedGraphEntry(DispatchableEntry):
 
     type: Annotated[Any, Field(validation_alias=AliasChoices("type", "Type"))]
     source_path: Annotated[str, Field(min_length=1)]
+
+
+FreeSizes = Annotated[dict[str, Annotated[int, Field(strict=True, ge=1, lt=2**32)]], BeforeValidator(_as_bindings)]
+
+
+class OnnxEntry(ModelEntry):
+    """The dispatchable of an ONNX model. DxDispatch runs it by ONNX Runtime, which some members configure."""
+
+    type: Annotated[Any, Field(validation_alias=AliasChoices("type", "Type"))]
+    source_path: Annotated[str, Field(min_length=1)]
+    free_dimension_name_overrides: FreeSizes = {}
+    free_dimension_denotation_overrides: FreeSizes = {}
+    session_options_config_entries: dict[str, str] = {}
+    graph_optimization_level: Literal[0, 1, 2, 99] = 99
+    logging_level: Literal[0, 1, 2, 3, 4] = 2
+
+    FOR_ONNX_RUNTIME: ClassVar[tuple[str, ...]] = ("sessionOptionsConfigEntries", "graphOptimizationLevel", "loggingLevel")
+    """Members that configure ONNX Runtime and nothing else."""
 
 
 def form_problems(error: ValidationError) -> list[Problem]:

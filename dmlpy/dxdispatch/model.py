@@ -2,88 +2,41 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
+from typing import Any
 
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
 from dmlpy.dxdispatch import text
-from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range, resolve
+from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, resolve
+from dmlpy.dxdispatch.commands import Action, Command, Dispatch, Print, WriteFile
 from dmlpy.dxdispatch.entries import (
     COMMANDS,
     DispatchableEntry,
     DispatchEntry,
-    ModelEntry,
+    OnnxEntry,
     OperatorEntry,
     PrintEntry,
     SerializedGraphEntry,
     WriteFileEntry,
-    form_problems,
     ignored,
-    unknown_members,
 )
 from dmlpy.dxdispatch.examine import examine
 from dmlpy.dxdispatch.files import SOURCE, Folders
-from dmlpy.dxdispatch.npy import MAX_DIMENSIONS
-from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, IMAGE_TYPES
+from dmlpy.dxdispatch.gathering import MAX_ENTRIES, Gathered
+from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatchable, OnnxOptions, resolve_onnx
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.inspection.json_positions import parts as parts_of
 from dmlpy.validation.checking import LATEST
-from dmlpy.validation.problems import MAX_PROBLEMS, MAX_TOLD, DescError, Problem, told
+from dmlpy.validation.problems import DescError, Problem, told
 
-OTHER_KINDS = {
-    "hlsl": "shaders need Direct3D",
-    "onnx": "ONNX models are not run by dmlpy; ONNX Runtime runs them",
-}
+HLSL = "hlsl"
+ONNX = "onnx"
 SERIALIZED_GRAPH = "dmlserializedgraph"
-MAX_ENTRIES = 100_000
-"""The most resources, dispatchables or commands of a model; further ones are not read."""
-EntryT = TypeVar("EntryT", bound=ModelEntry)
-PartT = TypeVar("PartT")
-
-
-@dataclass(frozen=True)
-class Dispatch:
-    """Runs a dispatchable over parts of resources, by field."""
-
-    dispatchable: Dispatchable
-    bindings: Mapping[str, Range]
-
-
-@dataclass(frozen=True)
-class Print:
-    """Prints a resource's values."""
-
-    resource: Resource
-    verbose: bool
-
-
-@dataclass(frozen=True)
-class WriteFile:
-    """Writes a resource to a file below the output folder."""
-
-    resource: Resource
-    target: Path
-    dimensions: tuple[int, ...]
-
-
-Action = Dispatch | Print | WriteFile
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command: its action, and its text in the file."""
-
-    action: Action
-    source: Mapping[str, Any]
+_NO_OPTIONS = OnnxOptions()
 
 
 @dataclass(frozen=True)
@@ -110,23 +63,42 @@ def is_model(data: Mapping[str, Any]) -> bool:
     return any(key in data for key in ("resources", "dispatchables", "commands"))
 
 
-def load(path: Path, folders: Folders | None = None, feature_level: FeatureLevel = LATEST) -> Model:
+def load(
+    path: Path, folders: Folders | None = None, feature_level: FeatureLevel = LATEST, onnx_options: OnnxOptions = _NO_OPTIONS
+) -> Model:
     """Reads a model and checks it.
 
     Args:
-        path: the model's file.
+        path: the model's file; one that ends in `.onnx` is an ONNX model, which the model dispatches once, with zeros.
         folders: the folders of the files that it names; None is beside the model, and the current directory.
         feature_level: a cap for its operators, as for `dmlpy.check`.
+        onnx_options: sizes for its ONNX models.
 
     Raises:
         ModelError: all that is wrong with it.
     """
-    return from_document(text.read(path), folders or Folders.of(path), feature_level)
+    found = folders or Folders.of(path)
+    if path.suffix.lower() == ".onnx":
+        return _of_onnx(path, found, feature_level, onnx_options)
+    return from_document(text.read(path), found, feature_level, onnx_options)
 
 
-def from_document(document: text.Document, folders: Folders, feature_level: FeatureLevel = LATEST) -> Model:
+def _of_onnx(path: Path, folders: Folders, level: FeatureLevel, options: OnnxOptions) -> Model:
+    loader = _Loader(folders, level, options)
+    source = {"type": "dispatch", "dispatchable": path.stem, "bindings": {}}
+    dispatchable = loader.onnx(Place(), path.stem, path, {}, {})
+    command = None if dispatchable is None else loader.command(0, source, {}, {path.stem: dispatchable})
+    loader.end()
+    if loader.findings or dispatchable is None or command is None:
+        raise ModelError(path, loader.findings)
+    return Model(path, {}, {path.stem: dispatchable}, (command,), tuple(loader.warnings))
+
+
+def from_document(
+    document: text.Document, folders: Folders, feature_level: FeatureLevel = LATEST, onnx_options: OnnxOptions = _NO_OPTIONS
+) -> Model:
     """Loads a model from a document; see `load`."""
-    loader = _Loader(folders, feature_level)
+    loader = _Loader(folders, feature_level, onnx_options)
     loader.findings += document.findings()
     parts = loader.parts(document.data)
     resources = {name: loader.resource(name, entry) for name, entry in loader.each(parts["resources"].items())}
@@ -144,50 +116,27 @@ def from_document(document: text.Document, folders: Folders, feature_level: Feat
     )
 
 
-@dataclass
-class _Loader:
+class _Loader(Gathered):
     """Reads the parts one by one and gathers the problems of each. An invalid part becomes None."""
 
-    folders: Folders
-    level: FeatureLevel
-    findings: list[Finding] = field(default_factory=list)
-    warnings: list[Finding] = field(default_factory=list)
-    available: int = -1
-    warned: int = 0
-    remedies: int = MAX_TOLD
-    """The number of further names that are compared with those of the file: comparing takes longer than reading."""
-
-    def did_you_mean(self, name: object, candidates: Iterable[str], show: Callable[[str], str] = str) -> str | None:
-        """Suggests names as `naming.did_you_mean` does, for the first mistyped names of a file."""
-        self.remedies -= 1
-        return did_you_mean(name, candidates, show) if self.remedies >= 0 else None
-
-    def each(self, parts: Iterable[PartT]) -> Iterator[PartT]:
-        """Yields the parts one by one, until there are more problems than anybody reads."""
-        for part in islice(parts, MAX_ENTRIES):
-            if self.full:
-                return
-            yield part
-
-    @property
-    def full(self) -> bool:
-        """Whether so many problems were found that the rest of the file is not read."""
-        return sum(len(finding.problems) for finding in self.findings) >= MAX_PROBLEMS
+    def __init__(self, folders: Folders, level: FeatureLevel, options: OnnxOptions) -> None:
+        super().__init__()
+        self.folders = folders
+        self.level = level
+        self.options = options
+        self.available = -1
+        self.allocated: set[str] = set()
+        """The deferred resources that dispatches have given memory so far."""
+        self.unused = {*options.names, *options.denotations, *options.shapes}
+        """The names of the command line that no ONNX model has had so far."""
 
     def end(self) -> None:
-        """Reports it if the file was not read to its end."""
+        """Reports it if the file was not read to its end, and what of the command line had no use."""
+        expected = "a name that an ONNX model of the file has"
+        self.warn(Place(), [ignored(name, expected) for name in sorted(self.unused)])
         if self.full:
             remedy = "fix these first: the rest of the file was not read"
             self.report(Place(), [Problem("file.problems", "file", "a model with very many problems", "none", remedy=remedy)])
-
-    def report(self, place: Place, problems: list[Problem]) -> None:
-        if problems:
-            self.findings.append(Finding(place.words, tuple(problems), location=place.location))
-
-    def warn(self, place: Place, problems: list[Problem]) -> None:
-        self.warned += len(problems)
-        if problems and self.warned <= MAX_PROBLEMS:
-            self.warnings.append(Finding(place.words, tuple(problems), location=place.location, severity="warning"))
 
     def parts(self, data: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -211,16 +160,6 @@ class _Loader:
                 problems.append(Problem("file.parts", name, f"{len(found[name])} of them", f"at most {MAX_ENTRIES}"))
         self.report(Place(), problems)
         return found
-
-    def read(self, kind: type[EntryT], place: Place, data: Any) -> EntryT | None:
-        try:
-            entry = kind.model_validate(data)
-        except ValidationError as error:
-            self.report(place, form_problems(error))
-            return None
-        if kind is not OperatorEntry and self.warned < MAX_PROBLEMS:
-            self.warn(place, unknown_members(kind, data))
-        return entry
 
     def resource(self, name: str, data: Any) -> Resource | None:
         place = Place(f"resource {name!r}", ("resources", name))
@@ -253,11 +192,13 @@ class _Loader:
             self.report(place, [Problem("field.form", "", brief(data), "an object with type and desc")])
             return None
         kind = data.get("type", data.get("Type"))
-        if isinstance(kind, str) and kind.lower() in OTHER_KINDS:
-            why = (OTHER_KINDS[kind.lower()],)
-            self.report(place, [Problem("dispatchable.kind", "type", brief(kind), "a DirectML operator", why)])
+        other = kind.lower() if isinstance(kind, str) else ""
+        if other == HLSL:
+            self.report(place, [Problem("dispatchable.kind", "type", brief(kind), "a DirectML operator", ("shaders need Direct3D",))])
             return None
-        if isinstance(kind, str) and kind.lower() == SERIALIZED_GRAPH:
+        if other == ONNX:
+            return self._onnx(place, name, data)
+        if other == SERIALIZED_GRAPH:
             return self._serialized(place, name, data, resources)
         entry = self.read(OperatorEntry, place, data)
         beside = {*OperatorEntry.spellings(), "type", "Type"}
@@ -278,6 +219,60 @@ class _Loader:
         owned, problems = resolve(bare, entry.bindings, resources, self.did_you_mean, initialisation=True)
         self.report(place.below("bindings"), problems)
         return replace(bare, owned=owned)
+
+    def _onnx(self, place: Place, name: str, data: dict[str, Any]) -> OnnxDispatchable | None:
+        entry = self.read(OnnxEntry, place, data)
+        if entry is None:
+            return None
+        given = [key for key in OnnxEntry.FOR_ONNX_RUNTIME if key in data]
+        self.warn(place, [ignored(key, "nothing", "leave it out: it configures ONNX Runtime") for key in given])
+        try:
+            path = self.folders.source(entry.source_path, "")
+        except DescError as error:
+            self.report(place.below("sourcePath"), list(error.problems))
+            return None
+        names, denotations = entry.free_dimension_name_overrides, entry.free_dimension_denotation_overrides
+        found = self.onnx(place.below("sourcePath"), name, path, names, denotations)
+        if found is not None:
+            dimensions = list(found.dimensions())
+            for member, own, known in (
+                ("freeDimensionNameOverrides", names, {symbol for symbol, _ in dimensions if symbol}),
+                ("freeDimensionDenotationOverrides", denotations, {denotation for _, denotation in dimensions if denotation}),
+            ):
+                expected = f"one of {', '.join(sorted(known))}" if known else "nothing: no open dimension has one"
+                unknown = (ignored(f"{member}.{key}", expected, self.did_you_mean(key, known)) for key in own if key not in known)
+                self.warn(place, list(told(unknown)))
+        return found
+
+    def onnx(
+        self, place: Place, name: str, path: Path, names: Mapping[str, int], denotations: Mapping[str, int]
+    ) -> OnnxDispatchable | None:
+        """The dispatchable of an ONNX model's file, with the sizes that its entry gives to open dimensions."""
+        options = self.options
+        try:
+            from dmlpy import onnx  # needs the package onnx
+
+            model = onnx.load(path)
+        except ModuleNotFoundError as error:
+            self.report(place, [Problem("dispatchable.kind", "", "an ONNX model", "a DirectML operator", (str(error),))])
+            return None
+        except DescError as error:
+            self.report(place, list(error.problems))
+            return None
+        found = OnnxDispatchable(
+            name,
+            {},
+            ExecutionFlags.NONE,
+            model,
+            self.level,
+            {**names, **options.names},
+            {**denotations, **options.denotations},
+            options.shapes,
+        )
+        used = {point.name for point in found.bind_points()}
+        used.update(known for dimension in found.dimensions() for known in dimension if known)
+        self.unused -= used
+        return found
 
     def _serialized(self, place: Place, name: str, data: dict[str, Any], resources: Mapping[str, Resource | None]) -> Dispatchable | None:
         entry = self.read(SerializedGraphEntry, place, data)
@@ -327,16 +322,8 @@ class _Loader:
         elif isinstance(entry, PrintEntry | WriteFileEntry):
             resource = self._named(place, "resource", entry.resource, resources)
             if resource is not None:
-                make = self._print if isinstance(entry, PrintEntry) else self._write_file
-                action = self._checked(place, lambda: make(entry, resource))  # type: ignore[arg-type]
+                action = self._of_resource(place, entry, resource)
         return None if action is None else Command(action, data)
-
-    def _checked(self, place: Place, make: Callable[[], Action]) -> Action | None:
-        try:
-            return make()
-        except DescError as error:
-            self.report(place, list(error.problems))
-            return None
 
     def _named(self, place: Place, member: str, name: str, parts: Mapping[str, Any]) -> Any:
         if name not in parts:
@@ -350,53 +337,36 @@ class _Loader:
         entry: DispatchEntry,
         resources: Mapping[str, Resource | None],
         dispatchables: Mapping[str, Dispatchable | None],
-    ) -> Dispatch | None:
+    ) -> Action | None:
         dispatchable: Dispatchable | None = self._named(place, "dispatchable", entry.dispatchable, dispatchables)
+        if dispatchable is None or isinstance(dispatchable, OnnxDispatchable):
+            named = (resources.get(source.name) for sources in entry.bindings.values() for source in sources)
+            self.allocated.update(resource.name for resource in named if resource is not None and resource.deferred)
         if dispatchable is None:
             return None
+        if isinstance(dispatchable, OnnxDispatchable):
+            action, problems = resolve_onnx(dispatchable, entry.bindings, resources, self.did_you_mean)
+            self.report(place.below("bindings"), problems)
+            return action
         found, problems = resolve(dispatchable, entry.bindings, resources, self.did_you_mean)
         self.report(place.below("bindings"), problems)
         return None if problems else Dispatch(dispatchable, found)
 
-    def _print(self, entry: PrintEntry, resource: Resource) -> Print:
-        _readable(resource, "printed")
-        return Print(resource, entry.verbose)
-
-    def _write_file(self, entry: WriteFileEntry, resource: Resource) -> WriteFile:
-        target = self.folders.target(entry.target_path)
-        suffix = target.suffix.lower()
-        if suffix == ".npy" or suffix in IMAGE_SUFFIXES:
-            _readable(resource, f"written to a {suffix} file")
-            _fitting(entry.dimensions, resource, suffix)
-        elif resource.deferred:
-            _readable(resource, "written")
-        return WriteFile(resource, target, entry.dimensions)
-
-
-def _readable(resource: Resource, verb: str) -> None:
-    if resource.deferred or resource.data_type is None:
-        found = "deferred" if resource.deferred else "a struct of mixed values"
-        why = "its memory is allocated by an ONNX model, which dmlpy does not run" if resource.deferred else f"it cannot be {verb}"
-        raise DescError("command", [Problem("command.resource", "resource", f"{resource.name!r}, {found}", "values of one type", (why,))])
-
-
-def _fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str) -> None:
-    if len(dimensions) > MAX_DIMENSIONS:
-        # The number of elements of so many sizes has no use, and may have millions of digits.
-        problem = Problem("command.dimensions", "dimensions", f"{len(dimensions)} of them", f"at most {MAX_DIMENSIONS}")
-        raise DescError("command", [problem])
-    problems = []
-    found = str(list(dimensions))
-    if dimensions and math.prod(dimensions) > resource.count:
-        why = (f"they have {math.prod(dimensions)} elements",)
-        problems.append(Problem("command.dimensions", "dimensions", found, f"at most the {resource.count} values of the resource", why))
-    if suffix == ".npy":
-        if resource.data_type is not None and resource.data_type.bits == 4:
-            problems.append(Problem("command.resource", "resource", str(resource.data_type), "a type that .npy files have"))
-    else:
-        if len(dimensions) != 4 or dimensions[0] != 1 or dimensions[1] not in (1, 3, 4) or min(dimensions) < 1:
-            problems.append(Problem("command.dimensions", "dimensions", found, "[1, C, H, W] with C = 1, 3 or 4 for a picture"))
-        if resource.data_type not in IMAGE_TYPES:
-            problems.append(Problem("command.resource", "resource", str(resource.data_type), "FLOAT32 or FLOAT16 for a picture"))
-    if problems:
-        raise DescError("command", problems)
+    def _of_resource(self, place: Place, entry: PrintEntry | WriteFileEntry, resource: Resource) -> Action | None:
+        if resource.deferred and resource.name not in self.allocated:
+            why = ("a dispatch of an ONNX model gives it memory, as one of its outputs",)
+            found, expected = f"{resource.name!r}, deferred", "a resource with memory"
+            self.report(place, [Problem("command.resource", "resource", found, expected, why, "dispatch the model before this command")])
+            return None
+        try:
+            action: Print | WriteFile
+            if isinstance(entry, PrintEntry):
+                action = Print(resource, entry.verbose)
+            else:
+                action = WriteFile(resource, self.folders.target(entry.target_path), entry.dimensions)
+            if not resource.deferred:
+                action.check(resource)
+        except DescError as error:
+            self.report(place, list(error.problems))
+            return None
+        return action

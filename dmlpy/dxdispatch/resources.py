@@ -7,7 +7,7 @@ is repeated or an array in another file, is taken only when a buffer is filled.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -122,6 +122,12 @@ class Resource:
             packed = np.frombuffer(buffer, np.uint8, count=_nbytes(self.count, self.data_type), offset=self.offset)
             return unpack_int4(packed, self.data_type, (self.count,))
         return np.frombuffer(buffer, self.data_type.numpy, count=self.count, offset=self.offset)
+
+
+def with_memory(resource: Resource, data_type: DataType, count: int, read: Callable[[], Array]) -> Resource:
+    """A deferred resource that an output of an ONNX model has given memory; `read` gives the output's bytes."""
+    contents = Contents(data_type, count, _nbytes(count, data_type), read)
+    return replace(resource, contents=contents, size=contents.nbytes)
 
 
 def build(name: str, entry: ResourceEntry, folders: Folders, available: int) -> Resource:

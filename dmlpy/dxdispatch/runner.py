@@ -19,9 +19,11 @@ from dmlpy.devices import Dispatch as BoundDispatch
 from dmlpy.devices.graphs import CompiledGraph, GraphDispatch
 from dmlpy.dxdispatch import output
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range
+from dmlpy.dxdispatch.commands import Command, Dispatch, Print, WriteFile
 from dmlpy.dxdispatch.files import Array, write_bytes, write_npy
-from dmlpy.dxdispatch.model import Command, Dispatch, Model, Print, WriteFile
-from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, write_image
+from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatch, OnnxDispatchable
+from dmlpy.dxdispatch.onnx_runs import BoundModel
+from dmlpy.dxdispatch.pictures import write_image
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.timing import Timings
 from dmlpy.validation.checking import LATEST
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.dxdispatch.model import Model
     from dmlpy.dxdispatch.resources import Resource
+    from dmlpy.onnx import CompiledModel
+    from dmlpy.onnx import Model as SizedModel
 
 ALIGNMENT = 256
 """The alignment in bytes of every resource's memory."""
@@ -117,7 +122,11 @@ class _ModelRun:
         self.warn = _escaped(warn)
         self.stream = device.current_stream()
         self.memory: dict[str, Memory] = {}
+        self.resources = dict(model.resources)
+        """The resources as they are now: deferred ones get memory."""
         self.compiled: dict[str, CompiledOperator | CompiledGraph] = {}
+        self.models: dict[SizedModel, CompiledModel] = {}
+        """The ONNX models, for the sizes of each dispatch."""
         self.constants: dict[str, dict[str, Memory]] = {}
         """What serialized graphs have in files, by dispatchable and graph input."""
 
@@ -127,7 +136,10 @@ class _ModelRun:
         for name, dispatchable in self.model.dispatchables.items():
             start = time.perf_counter()
             try:
-                self.compiled[name] = self.compile(dispatchable)
+                if isinstance(dispatchable, OnnxDispatchable):
+                    self.models |= {sized: sized.compile(self.device, self.level) for sized in dispatchable.sized.values()}
+                else:
+                    self.compiled[name] = self.compile(dispatchable)
             except CompileError as error:
                 hresult = error.hresult
                 problems += [problem.under(f"dispatchable {name!r}") for problem in error.problems]
@@ -172,7 +184,7 @@ class _ModelRun:
             self.inform(f"[StartCmd][{index:04}]\t: {text}")
         try:
             match command.action:
-                case Dispatch():
+                case Dispatch() | OnnxDispatch():
                     self.dispatch(command.action)
                 case Print():
                     self.print(command.action)
@@ -194,12 +206,12 @@ class _ModelRun:
         if self.options.print_commands:
             self.inform(f"[EndCmd][{index:04}]\t: hr=0x00000000 ")
 
-    def dispatch(self, action: Dispatch) -> None:
+    def dispatch(self, action: Dispatch | OnnxDispatch) -> None:
         name = action.dispatchable.name
         options = self.options
         timings = Timings(options.warmup, options.max_gpu_samples)
         # Every iteration binds the same memory, so binding once is the same.
-        bound = self.bind(action)
+        bound = self.bind_model(action) if isinstance(action, OnnxDispatch) else self.bind(action)
         start = time.perf_counter()
         while True:
             began = time.perf_counter()
@@ -216,6 +228,9 @@ class _ModelRun:
             time.sleep(pause / 1000)
         for text in timings.lines(name, options.verbosity):
             self.inform(text)
+
+    def bind_model(self, action: OnnxDispatch) -> BoundModel:
+        return BoundModel(action, self.models[action.sized], self.device, self.memory, self.resources)
 
     def bind(self, action: Dispatch) -> BoundDispatch | GraphDispatch:
         name = action.dispatchable.name
@@ -242,7 +257,7 @@ class _ModelRun:
     def buffer(self, place: Range) -> Buffer:
         return Buffer(self.memory[place.resource.name].pointer + place.offset, place.resource.size - place.offset)
 
-    def time(self, bound: BoundDispatch | GraphDispatch) -> tuple[float, float | None]:
+    def time(self, bound: BoundDispatch | GraphDispatch | BoundModel) -> tuple[float, float | None]:
         """The milliseconds of one dispatch, by the host's clock including the wait, and by the device's clock."""
         repeat = self.options.repeat
         start = time.perf_counter()
@@ -254,19 +269,20 @@ class _ModelRun:
         return _since(start) / repeat, gpu
 
     def contents(self) -> dict[str, bytes]:
-        return {name: self.read(self.model.resources[name]) for name in self.memory}
+        # What has no memory before a run cannot be written out of bounds.
+        return {name: self.read(resource) for name, resource in self.model.resources.items() if not resource.deferred}
 
-    def examine(self, action: Dispatch, before: Mapping[str, bytes]) -> None:
+    def examine(self, action: Dispatch | OnnxDispatch, before: Mapping[str, bytes]) -> None:
         """Checks a debug run. Raises BindError for bytes that changed outside the described elements of the outputs."""
         written: dict[str, list[tuple[int, TensorDesc]]] = {}
-        for name, tensor in self.outputs(action.dispatchable.name).items():
-            if (place := action.bindings.get(name)) is not None:
-                written.setdefault(place.resource.name, []).append((place.offset, tensor))
-                data = np.frombuffer(self.read(place.resource), np.uint8)
-                held = tensor.memory
-                elements = np.ndarray(held.sizes, held.data_type.numpy, data.data, place.offset, held.numpy_strides())
-                if elements.dtype.kind == "f" and (count := int(np.isnan(elements).sum())):
-                    self.warn(f"{c_path(name)} of dispatchable {action.dispatchable.name!r} has {count} NaN values")
+        for name, tensor, place in self.bound_outputs(action):
+            written.setdefault(place.resource.name, []).append((place.offset, tensor))
+            data = np.frombuffer(self.read(self.resources[place.resource.name]), np.uint8)
+            held = tensor.memory
+            elements = np.ndarray(held.sizes, held.data_type.numpy, data.data, place.offset, held.numpy_strides())
+            if elements.dtype.kind == "f" and (count := int(np.isnan(elements).sum())):
+                place_name = name if isinstance(action, OnnxDispatch) else c_path(name)
+                self.warn(f"{place_name} of dispatchable {action.dispatchable.name!r} has {count} NaN values")
         problems = []
         for name, old in before.items():
             strays = stray_bytes(old, self.read(self.model.resources[name]), written.get(name, []))
@@ -276,12 +292,20 @@ class _ModelRun:
         if problems:
             raise BindError(f"dispatchable {action.dispatchable.name!r}", problems)
 
+    def bound_outputs(self, action: Dispatch | OnnxDispatch) -> list[tuple[str, TensorDesc, Range]]:
+        """The outputs that a dispatch has written, each with its tensor and its place."""
+        if isinstance(action, OnnxDispatch):
+            return action.written()
+        outputs = self.outputs(action.dispatchable.name)
+        return [(name, tensor, action.bindings[name]) for name, tensor in outputs.items() if name in action.bindings]
+
     def read(self, resource: Resource) -> bytes:
         return self.device.read(self.memory[resource.name].pointer, resource.size, self.stream)
 
     def print(self, action: Print) -> None:
-        resource = action.resource
-        assert resource.data_type is not None, "checked when the model was loaded"
+        resource = self.resources[action.resource.name]
+        action.check(resource)
+        assert resource.data_type is not None
         values = resource.values(self.read(resource))
         if not action.verbose:
             self.inform(output.line(resource.name, values))
@@ -290,14 +314,14 @@ class _ModelRun:
             self.inform(text)
 
     def write_file(self, action: WriteFile) -> None:
-        resource, target, dimensions = action.resource, action.target, action.dimensions
+        resource, target = self.resources[action.resource.name], action.target
+        action.check(resource)
         data = self.read(resource)
-        suffix = target.suffix.lower()
-        if suffix == ".npy" or suffix in IMAGE_SUFFIXES:
+        if action.typed:
             values = resource.values(data)
-            shape = dimensions or (resource.count,)
+            shape = action.dimensions or (resource.count,)
             tensor = values[: math.prod(shape)].reshape(shape)
-            (write_npy if suffix == ".npy" else write_image)(target, tensor)
+            (write_npy if target.suffix.lower() == ".npy" else write_image)(target, tensor)
         else:
             write_bytes(target, data)
         self.inform(f"Resource '{resource.name}' written to '{target}'")

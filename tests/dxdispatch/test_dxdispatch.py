@@ -13,8 +13,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, RunError, RunOptions, load, run
+from dmlpy.dxdispatch.commands import Dispatch
 from dmlpy.dxdispatch.examine import examine
-from dmlpy.dxdispatch.model import Dispatch
 from dmlpy.dxdispatch.runner import stray_bytes
 from dmlpy.dxdispatch.timing import Timings, split
 from tests.support.folders import EXAMPLES
@@ -29,7 +29,7 @@ WRONG_MODELS: list[tuple[str, Any, str, str]] = [
     ("resources/x", 5, "resource 'x':  [field.form]", "an object"),
     ("dispatchables/rnn", [], "dispatchable 'rnn':  [field.form]", "an object"),
     ("dispatchables/rnn/type", "hlsl", "dispatchable 'rnn': type [dispatchable.kind]", "Direct3D"),
-    ("dispatchables/rnn/type", "ONNX", "dispatchable 'rnn': type [dispatchable.kind]", "ONNX Runtime"),
+    ("dispatchables/rnn/type", "ONNX", "dispatchable 'rnn': sourcePath [field.missing]", "required"),
     ("dispatchables/rnn/type", "dmlSerializedGraph", "dispatchable 'rnn': sourcePath [field.missing]", "required"),
     ("dispatchables/rnn/type", "DML_OPERATOR_GEM", "dispatchable 'rnn': type [operator.unknown]", "did you mean DML_OPERATOR_GEMM"),
     ("dispatchables/rnn/type", "RNNN", "dispatchable 'rnn': type [operator.unknown]", "did you mean DML_OPERATOR_RNN"),

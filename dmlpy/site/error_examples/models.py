@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto, TensorProto, helper
 
 import dmlpy as dml
 from dmlpy.dxdispatch import Folders, RunOptions, load, run
@@ -55,9 +56,33 @@ def bind_resource() -> Any:
     read(json.dumps(model | {"commands": [dispatch | {"bindings": bindings | {"InputTensor": "xx"}}]}))
 
 
+def of_onnx(node: NodeProto, element: int, **sources: Any) -> str:
+    net = helper.make_graph(
+        [node],
+        "net",
+        [helper.make_tensor_value_info("x", 1, ["n"])],
+        [helper.make_tensor_value_info("y", element, None)],
+    )
+    Path("net.onnx").write_bytes(helper.make_model(net).SerializeToString())
+    command = {"type": "dispatch", "dispatchable": "net", "bindings": sources}
+    return json.dumps(model | {"dispatchables": {"net": {"type": "onnx", "sourcePath": "net.onnx"}}, "commands": [command]})
+
+
+@shows("bind.shape")
+def bind_shape() -> Any:
+    node = helper.make_node("NonZero", ["x"], ["y"])
+    read(of_onnx(node, TensorProto.INT64, x={"name": "x", "shape": [4]}, y="y"))
+
+
 @shows("bind.size")
 def bind_size() -> Any:
     read(json.dumps(model | {"resources": {"x": x | {"initialValues": [1, 2]}, "y": x}}))
+
+
+@shows("bind.type")
+def bind_type() -> Any:
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING)
+    read(of_onnx(node, TensorProto.STRING, x={"name": "x", "shape": [4]}, y="y"))
 
 
 @shows("command.dimensions")

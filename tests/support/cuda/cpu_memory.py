@@ -64,6 +64,19 @@ class DeviceArray:
         pointer = 0 if 0 in self.shape else self.pointer
         return {"version": 3, "shape": self.shape, "strides": self.strides, "typestr": self.dtype.str, "data": (pointer, False)}
 
+    def view(self, data_type: Any) -> DeviceArray:
+        """The same memory as elements of another type of as many bytes."""
+        dtype = np.dtype(data_type)
+        assert dtype.itemsize == self.dtype.itemsize, "the stand-in views elements of the same size only"
+        return DeviceArray(self.owner, self.pointer, self.shape, self.strides, dtype)
+
+    def reshape(self, sizes: Sequence[int]) -> DeviceArray:
+        """The same memory in other sizes."""
+        host = host_view(self.pointer, self.shape, self.strides, self.dtype)
+        assert host.flags.c_contiguous, "the stand-in reshapes packed arrays only"
+        assert host.size == np.prod(sizes), (self.shape, sizes)
+        return DeviceArray(self.owner, self.pointer, sizes, host.reshape(sizes).strides, self.dtype)
+
     def set(self, values: Array) -> None:
         """Copies host values of the same sizes into the array's elements."""
         host_view(self.pointer, self.shape, self.strides, self.dtype)[...] = values
