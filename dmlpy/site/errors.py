@@ -29,6 +29,8 @@ SECTIONS: Mapping[str, str] = {
 _DUMP = "a dump of ONNX Runtime, a binary file, that is damaged or not as ONNX Runtime writes it"
 WITHOUT_EXAMPLE: Mapping[str, str] = {
     "debug.stray": "an operator that writes beside its outputs: `dmlpy run --debug` looks for it",
+    "derivative.forward": "a recurrent network of dmlpy.torch, where PyTorch differentiates in forward mode",
+    "derivative.second": "the gradient of a recurrent network of dmlpy.torch, where PyTorch differentiates it",
     "file.changed": "a file that changes after a model was read, before it is used",
     "file.problems": "a model with so many problems that the rest is not looked for",
     "image.pillow": "a picture where Pillow is not installed",

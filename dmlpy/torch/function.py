@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
+from torch.autograd import forward_ad
 
-from dmlpy.compiler import compile as compile_operator
-from dmlpy.description.enums import DataType
-from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices import CompiledOperator, Device, Reserve
-from dmlpy.devices import device as find_device
-from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.torch.operators import FLOATS, KINDS, Network, gradient_op, network_op
+from dmlpy.validation.problems import DescError, DmlError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FLOATS = (torch.float32, torch.float16)
-_DATA_TYPES = {
-    torch.float32: DataType.FLOAT32,
-    torch.float16: DataType.FLOAT16,
-    torch.int32: DataType.INT32,
-    torch.uint64: DataType.UINT64,
-}
-_TORCH_TYPES = {data_type: dtype for dtype, data_type in _DATA_TYPES.items()}
-_KINDS = {"cpu": "cpu", "cuda": "cuda"}
-_DIFFERENTIABLE = ("input", "input_h", "input_c", "params")
 _Results: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]
-_RESULTS = ("output", "output_h", "output_c")
 
 
-class Network(NamedTuple):
-    """The attributes of a network, as in CudnnRNNV3Desc."""
-
-    rnn_mode: str = "lstm"
-    input_mode: str = "linear_input"
-    direction: str = "unidirectional"
-    dropout: float = 0.0
-    num_proj: int = 0
+class DerivativeError(DmlError, RuntimeError):
+    """A derivative that a recurrent network does not have: the gradient's gradient, or one in forward mode."""
 
 
 def cudnn_rnn(
@@ -60,6 +39,8 @@ def cudnn_rnn(
 
     T steps, B batch, I input size, L layers, D directions, H units, S entries of h: num_proj with a projection, else H.
 
+    Within torch.autocast the tensors are converted as `Mixed` tells.
+
     Args:
         input: x, [T, B, I], float32 or float16; any strides.
         input_h: h of every layer and direction before the first step, [L D, B, S].
@@ -78,10 +59,14 @@ def cudnn_rnn(
 
     Raises:
         DescError: tensors of another type, of several types, or on several devices.
+        DerivativeError: forward-mode differentiation; later, differentiation of the gradient.
         CompileError: sizes or attributes that do not fit.
         BindError: a sequence length on the CPU is negative or above T.
         DeviceError: there is no CUDA device for a tensor on a GPU.
     """
+    mixed = Mixed.of(params)
+    if mixed is not None:
+        input, input_h, input_c, params = (mixed.converted(tensor) for tensor in (input, input_h, input_c, params))
     states = {"input_h": input_h} if input_c is None else {"input_h": input_h, "input_c": input_c}
     problems = type_problems(params, {"input": input, **states})
     if sequence_lengths is not None and not _is_integral(sequence_lengths):
@@ -90,7 +75,7 @@ def cudnn_rnn(
     if problems:
         raise DescError("cudnn_rnn", problems)
     network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
-    return run(network, input, input_h, input_c, params, sequence_lengths, training=training)
+    return run(network, input, input_h, input_c, params, sequence_lengths, training=training, mixed=mixed)
 
 
 def _is_integral(value: Any) -> bool:
@@ -107,10 +92,10 @@ def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params"
     """
     if not isinstance(params, torch.Tensor):
         return [Problem("array.kind", owner, f"a {type(params).__name__}", "a torch.Tensor")]
-    problems = []
+    problems = [_shard_problem(name, tensor) for name, tensor in {owner: params, **tensors}.items() if is_sharded(tensor)]
     if params.dtype not in FLOATS:
         problems.append(_type_problem(owner, params.dtype))
-    if params.device.type not in _KINDS:
+    if params.device.type not in KINDS:
         problems.append(Problem("array.device", owner, f"on {params.device}", "a tensor on the CPU or on an NVIDIA GPU"))
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
@@ -133,6 +118,47 @@ def _type_problem(name: str, dtype: torch.dtype) -> Problem:
     return Problem("type.support", name, str(dtype), "torch.float32 or torch.float16", remedy=remedy)
 
 
+def is_sharded(tensor: Any) -> bool:
+    """Whether a tensor is a DTensor, which has its elements on several processes."""
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return False
+    module = sys.modules.get("torch.distributed.tensor")  # imported wherever there is a DTensor
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def _shard_problem(name: str, tensor: torch.Tensor) -> Problem:
+    remedy = "wrap the module by torch.distributed.fsdp.fully_shard, which gathers its parameter for each call, or pass full_tensor()"
+    return Problem("array.kind", name, f"a DTensor {list(tensor.shape)}", "a torch.Tensor with all its elements here", remedy=remedy)
+
+
+class Mixed(NamedTuple):
+    """What torch.autocast asks of a network.
+
+    float16 is computed as it is asked for, in float16 summed in float32. bfloat16 is a type of the input and the results alone: the network
+    runs in float32, which is exact for what it reads.
+
+    Attributes:
+        computed: the type in which the network runs.
+        result: the type of its results.
+    """
+
+    computed: torch.dtype
+    result: torch.dtype
+
+    @classmethod
+    def of(cls, params: Any) -> Mixed | None:
+        """The types for a network whose parameters these are; None outside of torch.autocast."""
+        if not isinstance(params, torch.Tensor) or params.device.type not in KINDS or not torch.is_autocast_enabled(params.device.type):
+            return None
+        result = torch.get_autocast_dtype(params.device.type)
+        return cls(result if result in FLOATS else torch.float32, result)
+
+    def converted(self, tensor: Any) -> Any:
+        """A tensor as the network reads it. As everywhere within torch.autocast, float64 stays what it is."""
+        types = (*FLOATS, torch.bfloat16)
+        return tensor.to(self.computed) if isinstance(tensor, torch.Tensor) and tensor.dtype in types else tensor
+
+
 def run(
     network: Network,
     input: torch.Tensor,
@@ -144,6 +170,7 @@ def run(
     training: bool,
     batch_first: bool = False,
     tail: int = 0,
+    mixed: Mixed | None = None,
 ) -> _Results:
     """Runs `cudnn_rnn` on tensors whose types and devices were checked.
 
@@ -157,6 +184,7 @@ def run(
         training: whether gradients will be asked for, and dropout applies.
         batch_first: whether the output, [T, B, D S] all the same, lies in memory as [B, T, D S].
         tail: the number of the buffer's last elements that `params` leaves out: they lie behind it in memory, and have no gradient.
+        mixed: the types that torch.autocast asks for; None for results of the input's type.
     """
     drops = training and network.dropout != 0
     if not drops:
@@ -164,172 +192,103 @@ def run(
     if sequence_lengths is not None:
         sequence_lengths = sequence_lengths.to(input.device, torch.int32)
     # Drawn in each call, not counted: then a checkpoint that restores the generator and runs a segment again has the same masks.
-    offset = torch.randint(2**63 - 1, (1,), device=input.device).view(torch.uint64) if drops else None
-    # torch.compile calls this as it is: there is nothing in it that could be traced. To import what `disable` needs takes a second.
-    execute = torch.compiler.disable(_execute) if torch.compiler.is_compiling() else _execute
-    return execute(network, batch_first, tail, (input, input_h, input_c, params), sequence_lengths, offset)
+    offset = torch.randint(2**63 - 1, (1,), device=input.device) if drops else None
+    tensors = (input, input_h, input_c, params)
+    differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    arguments = (*tensors, sequence_lengths, offset, *network, tail, batch_first, differentiated)
+    compiling = torch.compiler.is_compiling()
+    if differentiated:
+        output, output_h, output_c, _ = (CudnnRNNFunction if compiling else _EagerFunction).apply(*arguments)
+    else:
+        if not compiling:
+            _refuse_tangents(tensors)
+        output, output_h, output_c, _ = network_op(*arguments)
+    if mixed is not None:
+        output, output_h, output_c = (tensor.to(mixed.result) for tensor in (output, output_h, output_c))
+    return output, output_h, None if input_c is None else output_c
 
 
-def _execute(
-    network: Network,
-    batch_first: bool,
-    tail: int,
-    tensors: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor],
-    sequence_lengths: torch.Tensor | None,
-    offset: torch.Tensor | None,
-) -> _Results:
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        results = CudnnRNNFunction.apply(network, batch_first, tail, *tensors, sequence_lengths, offset)
-        return results[0], results[1], results[2]
-    named = _named(*tensors, sequence_lengths, tail=tail) | ({} if offset is None else {"dropout_offset": offset})
-    return _results(_network_call(network, tensors[0].device, batch_first, False, _key(named))(named))
+def _refuse_tangents(tensors: tuple[torch.Tensor | None, ...]) -> None:
+    """Raises DerivativeError for dual numbers, whose tangents an operator without a rule for them would drop silently."""
+    if any(tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise _forward_error()
+
+
+def _forward_error() -> DerivativeError:
+    remedy = "differentiate backwards: torch.autograd.grad, torch.func.vjp or torch.func.jacrev"
+    problem = Problem("derivative.forward", "", "differentiated in forward mode", "the gradient, in reverse mode", remedy=remedy)
+    return DerivativeError("cudnn_rnn", [problem])
+
+
+_WHERE_WANTED, _AFTER_TENSORS = slice(4), 10
+"""The arguments of `CudnnRNNFunction` that have gradients, and the number of those after them."""
 
 
 class CudnnRNNFunction(torch.autograd.Function):
-    """CudnnRNNV3 forward and CudnnRNNBackpropV3 backward; the arguments are those of `run`."""
+    """CudnnRNNV3 forward and CudnnRNNBackpropV3 backward; the arguments are those of the operator `network_op`."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        network: Network,
-        batch_first: bool,
-        tail: int,
-        input: torch.Tensor,
-        input_h: torch.Tensor,
-        input_c: torch.Tensor | None,
-        params: torch.Tensor,
-        sequence_lengths: torch.Tensor | None,
-        dropout_offset: torch.Tensor | None,
-    ) -> _Results:
-        tensors = (input, input_h, input_c, params, sequence_lengths)
-        named = _named(*tensors, tail=tail) | ({} if dropout_offset is None else {"dropout_offset": dropout_offset})
-        found = _network_call(network, input.device, batch_first, True, _key(named))(named)
-        reserve: Reserve = found["reserve_space"]
-        # The reserve's memory is saved as a tensor, so that it goes when the graph does; what it belongs to, beside it.
-        ctx.save_for_backward(*tensors, reserve.array)
-        ctx.network, ctx.tail, ctx.configuration = network, tail, reserve.configuration
+    def forward(*arguments: Any) -> tuple[torch.Tensor, ...]:
+        return network_op(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        *tensors, _, rnn_mode, input_mode, direction, dropout, num_proj, tail, _, _ = inputs
+        # The reserve is saved as a tensor, so that it goes when the graph does.
+        ctx.save_for_backward(*tensors, output[3])
+        ctx.mark_non_differentiable(output[3])
+        ctx.attributes = (rnn_mode, input_mode, direction, dropout, num_proj, tail)
         ctx.set_materialize_grads(False)
-        return _results(found)
 
     @staticmethod
     def backward(ctx: Any, *upstream: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         *tensors, reserve = ctx.saved_tensors
-        wanted = tuple(name for name, needed in zip(_DIFFERENTIABLE, ctx.needs_input_grad[3:7], strict=True) if needed)
-        with torch.no_grad():
-            named = _named(*tensors, tail=ctx.tail)
-            for name, gradient in zip(_RESULTS, upstream, strict=True):
-                if gradient is not None:
-                    named[f"{name}_backprop"] = gradient.detach()
-            call = _gradient_call(ctx.network, reserve.device, wanted, reserve.shape, _key(named))
-            found = call(named, reserve_space=Reserve(reserve, ctx.configuration))
-            gradients = {name: found[f"{name}_backprop"] for name in wanted}
-            if ctx.tail and "params" in gradients:
-                gradients["params"] = gradients["params"][: -ctx.tail]
-        if torch.is_grad_enabled():
-            source = next(tensor for tensor in tensors if tensor is not None and tensor.requires_grad)
-            gradients = dict(zip(wanted, _FinalGradients.apply(source, *gradients.values()), strict=True))
-        return None, None, None, *(gradients.get(name) for name in _DIFFERENTIABLE), None, None
+        wanted = ctx.needs_input_grad[_WHERE_WANTED]
+        given = upstream[:3] if tensors[2] is not None else (*upstream[:2], None)
+        arguments = (*tensors, *given, reserve, *ctx.attributes, list(wanted))
+        # Under `create_graph` the gradients are results of a function that refuses to be differentiated: elsewhere an upstream gradient
+        # that is a constant would make them constants silently.
+        function = _Gradients if torch.compiler.is_compiling() else _EagerGradients
+        found = function.apply(*arguments) if torch.is_grad_enabled() else gradient_op(*arguments)
+        return *(gradient if asked else None for gradient, asked in zip(found, wanted, strict=True)), *[None] * _AFTER_TENSORS
 
 
-class _FinalGradients(torch.autograd.Function):
-    """Gradients that refuse to be differentiated again.
+class _Gradients(torch.autograd.Function):
+    """The gradients, which cannot be differentiated; the arguments are those of the operator `gradient_op`."""
 
-    `once_differentiable` refuses it only where the upstream gradients have one: under others the result would silently be a constant.
-    """
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, source: torch.Tensor, *gradients: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return gradients
+    def forward(*arguments: Any) -> tuple[torch.Tensor, ...]:
+        return gradient_op(*arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, *upstream: torch.Tensor | None) -> Any:
-        raise RuntimeError("the gradient of a recurrent network cannot be differentiated again")
+        remedy = "torch.nn's modules on the CPU, which to_torch() gives, have second derivatives"
+        found, expected = (
+            "differentiated a second time: the gradient of a recurrent network cannot be differentiated again",
+            "one derivative",
+        )
+        raise DerivativeError("cudnn_rnn", [Problem("derivative.second", "", found, expected, remedy=remedy)])
 
 
-def _named(
-    input: torch.Tensor,
-    input_h: torch.Tensor,
-    input_c: torch.Tensor | None,
-    params: torch.Tensor,
-    sequence_lengths: torch.Tensor | None,
-    *,
-    tail: int,
-) -> dict[str, torch.Tensor]:
-    """The given tensors by field, detached from autograd, with the tail appended to `params`."""
-    whole = params.as_strided((params.numel() + tail,), (1,)) if tail else params
-    tensors = {"input": input, "input_h": input_h, "input_c": input_c, "params": whole, "sequence_lengths": sequence_lengths}
-    return {name: tensor.detach() for name, tensor in tensors.items() if tensor is not None}
+class _WithoutTangents:
+    """What torch.compile cannot trace: the answer of its functions to differentiation in forward mode."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise _forward_error()
 
 
-def _results(found: Mapping[str, torch.Tensor]) -> _Results:
-    return found["output"], found["output_h"], found.get("output_c")
+class _EagerFunction(_WithoutTangents, CudnnRNNFunction):
+    """`CudnnRNNFunction` outside of torch.compile."""
 
 
-class _Layout(NamedTuple):
-    """The properties of a tensor that an operator is compiled for."""
-
-    name: str
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: torch.dtype
-
-    def desc(self) -> TensorDesc:
-        return TensorDesc(data_type=_DATA_TYPES[self.dtype], sizes=self.sizes, strides=self.strides)
-
-
-def _key(tensors: Mapping[str, torch.Tensor]) -> tuple[_Layout, ...]:
-    return tuple(_Layout(name, tensor.shape, tensor.stride(), tensor.dtype) for name, tensor in tensors.items())
-
-
-class _Call:
-    """A compiled operator with the memory that its calls allocate. Equal calls share one."""
-
-    def __init__(self, desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device) -> None:
-        self._operator: CompiledOperator = compile_operator(desc, _device(device))
-        self._place = device
-        self._outputs = [
-            (field.name, tensor.sizes, tensor.element_strides, _TORCH_TYPES[tensor.data_type])
-            for field in desc.outputs()
-            if (tensor := getattr(desc, field.name)) is not None
-        ]
-
-    def __call__(self, tensors: Mapping[str, torch.Tensor], **reserve: Reserve) -> dict[str, Any]:
-        """Runs on PyTorch's current stream, over the tensors' memory and new outputs, which are returned by name."""
-        outputs = {
-            name: torch.empty_strided(sizes, strides, dtype=dtype, device=self._place) for name, sizes, strides, dtype in self._outputs
-        }
-        stream = torch.cuda.current_stream(self._place).cuda_stream if self._place.type == "cuda" else None
-        arguments: dict[str, Any] = {**tensors, **reserve, **outputs}
-        found: dict[str, Any] = self._operator(stream=stream, **arguments).as_dict()
-        return found
-
-
-@cache
-def _device(device: torch.device) -> Device:
-    kind = _KINDS[device.type]
-    return find_device(kind if device.index is None else f"{kind}:{device.index}")
-
-
-@lru_cache(maxsize=1024)
-def _network_call(network: Network, device: torch.device, batch_first: bool, keep: bool, key: tuple[_Layout, ...]) -> _Call:
-    members: dict[str, Any] = {layout.name: layout.desc() for layout in key}
-    desc = CudnnRNNV3Desc(**members, **network._asdict(), is_training=keep or network.dropout != 0)
-    states = [name for name in _RESULTS if name != "output_c" or "input_c" in members]
-    desc = desc.with_outputs(*states, *(["reserve_space"] if keep else []))
-    if batch_first and desc.output is not None:
-        steps, _, entries = desc.output.sizes
-        desc = desc.replace(output=desc.output.replace(strides=(entries, steps * entries, 1)))
-    return _Call(desc, device)
-
-
-@lru_cache(maxsize=1024)
-def _gradient_call(
-    network: Network, device: torch.device, wanted: tuple[str, ...], reserve: tuple[int, ...], key: tuple[_Layout, ...]
-) -> _Call:
-    members: dict[str, Any] = {layout.name: layout.desc() for layout in key}
-    members["reserve_space"] = TensorDesc(data_type=DataType.FLOAT32, sizes=reserve)
-    for layout in key:
-        if layout.name in wanted:
-            strides = torch.empty_like(torch.empty_strided(layout.sizes, layout.strides, device="meta")).stride()
-            members[f"{layout.name}_backprop"] = members[layout.name].replace(strides=strides)
-    return _Call(CudnnRNNBackpropV3Desc(**members, **network._asdict()), device)
+class _EagerGradients(_WithoutTangents, _Gradients):
+    """`_Gradients` outside of torch.compile."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import nn
@@ -13,7 +13,8 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from dmlpy.description.member_forms import brief
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
-from dmlpy.torch.function import FLOATS, Network, run, type_problems
+from dmlpy.torch.function import Mixed, is_sharded, run, type_problems
+from dmlpy.torch.operators import FLOATS, Network
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 _States = tuple[torch.Tensor, ...]
 _ORDER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
 """The parameters of a layer's direction, as torch.nn lists them."""
+
+
+def _shard_problems(flat: torch.Tensor) -> Iterator[Problem]:
+    if is_sharded(flat):
+        remedy = "gather it: module.views(module.params.full_tensor())"
+        yield Problem("array.kind", "flat", f"a DTensor {list(flat.shape)}", "a tensor with all its elements here", remedy=remedy)
+
+
+class _Call(NamedTuple):
+    """What a call takes from outside its arguments: the parameter, converted if torch.autocast asks for it, and its types."""
+
+    params: torch.Tensor
+    mixed: Mixed | None
 
 
 class RNNBase(nn.Module):
@@ -73,7 +87,7 @@ class RNNBase(nn.Module):
         kept.sort(key=lambda block: (block.layer, block.direction, _ORDER.index(block.kind)))
         self._blocks: dict[str, ParamsBlock] = {block.name: block for block in kept}
         self.params = nn.Parameter(torch.empty(sum(block.size for block in kept), device=device, dtype=dtype))
-        self._whole: torch.Tensor | None = None
+        self._whole: tuple[nn.Parameter, torch.Tensor] | None = None
         self._lay_tail()
         self.reset_parameters()
 
@@ -98,16 +112,26 @@ class RNNBase(nn.Module):
             raise DescError(type(self).__name__, found)
 
     def reset_parameters(self) -> None:
-        """Redraws every parameter from -1/sqrt(hidden_size) to 1/sqrt(hidden_size), in torch.nn's order."""
+        """Redraws every parameter from -1/sqrt(hidden_size) to 1/sqrt(hidden_size), in torch.nn's order; rank 0 draws for a DTensor."""
         bound = 1 / math.sqrt(self.hidden_size)
-        with torch.no_grad():
-            for part in self.views(self.params).values():
-                part.uniform_(-bound, bound)
+        own: Any = self.params.detach()
+        whole = torch.empty(own.shape, dtype=own.dtype, device=own.device) if is_sharded(own) else own
+        for part in self.views(whole).values():
+            part.uniform_(-bound, bound)
+        if whole is not own:
+            from torch.distributed.tensor import distribute_tensor
+
+            own.copy_(distribute_tensor(whole, own.device_mesh, own.placements))
 
     # the parameter and its parts
 
     def views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The parts of `params`, or of a tensor of its size such as `params.grad`, as views by torch.nn's names and in its order."""
+        """The parts of `params`, or of a tensor of its size such as `params.grad`, as views by torch.nn's names and in its order.
+
+        Raises:
+            DescError: the tensor is a DTensor.
+        """
+        self._refuse(_shard_problems(flat))
         return {name: block.view(flat) for name, block in self._blocks.items()}
 
     @property
@@ -124,7 +148,10 @@ class RNNBase(nn.Module):
 
     def __getattr__(self, name: str) -> Any:
         block = self.__dict__.get("_blocks", {}).get(name)
-        return super().__getattr__(name) if block is None else block.view(self.params)
+        if block is None:
+            return super().__getattr__(name)
+        self._refuse(_shard_problems(self.params))
+        return block.view(self.params)
 
     def __setattr__(self, name: str, value: Any) -> None:
         block = self.__dict__.get("_blocks", {}).get(name)
@@ -143,17 +170,20 @@ class RNNBase(nn.Module):
     def _lay_tail(self) -> None:
         """Without biases, places the matrices at the start of a buffer that ends with as many zeros as there would be biases."""
         tail, own = self.layout.size - self.params.numel(), self.params
-        if not tail or self._tail_lies():
+        if not tail or is_sharded(own) or self._tail_lies():
             return
         whole = own.new_zeros(self.layout.size)
         with torch.no_grad():
             whole[:-tail].copy_(own)
         own.data = whole[:-tail]
-        self._whole = whole
+        self._whole = own, whole
 
     def _tail_lies(self) -> bool:
-        whole, own = self._whole, self.params
-        return whole is not None and whole.data_ptr() == own.data_ptr() and (whole.dtype, whole.device) == (own.dtype, own.device)
+        """Whether the zeros lie behind `params`: not while another tensor stands in its place, nor once its memory was replaced."""
+        if self._whole is None or self._whole[0] is not self.params:
+            return False
+        own, whole = self._whole
+        return whole.data_ptr() == own.data_ptr() and (whole.dtype, whole.device) == (own.dtype, own.device)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
@@ -171,6 +201,8 @@ class RNNBase(nn.Module):
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
+        if is_sharded(self.params):  # no part of it is a DTensor of its own
+            return
         for name, part in self.views(destination.pop(f"{prefix}params")).items():
             destination[prefix + name] = part
 
@@ -184,6 +216,10 @@ class RNNBase(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
+        if f"{prefix}params" in state_dict and not any(prefix + name in state_dict for name in self._blocks):  # of a sharded module
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            self._lay_tail()
+            return
         own, given = self.params.detach(), dict(state_dict)
         if strict and given.pop(f"{prefix}params", None) is not None:
             unexpected_keys.append(f"{prefix}params")
@@ -253,40 +289,46 @@ class RNNBase(nn.Module):
         Raises:
             DescError: wrong types, sizes or devices, all of which are told.
         """
-        states = self._states_given(hx)
+        states, params = self._states_given(hx), self.params
+        mixed = Mixed.of(params)
+        if mixed is not None:
+            input = input.to(mixed.computed) if isinstance(input, PackedSequence) else mixed.converted(input)
+            states, params = states and tuple(map(mixed.converted, states)), mixed.converted(params)
+        call = _Call(params, mixed)
         if isinstance(input, PackedSequence):
-            self._refuse(self._call_problems(input.data, states, int(input.batch_sizes[0])))
-            return self._packed(input, states)
-        self._refuse(self._call_problems(input, states))
+            self._refuse(self._call_problems(params, input.data, states, int(input.batch_sizes[0])))
+            return self._packed(call, input, states)
+        self._refuse(self._call_problems(params, input, states))
         if input.dim() == 2:
             states = states and tuple(state.unsqueeze(1) for state in states)
-            output, last = self._run(input.unsqueeze(1), states)
+            output, last = self._run(call, input.unsqueeze(1), states)
             return output.squeeze(1), self._states_shown(tuple(state.squeeze(1) for state in last))
         if self.batch_first:
-            output, last = self._run(input.transpose(0, 1), states, batch_first=True)
+            output, last = self._run(call, input.transpose(0, 1), states, batch_first=True)
             return output.transpose(0, 1), self._states_shown(last)
-        output, last = self._run(input, states)
+        output, last = self._run(call, input, states)
         return output, self._states_shown(last)
 
-    def _packed(self, input: PackedSequence, states: _States | None) -> tuple[PackedSequence, Any]:
+    def _packed(self, call: _Call, input: PackedSequence, states: _States | None) -> tuple[PackedSequence, Any]:
         # Padded in the order of their lengths, in which they lie in the packed data; the states follow.
         padded, lengths = pad_packed_sequence(PackedSequence(input.data, input.batch_sizes))
         if states and input.sorted_indices is not None:
             states = tuple(state.index_select(1, input.sorted_indices) for state in states)
-        output, last = self._run(padded, states, lengths)
+        output, last = self._run(call, padded, states, lengths)
         if input.unsorted_indices is not None:
             last = tuple(state.index_select(1, input.unsorted_indices) for state in last)
         data = pack_padded_sequence(output, lengths).data
         return PackedSequence(data, input.batch_sizes, input.sorted_indices, input.unsorted_indices), self._states_shown(last)
 
     def _run(
-        self, input: torch.Tensor, states: _States | None, lengths: torch.Tensor | None = None, *, batch_first: bool = False
+        self, call: _Call, input: torch.Tensor, states: _States | None, lengths: torch.Tensor | None = None, *, batch_first: bool = False
     ) -> tuple[torch.Tensor, _States]:
         if states is None:
             states = tuple(input.new_zeros(sizes) for sizes in self._state_sizes(input.shape[1]))
-        params: torch.Tensor = self.params
+        params = call.params
         tail = self.layout.size - params.numel()
-        if tail and not self._tail_lies():  # `params` was replaced, by functional_call for one
+        # `params` was converted, or replaced by functional_call for one; and what is traced knows nothing of memory behind a tensor.
+        if tail and (torch.compiler.is_compiling() or params is not self.params or not self._tail_lies()):
             params, tail = torch.cat([params, params.new_zeros(tail)]), 0
         network = Network(
             rnn_mode=self.layout.rnn_mode,
@@ -296,7 +338,7 @@ class RNNBase(nn.Module):
         )
         cell = states[1] if len(states) == 2 else None
         flags = {"training": self.training, "batch_first": batch_first}
-        output, h, c = run(network, input, states[0], cell, params, lengths, tail=tail, **flags)
+        output, h, c = run(network, input, states[0], cell, params, lengths, tail=tail, mixed=call.mixed, **flags)
         return output, (h,) if c is None else (h, c)
 
     def _state_sizes(self, *batch: int) -> tuple[tuple[int, ...], ...]:
@@ -317,10 +359,12 @@ class RNNBase(nn.Module):
     def _states_shown(self, states: _States) -> Any:
         return states if self.mode == "LSTM" else states[0]
 
-    def _call_problems(self, input: Any, states: _States | None, packed_batch: int | None = None) -> Iterator[Problem]:
+    def _call_problems(
+        self, params: torch.Tensor, input: Any, states: _States | None, packed_batch: int | None = None
+    ) -> Iterator[Problem]:
         names = [f"hx[{index}]" for index in range(2)] if self.mode == "LSTM" else ["hx"]
         named = {"input": input, **dict(zip(names, states or (), strict=False))}
-        yield from type_problems(self.params, named, "the parameter")
+        yield from type_problems(params, named, "the parameter")
         if not all(isinstance(tensor, torch.Tensor) for tensor in named.values()):
             return
         dims = (2, 3) if packed_batch is None else (2,)

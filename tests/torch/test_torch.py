@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import dmlpy.torch as dt  # noqa: E402
-from dmlpy.torch import function  # noqa: E402
+from dmlpy.torch import operators  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 
@@ -354,6 +354,7 @@ class _First(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch.compile looks at every tensor's
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated")
 def test_a_compiled_model_calls_the_module_as_it_is() -> None:
     model: Any = nn.Sequential(nn.Linear(INPUT, INPUT), dt.GRU(INPUT, HIDDEN, num_layers=2, dropout=0.5))
     x = torch.randn(STEPS, BATCH, INPUT)
@@ -463,7 +464,7 @@ def test_an_input_without_matrices() -> None:
 
 def test_streams_and_devices(torch_device: str) -> None:
     if torch_device != "cuda":
-        assert function._device(torch.device("cpu")).name == "cpu"
+        assert operators.device_of(torch.device("cpu")).name == "cpu"
         return
     stream = torch.cuda.Stream()
     module, x = dt.LSTM(INPUT, HIDDEN, device=torch_device), torch.randn(STEPS, BATCH, INPUT, device=torch_device)

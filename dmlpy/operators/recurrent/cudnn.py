@@ -10,7 +10,7 @@ only for TensorFlow's sake (`output`, `output_h`, `output_c`, `host_reserved`) m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from dmlpy.description.descs import SomeOutputDesc
@@ -40,6 +40,21 @@ _OF_STATE = frozenset(f"{name}{suffix}" for name in ("input_h", "output_h") for 
 def aligned(elements: int) -> int:
     """Rounds an element count up to the start of the reserve's next part."""
     return -(-elements // RESERVE_ALIGNMENT) * RESERVE_ALIGNMENT
+
+
+def reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
+    """The elements of a network's reserve, by the sizes that `CudnnRNNDesc` names. Sizes may be symbols, as those of torch.compile."""
+    kept_input, layers = known["seq_length"] * known["batch_size"] * known["output_size"], known["num_layers"]
+    return RESERVE_HEADER + layers * aligned(layer_reserve_elements(mode, known)) + (layers - 1) * aligned(kept_input)
+
+
+def layer_reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
+    """The float32 values that the operator of one layer keeps."""
+    kept = 4 if mode in (RnnMode.LSTM, RnnMode.GRU) else 1
+    memory = known["num_units"] if mode is RnnMode.LSTM else 0
+    steps = known["seq_length"]
+    each = steps * kept * known["num_units"] + (steps + 1) * (known["state_size"] + memory)
+    return known["num_directions"] * known["batch_size"] * each
 
 
 class CudnnRNNDesc(SomeOutputDesc):
@@ -123,16 +138,11 @@ class CudnnRNNDesc(SomeOutputDesc):
 
     @derived("64 + L align(D B (T K H + (T + 1) (S + M))) + (L - 1) align(T B D S), where align rounds up to a multiple of 64")
     def reserve_size(self, known: Sizes) -> int:
-        kept_input, layers = known["seq_length"] * known["batch_size"] * known["output_size"], known["num_layers"]
-        return RESERVE_HEADER + layers * aligned(self.layer_reserve_size(known)) + (layers - 1) * aligned(kept_input)
+        return reserve_elements(self.rnn_mode, known)
 
     def layer_reserve_size(self, known: Sizes) -> int:
         """The number of float32 values that the operator of one layer keeps."""
-        kept = 4 if self.rnn_mode in (RnnMode.LSTM, RnnMode.GRU) else 1
-        memory = known["num_units"] if self.rnn_mode is RnnMode.LSTM else 0
-        steps = known["seq_length"]
-        each = steps * kept * known["num_units"] + (steps + 1) * (known["state_size"] + memory)
-        return known["num_directions"] * known["batch_size"] * each
+        return layer_reserve_elements(self.rnn_mode, known)
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         terms = super().terms(field)

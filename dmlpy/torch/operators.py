@@ -1,0 +1,324 @@
+"""`dmlpy::cudnn_rnn` and `dmlpy::cudnn_rnn_backprop`: the network and its gradient as operators of PyTorch's dispatcher.
+
+What traces PyTorch (torch.compile, torch.export, fake tensors) records them by name and learns sizes and strides from a function without
+data; torch.vmap runs them once for each entry of the mapped axis. A result that is absent is a new tensor without elements: an operator's
+results are tensors always, and no two of them may be the same.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from dmlpy.compiler import compile as compile_operator
+from dmlpy.description.enums import DataType, RnnMode
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices import CompiledOperator, Device
+from dmlpy.devices import device as find_device
+from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc, reserve_elements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FLOATS = (torch.float32, torch.float16)
+KINDS = {"cpu": "cpu", "cuda": "cuda"}
+"""The device that runs tensors, by their device's type."""
+DIFFERENTIABLE = ("input", "input_h", "input_c", "params")
+"""The tensors that have gradients, in the order of the operators' arguments."""
+RESULTS = ("output", "output_h", "output_c")
+_DATA_TYPES = {
+    torch.float32: DataType.FLOAT32,
+    torch.float16: DataType.FLOAT16,
+    torch.int32: DataType.INT32,
+    torch.uint64: DataType.UINT64,
+}
+_TORCH_TYPES = {data_type: dtype for dtype, data_type in _DATA_TYPES.items()}
+
+_TENSORS = "Tensor input, Tensor input_h, Tensor? input_c, Tensor params, Tensor? sequence_lengths"
+_NETWORK = "str rnn_mode, str input_mode, str direction, float dropout, int num_proj"
+_library = torch.library.Library("dmlpy", "DEF")
+_library.define(
+    f"cudnn_rnn({_TENSORS}, Tensor? dropout_offset, {_NETWORK}, int tail, bool batch_first, bool training)"
+    " -> (Tensor output, Tensor output_h, Tensor output_c, Tensor reserve)"
+)
+_library.define(
+    f"cudnn_rnn_backprop({_TENSORS}, Tensor? output_backprop, Tensor? output_h_backprop, Tensor? output_c_backprop, Tensor reserve,"
+    f" {_NETWORK}, int tail, bool[4] wanted) -> (Tensor input_backprop, Tensor input_h_backprop, Tensor input_c_backprop,"
+    " Tensor params_backprop)"
+)
+network_op = torch.ops.dmlpy.cudnn_rnn.default
+gradient_op = torch.ops.dmlpy.cudnn_rnn_backprop.default
+
+
+class Network(NamedTuple):
+    """The attributes of a network, as in CudnnRNNV3Desc."""
+
+    rnn_mode: str = "lstm"
+    input_mode: str = "linear_input"
+    direction: str = "unidirectional"
+    dropout: float = 0.0
+    num_proj: int = 0
+
+
+# What they compute
+
+
+def _run_network(
+    input: torch.Tensor,
+    input_h: torch.Tensor,
+    input_c: torch.Tensor | None,
+    params: torch.Tensor,
+    sequence_lengths: torch.Tensor | None,
+    dropout_offset: torch.Tensor | None,
+    rnn_mode: str,
+    input_mode: str,
+    direction: str,
+    dropout: float,
+    num_proj: int,
+    tail: int,
+    batch_first: bool,
+    training: bool,
+) -> tuple[torch.Tensor, ...]:
+    """Runs a network.
+
+    Args:
+        input: [T, B, I].
+        input_h: [L D, B, S].
+        input_c: [L D, B, H]; None unless rnn_mode is lstm.
+        params: [ParamsLayout.size - tail].
+        sequence_lengths: int32 [B], or None.
+        dropout_offset: int64 [1]; None where nothing is dropped.
+        rnn_mode: as in CudnnRNNV3Desc, like the four after it.
+        input_mode: of the first layer.
+        direction: of all layers.
+        dropout: between the layers.
+        num_proj: 0 for none.
+        tail: the number of the buffer's last elements that `params` leaves out: they lie behind it in memory, and have no gradient.
+        batch_first: whether the output, [T, B, D S] all the same, lies in memory as [B, T, D S].
+        training: whether there is a reserve.
+    """
+    network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
+    named = _named(input, input_h, input_c, params, sequence_lengths, tail)
+    if dropout_offset is not None:
+        named["dropout_offset"] = dropout_offset.view(torch.uint64)
+    found = _network_call(network, input.device, batch_first, training, _key(named))(named)
+    return tuple(found[name] if name in found else input.new_empty(0) for name in (*RESULTS, "reserve_space"))
+
+
+def _run_gradient(
+    input: torch.Tensor,
+    input_h: torch.Tensor,
+    input_c: torch.Tensor | None,
+    params: torch.Tensor,
+    sequence_lengths: torch.Tensor | None,
+    output_backprop: torch.Tensor | None,
+    output_h_backprop: torch.Tensor | None,
+    output_c_backprop: torch.Tensor | None,
+    reserve: torch.Tensor,
+    rnn_mode: str,
+    input_mode: str,
+    direction: str,
+    dropout: float,
+    num_proj: int,
+    tail: int,
+    wanted: Sequence[bool],
+) -> tuple[torch.Tensor, ...]:
+    """Computes the gradients of the `wanted` of `DIFFERENTIABLE`, from those of the results; None counts as zeros."""
+    network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
+    named = _named(input, input_h, input_c, params, sequence_lengths, tail)
+    for name, gradient in zip(RESULTS, (output_backprop, output_h_backprop, output_c_backprop), strict=True):
+        if gradient is not None:
+            named[f"{name}_backprop"] = gradient.detach()
+    names = tuple(name for name, asked in zip(DIFFERENTIABLE, wanted, strict=True) if asked)
+    found = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))(named | {"reserve_space": reserve})
+    gradients = [found[name] if name in found else input.new_empty(0) for name in (f"{name}_backprop" for name in DIFFERENTIABLE)]
+    if tail and wanted[3]:
+        gradients[3] = gradients[3][:-tail]
+    return tuple(gradients)
+
+
+for _kind in ("CPU", "CUDA"):
+    _library.impl("cudnn_rnn", _run_network, _kind)
+    _library.impl("cudnn_rnn_backprop", _run_gradient, _kind)
+
+
+# What tracing and mapping know of them
+
+
+@torch.library.register_fake("dmlpy::cudnn_rnn", lib=_library)
+def _network_sizes(
+    input: torch.Tensor,
+    input_h: torch.Tensor,
+    input_c: torch.Tensor | None,
+    params: torch.Tensor,
+    sequence_lengths: torch.Tensor | None,
+    dropout_offset: torch.Tensor | None,
+    rnn_mode: str,
+    input_mode: str,
+    direction: str,
+    dropout: float,
+    num_proj: int,
+    tail: int,
+    batch_first: bool,
+    training: bool,
+) -> tuple[torch.Tensor, ...]:
+    steps, batch, _ = input.shape
+    stacked, _, state = input_h.shape
+    directions = 2 if direction == "bidirectional" else 1
+    output = input.new_empty(batch, steps, directions * state).transpose(0, 1) if batch_first else None
+    reserve = 0
+    if training:
+        known = {
+            "seq_length": steps,
+            "batch_size": batch,
+            "num_units": state if input_c is None else input_c.shape[2],
+            "state_size": state,
+            "num_directions": directions,
+            "num_layers": stacked // directions,
+            "output_size": directions * state,
+        }
+        reserve = reserve_elements(RnnMode.parse(rnn_mode), known)
+    return (
+        input.new_empty(steps, batch, directions * state) if output is None else output,
+        input.new_empty(input_h.shape),
+        input.new_empty(0 if input_c is None else input_c.shape),
+        input.new_empty(reserve, dtype=torch.float32 if training else input.dtype),
+    )
+
+
+@torch.library.register_fake("dmlpy::cudnn_rnn_backprop", lib=_library)
+def _gradient_sizes(
+    input: torch.Tensor,
+    input_h: torch.Tensor,
+    input_c: torch.Tensor | None,
+    params: torch.Tensor,
+    sequence_lengths: torch.Tensor | None,
+    output_backprop: torch.Tensor | None,
+    output_h_backprop: torch.Tensor | None,
+    output_c_backprop: torch.Tensor | None,
+    reserve: torch.Tensor,
+    rnn_mode: str,
+    input_mode: str,
+    direction: str,
+    dropout: float,
+    num_proj: int,
+    tail: int,
+    wanted: Sequence[bool],
+) -> tuple[torch.Tensor, ...]:
+    tensors = (input, input_h, input_c, params)
+    return tuple(
+        torch.empty_like(tensor) if asked and tensor is not None else input.new_empty(0)
+        for tensor, asked in zip(tensors, wanted, strict=True)
+    )
+
+
+def _mapped(operator: Any) -> Any:
+    """The rule of torch.vmap: the operator runs for each entry, since one of its calls has one set of parameters and one reserve."""
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
+        found = [
+            operator(
+                *(
+                    value.select(dim, index).contiguous() if isinstance(value, torch.Tensor) and dim is not None else value
+                    for value, dim in zip(arguments, in_dims, strict=True)
+                )
+            )
+            for index in range(info.batch_size)
+        ]
+        return tuple(torch.stack(results) for results in zip(*found, strict=True)), (0,) * len(found[0])
+
+    return rule
+
+
+torch.library.register_vmap("dmlpy::cudnn_rnn", _mapped(network_op), lib=_library)
+torch.library.register_vmap("dmlpy::cudnn_rnn_backprop", _mapped(gradient_op), lib=_library)
+
+
+# The compiled operators
+
+
+def _named(
+    input: torch.Tensor,
+    input_h: torch.Tensor,
+    input_c: torch.Tensor | None,
+    params: torch.Tensor,
+    sequence_lengths: torch.Tensor | None,
+    tail: int,
+) -> dict[str, torch.Tensor]:
+    """The given tensors by field, detached from autograd, with the tail appended to `params`."""
+    whole = params.as_strided((params.numel() + tail,), (1,)) if tail else params
+    tensors = {"input": input, "input_h": input_h, "input_c": input_c, "params": whole, "sequence_lengths": sequence_lengths}
+    return {name: tensor.detach() for name, tensor in tensors.items() if tensor is not None}
+
+
+class _Layout(NamedTuple):
+    """The properties of a tensor that an operator is compiled for."""
+
+    name: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+    def desc(self) -> TensorDesc:
+        return TensorDesc(data_type=_DATA_TYPES[self.dtype], sizes=self.sizes, strides=self.strides)
+
+
+def _key(tensors: Mapping[str, torch.Tensor]) -> tuple[_Layout, ...]:
+    return tuple(_Layout(name, tensor.shape, tensor.stride(), tensor.dtype) for name, tensor in tensors.items())
+
+
+class _Call:
+    """A compiled operator with the memory that its calls allocate. Equal calls share one."""
+
+    def __init__(self, desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device) -> None:
+        self._operator: CompiledOperator = compile_operator(desc, device_of(device))
+        self._place = device
+        self._outputs = [
+            (field.name, tensor.sizes, tensor.element_strides, _TORCH_TYPES[tensor.data_type])
+            for field in desc.outputs()
+            if (tensor := getattr(desc, field.name)) is not None
+        ]
+
+    def __call__(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Runs on PyTorch's current stream, over the tensors' memory and new outputs, which are returned by name."""
+        outputs = {
+            name: torch.empty_strided(sizes, strides, dtype=dtype, device=self._place) for name, sizes, strides, dtype in self._outputs
+        }
+        stream = torch.cuda.current_stream(self._place).cuda_stream if self._place.type == "cuda" else None
+        arguments: dict[str, Any] = {**tensors, **outputs}
+        self._operator(stream=stream, **arguments)
+        return outputs
+
+
+@cache
+def device_of(device: torch.device) -> Device:
+    """The device that runs tensors on one of PyTorch's."""
+    kind = KINDS[device.type]
+    return find_device(kind if device.index is None else f"{kind}:{device.index}")
+
+
+@lru_cache(maxsize=1024)
+def _network_call(network: Network, device: torch.device, batch_first: bool, keep: bool, key: tuple[_Layout, ...]) -> _Call:
+    members: dict[str, Any] = {layout.name: layout.desc() for layout in key}
+    desc = CudnnRNNV3Desc(**members, **network._asdict(), is_training=keep or network.dropout != 0)
+    states = [name for name in RESULTS if name != "output_c" or "input_c" in members]
+    desc = desc.with_outputs(*states, *(["reserve_space"] if keep else []))
+    if batch_first and desc.output is not None:
+        steps, _, entries = desc.output.sizes
+        desc = desc.replace(output=desc.output.replace(strides=(entries, steps * entries, 1)))
+    return _Call(desc, device)
+
+
+@lru_cache(maxsize=1024)
+def _gradient_call(
+    network: Network, device: torch.device, wanted: tuple[str, ...], reserve: tuple[int, ...], key: tuple[_Layout, ...]
+) -> _Call:
+    members: dict[str, Any] = {layout.name: layout.desc() for layout in key}
+    members["reserve_space"] = TensorDesc(data_type=DataType.FLOAT32, sizes=reserve)
+    for layout in key:
+        if layout.name in wanted:
+            strides = torch.empty_like(torch.empty_strided(layout.sizes, layout.strides, device="meta")).stride()
+            members[f"{layout.name}_backprop"] = members[layout.name].replace(strides=strides)
+    return _Call(CudnnRNNBackpropV3Desc(**members, **network._asdict()), device)
