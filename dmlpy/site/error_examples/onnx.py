@@ -66,8 +66,9 @@ def onnx_empty() -> Any:
 @shows("onnx.export")
 def onnx_export() -> Any:
     g = dml.GraphBuilder()
-    x = g.input("x", dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 3]))
-    g.output("y", g.add(dml.ActivationHardmaxDesc, input_tensor=x))
+    state, numbers = (dml.TensorDesc(data_type="UINT32", sizes=[1, 1, 1, count]) for count in (6, 8))
+    made = g.add(dml.RandomGeneratorDesc, input_state_tensor=g.input("state", state), output_tensor=numbers, type="PHILOX_4X32_10")
+    g.output("y", made)
     onnx.export(g.build())
 
 
