@@ -77,8 +77,12 @@ def gpu_answers() -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Kernels that the product compiles in tests do not go to the user's cache."""
+    """Kernels that the product compiles in tests do not go to the user's cache; those for CPUs are compiled without optimisations.
+
+    LLVM's optimisations take most of the time. Tests of optimised kernels delete NUMBA_OPT.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_OPT", "0")
         patch.setenv("DMLPY_CACHE_DIR", os.environ.get(KERNELS) or str(tmp_path_factory.mktemp("kernels")))
         yield
 

@@ -78,7 +78,7 @@ KNOWN_BY: dict[str, set[str]] = {
     "cupy": {"devices/cuda/cupy_seam.py", "keras/backend.py", "bench/subjects/cupy.py"},
     "cupyx": set(),
     "cupy_backends": {"devices/cuda/cupy_seam.py"},
-    "rich": {"cli.py", "cli_output.py", "inspection/render.py", "keras/progress.py", "validation/problems.py"},
+    "rich": {"cli.py", "cli_output.py", "devices/cpu/kernels.py", "inspection/render.py", "keras/progress.py", "validation/problems.py"},
     "typer": {"cli.py", "cli_onnx.py", "cli_output.py"},
     "PIL": {"dxdispatch/pictures.py"},
     "matplotlib": {"bench/picture.py"},

@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description import structs
-from dmlpy.devices.cuda import image_store
+from dmlpy.devices import image_store
 from dmlpy.validation import tensor_arguments
 from tests.attacks import bindings, cache, descs
 from tests.conftest import cuda_on_cpu

@@ -12,40 +12,22 @@ plain threads stopped in 2023.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numba import from_dtype, njit, types
+from numba import njit
 
-from dmlpy.devices.cpu.products import block_of, masked_store, tile_product
+from dmlpy.devices.cpu.convolution_parameters import PARAMETERS
+from dmlpy.devices.cpu.products import masked_store, tile_product
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.vectors import FLOAT_BYTES, Registers, clear_float, copy_float, float_at, jit, vectors_of
+from dmlpy.devices.cpu.vectors import clear_float, copy_float, float_at, jit, record_at, vectors_of
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
 
-_INTEGERS = (
-    *("ticket", "done", "items", "parts", "tiles", "groups", "channels", "filters", "blocks"),
-    *("height", "width", "out_width", "out_height", "positions", "stride_y", "stride_x", "pad_y", "pad_x", "taps"),
-    *("rows", "phase_rows", "pitch", "plane", "copies", "input", "input_image", "input_channel", "input_row"),
-    *("offsets", "weights", "coefficients", "output", "output_image", "output_channel", "output_row"),
-    *("scratch", "scratch_size", "sums"),
-)
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("low", np.float32), ("high", np.float32)])
-"""What a convolution reads: numbers, addresses, and distances in bytes (`rows`, `phase_rows` and `pitch` in rows and elements).
 
-The first two are the state of `sharing`. An item is one of `parts` parts of the blocks of filters, for a tile of `rows` rows of positions
-in an image and a group. `plane` lies between the channels of the copied part, or of the input; `offsets` are int64 [taps]. `weights` are
-packed [groups, blocks, channels, taps, filters of a block], `coefficients` [groups, 3, filters]: the result is clip((sum - first) * second
-+ third, low, high). An image that is read in place has `positions` positions, in rows that end with the last of them. Each thread has
-`scratch_size` bytes of scratch: `sums` bytes of sums, then the part.
-"""
-
-
-@cache
-def compiled_convolution(single: bool, registers: Registers) -> Share:
-    """A thread's share of a convolution, compiled for these registers.
+def convolution_of(single: bool, registers: Registers) -> Share:
+    """A thread's share of a convolution, to be compiled.
 
     Args:
         single: whether groups have one filter each, as depthwise convolutions have.
@@ -119,12 +101,13 @@ def compiled_convolution(single: bool, registers: Registers) -> Share:
             row += 1
             column = 0
 
-    @njit((from_dtype(PARAMETERS)[::1], *[types.int64] * 4), error_model="numpy", nogil=True)
+    parameters_at = record_at(PARAMETERS)
+
     def convolve(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
-        p = parameters[0]
+        p = parameters_at(parameters)
         sums = p.scratch + thread * p.scratch_size
         part = sums + p.sums
-        state, finished = parameters.ctypes.data, 0
+        state, finished = parameters, 0
         filled = -1
         item = first_item(state, p.items, thread, threads, flags, met)
         while item < p.items:
@@ -165,5 +148,4 @@ def compiled_convolution(single: bool, registers: Registers) -> Share:
             item = next_item(state, item, p.items, threads, met)
         wait_for_all(state, finished, p.items, thread, threads)
 
-    compiled: Share = convolve
-    return compiled
+    return convolve

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.convolution_kernels import PARAMETERS, compiled_convolution
-from dmlpy.devices.cpu.products import block_of
+from dmlpy.devices.cpu.convolution_parameters import PARAMETERS
+from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, block_of, host_registers
 from dmlpy.devices.cpu.team import team
-from dmlpy.devices.cpu.vectors import FLOAT_BYTES, host_registers
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE, plan_of
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from dmlpy.description.value_structs import ScaleBias
     from dmlpy.operators.convolution import ConvolutionDesc
+
+CONVOLUTION = Kernel("dmlpy.devices.cpu.convolution_kernels:convolution_of", 5)
+"""The convolution: whether groups have one filter each, and the registers."""
 
 _ALIGNMENT = 64
 _PART = 1 << 18
@@ -76,7 +79,9 @@ class ConvolutionPlan(Plan):
         self._offsets = self._taps()
         self.prepared_temporary_size = self._threads * self._scratch_size + (0 if self._after is None else self._after.temporary_size)
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
-        self._kernel = compiled_convolution(self._single, self._registers)
+
+    def load(self) -> None:
+        CONVOLUTION(self._single, self._registers)
 
     def _divide(self) -> None:
         """Chooses the tiles."""
@@ -192,8 +197,13 @@ class ConvolutionPlan(Plan):
         place = temporary + self.prepared_temporary_size if persistent is None else persistent
         if persistent is None:
             work.append(self.pack(tensors, place))
-        parameters, kernel, threads = self._parameters(tensors, temporary, place), self._kernel, self._threads
-        work.append(lambda stream: team().run(kernel, parameters, threads, 1))
+        parameters, kernel, threads = self._parameters(tensors, temporary, place), CONVOLUTION(self._single, self._registers), self._threads
+        address = parameters.ctypes.data
+
+        def convolve(stream: int, alive: Array = parameters) -> None:
+            team().run(kernel, address, threads, 1)
+
+        work.append(convolve)
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import config
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
+from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import team
-from dmlpy.devices.cpu.vectors import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.walk import NUMBERS, PARAMETERS, STATES, CompiledWalk, compiled_walk
+from dmlpy.devices.cpu.walk_parameters import NUMBERS, PARAMETERS, STATES
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
+from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.kernels import Function
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 FUNCTIONS: dict[type[ActivationDesc], str] = {ActivationSigmoidDesc: "sigmoid", ActivationTanhDesc: "tanh", ActivationReluDesc: "relu"}
 """The activations that walks are compiled with."""
+
+WALK = Kernel("dmlpy.devices.cpu.walk:walk_of", 5)
+"""The walk of a cell: its kind, whether it resets first, its activations' names, and the registers."""
 
 _ALIGNMENT = 64
 _CHUNK_ROWS = 128
@@ -44,13 +50,10 @@ class _Span:
 
     before: Sequence[Copy]
     parameters: Array
+    address: int
+    """That of the parameters."""
     meetings: int
     after: Sequence[Copy]
-
-
-def max_threads() -> int:
-    """The number of threads that a launch may use: NUMBA_NUM_THREADS, by default the processors available to this process."""
-    return int(config.NUMBA_NUM_THREADS)
 
 
 def _copy(copies: Sequence[Copy]) -> None:
@@ -70,18 +73,20 @@ class RecurrentPlan(Plan):
         sizes, self._registers = self._sizes, host_registers()
         self._blocks = -(-sizes.hidden_size // self._registers.lanes)
         multiplications = sizes.gates * sizes.hidden_size * sizes.hidden_size * sizes.batch_size
-        self._threads = max(1, min(max_threads(), self._blocks, multiplications // _SHARE))
+        self._threads = max(1, min(available_threads(), self._blocks, multiplications // _SHARE))
         self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
         self._writes_output_directly = output is None or self._has_rows(output)
-        self._walks = [self._walk_of(direction) for direction in range(sizes.num_directions)]
         self._packed = Layout(self._packed_arrays(), _ALIGNMENT)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
         self.prepared_temporary_size = self._scratch.size
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
+
+    def load(self) -> None:
+        _ = self._walks
 
     def describe(self) -> str:
         lanes, most = self._registers.lanes, self._registers.columns(self._sizes.gates)
@@ -127,7 +132,7 @@ class RecurrentPlan(Plan):
                     _copy(begin)
                     for span in spans:
                         _copy(span.before)
-                        run(walk, span.parameters, threads, span.meetings)
+                        run(walk, span.address, threads, span.meetings)
                         _copy(span.after)
                     _copy(end)
 
@@ -152,9 +157,14 @@ class RecurrentPlan(Plan):
         regular = self._has_rows(tensor) and (batch == 1 or steps == 1 or step == batch * row)
         return FLOAT_BYTES * row if regular else None
 
-    def _walk_of(self, direction: int) -> CompiledWalk:
+    @cached_property
+    def _walks(self) -> list[Function]:
+        """The compiled walk of each direction."""
+        return [self._walk_of(direction) for direction in range(self._sizes.num_directions)]
+
+    def _walk_of(self, direction: int) -> Function:
         functions = tuple(FUNCTIONS[type(activation)] for activation in self._desc.activations_of(direction))
-        return compiled_walk(self._cell.kind, self._cell.resets_first, functions, self._registers)
+        return WALK(self._cell.kind, self._cell.resets_first, functions, self._registers)
 
     def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, resets_first = self._sizes, self._cell.resets_first
@@ -271,7 +281,7 @@ class RecurrentPlan(Plan):
                 results = scratch["output"]
             parameters = self._parameters(direction, packed, scratch, rows, results)
             parameters["steps"], parameters["time"], parameters["turn"], parameters["backward"] = count, low, start % STATES, backward
-            spans.append(_Span(before, parameters, NUMBERS * count + 2, after))
+            spans.append(_Span(before, parameters, parameters.ctypes.data, NUMBERS * count + 2, after))
         return begin, spans, end
 
     def _parameters(

@@ -10,15 +10,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, FLOAT_BYTES, INDEX, Registers, vectors_of
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, INDEX, vectors_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-def block_of(registers: Registers) -> tuple[int, int]:
-    """Filters and vectors of positions whose sums fill a processor's registers, with room for the vectors and a factor."""
-    return (8, 3) if registers.count == 32 else (4, 3)
 
 
 @cache

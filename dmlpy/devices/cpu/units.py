@@ -1,7 +1,7 @@
 """Kernels that compute a cell from the sums of its gates, for a block of units of one sample; the walk calls them.
 
-All take `p`, the parameters of the walk (see `walk.PARAMETERS`), the time, the block and the sample they are for, the addresses of the
-input's parts and of the sums, and of the states that are read and written. Gates lie in the descs' order.
+All take `p`, the parameters of the walk (see `walk_parameters.PARAMETERS`), the time, the block and the sample they are for, the addresses
+of the input's parts and of the sums, and of the states that are read and written. Gates lie in the descs' order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.vectors import FLOAT_BYTES, Registers, clear_float, copy_float, jit, vectors_of
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.vectors import clear_float, copy_float, jit, vectors_of
 
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 _TANH_BOUND = np.float32(7.90531110763549805)

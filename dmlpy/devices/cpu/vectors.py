@@ -7,55 +7,27 @@ have, so what a kernel does follows from its text and not from what a compiler m
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import binding, ir
-from numba import njit, types
+from llvmlite import ir
+from numba import from_dtype, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
+from dmlpy.devices.cpu.registers import FLOAT_BYTES
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
+    from dmlpy.devices.cpu.registers import Registers
 
 FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
-FLOAT_BYTES = 4
 
 jit: Callable[..., Any] = njit(error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Compiles a function for use in kernels only, without Python's checks of divisors."""
-
-
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers of a processor.
-
-    Attributes:
-        lanes: floats in each.
-        count: the number of registers.
-    """
-
-    lanes: int
-    count: int
-
-    def columns(self, vectors: int) -> int:
-        """The columns of a product that are summed in registers at once; the matrix's vectors and one factor take registers too."""
-        return min(8, (self.count - vectors - 1) // vectors)
-
-
-def registers_of(features: Mapping[str, bool], machine: str) -> Registers:
-    """The registers of a processor with these LLVM features."""
-    if features.get("avx512f"):
-        return Registers(16, 32)
-    if features.get("avx"):
-        return Registers(8, 16)
-    return Registers(4, 16 if machine in ("x86_64", "amd64") else 32)
-
-
-@cache
-def host_registers() -> Registers:
-    """The registers of this machine."""
-    return registers_of(binding.get_host_cpu_features(), platform.machine().lower())
 
 
 class VectorType(types.Type):
@@ -70,6 +42,21 @@ class VectorType(types.Type):
 class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: VectorType) -> None:
         super().__init__(manager, kind, ir.VectorType(FLOAT, kind.lanes))
+
+
+@cache
+def record_at(kind: np.dtype[np.void]) -> Any:
+    """What views the memory at an address as one element of a structured type."""
+    record = from_dtype(kind)
+
+    @intrinsic
+    def view(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(record))
+
+        return record(types.int64), generate
+
+    return view
 
 
 @intrinsic

@@ -9,50 +9,25 @@ weights is left in a core's cache from one step is what the next one begins with
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numba import from_dtype, njit, types
+from numba import njit
 
-from dmlpy.devices.cpu.team import CACHE_LINE, PROCESSOR, Share
+from dmlpy.devices.cpu.team import CACHE_LINE, PROCESSOR
 from dmlpy.devices.cpu.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, keep_kernel, lstm_kernel, rnn_kernel
-from dmlpy.devices.cpu.vectors import Registers, integer_at, jit, pause, processor, set_integer, vectors_of, yield_thread
+from dmlpy.devices.cpu.vectors import integer_at, jit, pause, processor, record_at, set_integer, vectors_of, yield_thread
+from dmlpy.devices.cpu.walk_parameters import NUMBERS, PARAMETERS, STATES
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
+    from dmlpy.devices.cpu.registers import Registers
+    from dmlpy.devices.cpu.team import Share
 
 _SPINS = 4000
 """How often a thread polls for another one before it yields its processor: less than a tenth of a millisecond. Threads that yield
 sooner settle on one core where the others are busy."""
 _LOOKS = 32
 """After this many looks a thread checks whether the other one waits for the processor that it occupies, and yields at once if so."""
-
-_INTEGERS = (
-    *("steps", "batch", "inputs", "hidden", "blocks", "chunk", "backward", "turn", "time"),
-    *("input", "input_row", "weights", "recurrence", "candidate", "bias", "hidden_bias", "peephole", "couple"),
-    *("parts", "state", "state_size", "state_row", "memory", "update", "reset", "sums", "sums_size", "lengths"),
-    *("output", "output_step", "output_row"),
-)
-STATES = 3
-"""Buffers for h that steps use in turn. With two, a step would write what the other cores have just read: measured a sixth slower."""
-
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("clip", np.float64)])
-"""What a walk reads: numbers, addresses (0 for none), and distances in bytes.
-
-A walk takes `steps` steps at the times from `time` on, the last one first if `backward`, in chunks of `chunk` steps that share an input
-product. `turn` is the number of the state that is read first, of STATES [batch, blocks * lanes] that are `state_size` apart; `memory`,
-`update` and `reset` lie like one. `input` is that of `time`, its rows (samples, then steps) `input_row` apart. Constants are packed by
-blocks: weights [blocks, inputs, gates, lanes], recurrence likewise, with `candidate` [blocks, hidden, 1, lanes] apart where it waits for
-the reset gate. `parts` holds a chunk's input products [blocks, chunk * batch, gates, lanes]; `sums` a part for each thread; `lengths` is
-int64 [batch]. `clip` is 0 for none.
-"""
-
-CompiledWalk = Share
-"""One thread's share of the steps that its parameters describe."""
-
-NUMBERS = 3
-"""The number of meetings in a step: after the input product, the gates, and h."""
 
 
 @jit
@@ -170,9 +145,8 @@ def _project(gates: int, registers: Registers) -> Any:
     return project
 
 
-@cache
-def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> CompiledWalk:
-    """The walk of a cell, compiled for these registers; compiling takes a second or two.
+def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Share:
+    """The walk of a cell, to be compiled: a thread's share of the steps that its parameters describe.
 
     Args:
         kind: the cell.
@@ -191,11 +165,10 @@ def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], re
         unit_of = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_kernel}[kind]
         gate_bytes, step_gates = part, _over_samples(gates, part, unit_of(functions, registers), True, registers)
         step_candidate = step_gates  # never called: the compiler only needs the name
-    project = _project(gates, registers)
+    project, parameters_at = _project(gates, registers), record_at(PARAMETERS)
 
-    @njit((from_dtype(PARAMETERS)[::1], *[types.int64] * 4), error_model="numpy", nogil=True)
     def walk(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
-        p = parameters[0]
+        p = parameters_at(parameters)
         sums = p.sums + thread * p.sums_size
         joins, first_step, done = thread > 0, 0, 0
         if joins:
@@ -254,5 +227,4 @@ def compiled_walk(kind: Cell, resets_first: bool, functions: tuple[str, ...], re
         if together < threads:
             _let_join(flags, met, p.steps, 0)  # too late: there is nothing left to do
 
-    compiled: CompiledWalk = walk
-    return compiled
+    return walk

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.image_store import ImageStore
+from dmlpy.devices.image_store import ImageStore
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:

@@ -81,9 +81,9 @@ def test_tiles_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_registers_of_other_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dmlpy.devices.cpu import convolution_plan, vectors
+    from dmlpy.devices.cpu import convolution_plan, registers
 
-    monkeypatch.setattr(convolution_plan, "host_registers", lambda: vectors.Registers(8, 16))
+    monkeypatch.setattr(convolution_plan, "host_registers", lambda: registers.Registers(8, 16))
     desc, given = case_of("many terms, images")
     assert_close(run_on(2, desc, given, monkeypatch), dml.reference(desc, given).output_tensor, np.float32, terms=2700)
 

@@ -6,7 +6,6 @@ import itertools
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
@@ -23,32 +22,17 @@ from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, buil
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from numba import config
-
 from dmlpy.devices.cpu import plan as plans
 from dmlpy.devices.cpu.plan import RecurrentPlan
+from dmlpy.devices.cpu.registers import Registers, host_registers, registers_of
 from dmlpy.devices.cpu.team import Team
-from dmlpy.devices.cpu.vectors import Registers, host_registers, registers_of
-from dmlpy.devices.cpu.walk import compiled_walk
 
 CELLS_AND_FLAGS: list[tuple[str, dict[str, Any]]] = [(cell, flags) for cell, table in FLAGS.items() for flags in table]
 EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
 
 
-@pytest.fixture(autouse=True)
-def _compiled_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Walks are compiled without LLVM's optimisations, which take most of the time; `test_an_optimised_walk` has them."""
-
-    def quick_walk(*arguments: Any) -> Any:
-        with monkeypatch.context() as patch:
-            patch.setattr(config, "OPT", 0)
-            return compiled_walk(*arguments)
-
-    monkeypatch.setattr(plans, "compiled_walk", quick_walk)
-
-
 def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "compiled_walk", cache(compiled_walk.__wrapped__))
+    monkeypatch.delenv("NUMBA_OPT")
     for b, h in itertools.product((1, 3, 8), (5, 40)):
         run = build("LSTM", np.random.default_rng(b), b=b, i=7, h=h)
         run.launch(RecurrentPlan(run.desc))
@@ -58,8 +42,8 @@ def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
 def test_optimised_walks(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_OPT")
     for functions in (None, (ActivationReluDesc(),))[: 1 + (cell == "RNN")]:
-        monkeypatch.setattr(plans, "compiled_walk", cache(compiled_walk.__wrapped__))
         for registers, b, h in itertools.product({host_registers(), Registers(8, 16)}, range(1, 10), (5, 40)):
             monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
             run = build(cell, np.random.default_rng(b), b=b, i=7, h=h, functions=functions, **flags)
@@ -109,7 +93,7 @@ def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch:
         expected = exact(run.desc, run.arrays)
         found = []
         for threads in (1, 2, 3):
-            monkeypatch.setattr(plans, "max_threads", lambda threads=threads: threads)
+            monkeypatch.setattr(plans, "available_threads", lambda threads=threads: threads)
             run.launch(RecurrentPlan(run.desc))
             run.check(expected, f"{threads} threads: ")
             found.append([placed.elements.copy() for placed in run.outputs.values()])
@@ -202,7 +186,7 @@ def test_a_bound_launch_reads_its_tensors_anew() -> None:
 
 def test_launches_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
-    monkeypatch.setattr(plans, "max_threads", lambda: 2)
+    monkeypatch.setattr(plans, "available_threads", lambda: 2)
     run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=40, direction="BIDIRECTIONAL")
     check_threads_share(run, RecurrentPlan(run.desc), exact(run.desc, run.arrays))
 
@@ -229,7 +213,7 @@ def test_helpers_do_not_wait_for_a_thread_that_was_interrupted() -> None:
 
 def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
-    monkeypatch.setattr(plans, "max_threads", lambda: 3)
+    monkeypatch.setattr(plans, "available_threads", lambda: 3)
     late: list[Any] = []
     monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
     monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
@@ -255,7 +239,7 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not let a thread choose its processors")
 def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
-    monkeypatch.setattr(plans, "max_threads", lambda: 2)
+    monkeypatch.setattr(plans, "available_threads", lambda: 2)
     monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
     started: list[Any] = []
     monkeypatch.setattr("dmlpy.devices.cpu.team._Helper._serve", lambda self: started.append(self._work.get()))

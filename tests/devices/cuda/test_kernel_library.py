@@ -16,12 +16,13 @@ from typing import Any
 import platformdirs
 import pytest
 
-from dmlpy.devices.cuda import image_store, kernels, sources
-from dmlpy.devices.cuda.image_store import ImageStore, cache_directory
+from dmlpy.devices import image_store
+from dmlpy.devices.cuda import kernels, sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
 from dmlpy.devices.cuda.recurrent.layer import walk_kernel
+from dmlpy.devices.image_store import ImageStore, cache_directory
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.programs import COPY, FLOAT, HALF, CountingSeam
@@ -335,7 +336,7 @@ import os, pwd
 for name in ("HOME", "XDG_CACHE_HOME", "DMLPY_CACHE_DIR"): os.environ.pop(name, None)
 def nobody(uid): raise KeyError(uid)
 pwd.getpwuid = nobody
-from dmlpy.devices.cuda.image_store import ImageStore, cache_directory
+from dmlpy.devices.image_store import ImageStore, cache_directory
 assert cache_directory() is None and ImageStore.open() is None
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from tests.support.cuda.cpu_seam import H100

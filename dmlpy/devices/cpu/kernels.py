@@ -1,0 +1,181 @@
+"""`Kernel`: functions that Numba compiles once for a machine. They are kept on disk, and called free of the interpreter's lock.
+
+What is kept is the machine code alone: a process that finds it needs LLVM's loader, and imports neither Numba nor the modules that the code
+was made from. Its name there is a hash of everything that the code was made from; `ImageStore` decides which files may be trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import platform
+import re
+import sys
+import threading
+from collections.abc import Callable, Hashable
+from contextlib import contextmanager
+from ctypes import CDLL, CFUNCTYPE, addressof, c_int, c_int64, c_void_p, create_string_buffer
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.threads import apart_from_forks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Function = Callable[..., Any]
+"""A kernel for certain choices: takes integers (numbers and addresses), returns nothing of use."""
+
+_WORD_AFTER_S = 1.0
+"""A compilation that takes longer is announced on a terminal."""
+
+_RESULTS = create_string_buffer(64)
+"""Where functions write what Numba's calling convention has them return beside their status: nothing, and errors, which they have not."""
+
+_lock = threading.RLock()
+_functions: dict[tuple[Hashable, ...], Function] = {}
+"""What was read or compiled so far, by everything that may differ in a process."""
+_engines: list[Any] = []
+"""What holds the machine code in memory. Functions live as long as the process."""
+
+
+class Kernel:
+    """A kernel in all its forms: `kernel(*choices)` is the function for some choices, read from disk or compiled when first asked for.
+
+    Threads may share it, and what it returns. A function's arguments are 64-bit integers.
+
+    Args:
+        target: `module:function` of what makes the Python function to compile of the choices. The module is
+            imported only then, so it may import Numba.
+        arguments: the number of the function's arguments.
+    """
+
+    def __init__(self, target: str, arguments: int) -> None:
+        self._target, self._count = target, arguments
+        self._kind = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * arguments)
+
+    def __call__(self, *choices: Hashable) -> Function:
+        """The function for choices: numbers, texts, and dataclasses and tuples of them, whose `repr` tells them apart."""
+        form = (self._target, self._count, choices, _settings())
+        found = _functions.get(form)
+        if found is None:
+            apart_from_forks(lambda stream: self._make(choices, form))(0)  # a child would find the locks of Numba and LLVM taken
+            found = _functions[form]
+        return found
+
+    def _make(self, choices: tuple[Hashable, ...], form: tuple[Hashable, ...]) -> None:
+        """Reads or compiles a function, unless another thread has done so meanwhile."""
+        with _lock:
+            if form in _functions:
+                return
+            key = hashlib.sha256(repr((_circumstances(), form)).encode()).hexdigest()
+            store = ImageStore.open()
+            stored = None if store is None else store.read(key)
+            address = None if stored is None else _loaded(*stored)
+            if address is None:
+                with _announced(f"{self._target.rpartition('.')[2]} {' '.join(map(str, choices))}"):
+                    image, symbol = self._compiled(choices)
+                address = _loaded(image, symbol)
+                assert address is not None, "what was just compiled has its symbol"
+                if store is not None:
+                    store.write(key, image, symbol)
+            function = self._kind(address)
+            _functions[form] = partial(function, addressof(_RESULTS), addressof(_RESULTS) + 32)
+
+    def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str]:
+        """The machine code of a function, and its symbol."""
+        from numba import njit, types
+
+        module, _, name = self._target.partition(":")
+        python = getattr(importlib.import_module(module), name)(*choices)
+        signature = types.void(*[types.int64] * self._count)
+        compiled = njit([signature], error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(python)
+        (result,) = compiled.overloads.values()
+        _check_externals(result.library.get_llvm_str())
+        _, _, (image, _) = result.library.serialize_using_object_code()
+        return image, result.fndesc.llvm_func_name
+
+
+def _check_externals(code: str) -> None:
+    """Raises RuntimeError if LLVM code calls what a process has with Numba only: there LLVM's loader would end the process."""
+    if sys.platform != "win32":
+        process = CDLL(None)
+        names = re.findall(r'^declare [^@]*@"?([^"(]+)"?\(', code, re.MULTILINE)
+        foreign = [name for name in names if not name.startswith("llvm.") and not hasattr(process, name)]
+        if foreign:
+            raise RuntimeError(f"a kernel calls {', '.join(foreign)}, which only Numba has")
+
+
+def _loaded(image: bytes, symbol: str) -> int | None:
+    """The address of a symbol of some machine code, which it loads; None if it has no such symbol."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(jit=True)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    engine.add_object_file(binding.ObjectFileRef.from_data(image))
+    engine.finalize_object()
+    address = int(engine.get_function_address(symbol))
+    if address:
+        _engines.append(engine)
+    return address or None
+
+
+@cache
+def _circumstances() -> tuple[object, ...]:
+    """What decides the machine code beside the choices and the settings: sources, versions, and the processor."""
+    from llvmlite import binding
+
+    here, sources = Path(__file__).parent, hashlib.sha256()
+    for file in sorted(here.rglob("*.py")):
+        sources.update(f"{file.relative_to(here)}\0".encode() + file.read_bytes() + b"\0")
+    versions = tuple(version(name) for name in ("numba", "llvmlite", "numpy"))
+    processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    return sources.hexdigest(), versions, sys.version_info[:3], platform.system(), platform.machine(), processor
+
+
+_OTHER_SETTINGS = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
+
+
+def _settings() -> tuple[tuple[str, str], ...]:
+    """The variables of the environment by which Numba compiles otherwise; it reads them anew for each compilation."""
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name not in _OTHER_SETTINGS))
+
+
+@contextmanager
+def _announced(what: str) -> Iterator[None]:
+    """Shows a line on the terminal, if standard error is one, while what happens within takes longer than a second."""
+    if not (sys.stderr is not None and sys.stderr.isatty()):
+        yield
+        return
+    from rich.console import Console
+
+    over = threading.Event()
+    status = Console(stderr=True).status(f"dmlpy compiles {what} for this processor; `dmlpy warmup` does so ahead")
+
+    def show() -> None:
+        if not over.wait(_WORD_AFTER_S):
+            with status:
+                over.wait()
+
+    shows = threading.Thread(target=show, name="dmlpy-announcement", daemon=True)
+    shows.start()
+    try:
+        yield
+    finally:
+        over.set()
+        shows.join()
+
+
+def _renew() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

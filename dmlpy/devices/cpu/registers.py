@@ -1,0 +1,52 @@
+"""The vector registers of processors."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a processor.
+
+    Attributes:
+        lanes: floats in each.
+        count: the number of registers.
+    """
+
+    lanes: int
+    count: int
+
+    def columns(self, vectors: int) -> int:
+        """The columns of a product that are summed in registers at once; the matrix's vectors and one factor take registers too."""
+        return min(8, (self.count - vectors - 1) // vectors)
+
+
+def registers_of(features: Mapping[str, bool], machine: str) -> Registers:
+    """The registers of a processor with these LLVM features."""
+    if features.get("avx512f"):
+        return Registers(16, 32)
+    if features.get("avx"):
+        return Registers(8, 16)
+    return Registers(4, 16 if machine in ("x86_64", "amd64") else 32)
+
+
+@cache
+def host_registers() -> Registers:
+    """The registers of this machine."""
+    from llvmlite import binding
+
+    return registers_of(binding.get_host_cpu_features(), platform.machine().lower())
+
+
+def block_of(registers: Registers) -> tuple[int, int]:
+    """Filters and vectors of positions whose sums fill a processor's registers, with room for the vectors and a factor."""
+    return (8, 3) if registers.count == 32 else (4, 3)
