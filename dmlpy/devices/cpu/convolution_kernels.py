@@ -1,9 +1,7 @@
 """The compiled convolution: tiles of positions, of which each thread takes the next one that is left.
 
-A tile's part of the input is copied with zeros around it, divided by the remainders of its coordinates by the strides: what a tap sees
-from all positions then lies side by side but for what is left over at the end of each row. So vectors of positions run through rows, and
-the sums of a block of filters for some vectors stay in registers over all channels and taps. Windows of one element, a step apart, read
-the input itself.
+A tile's part of the input is copied with its padding (see `parts`), so vectors of positions run through rows, and the sums of a block of
+filters for some vectors stay in registers over all channels and taps. Windows of one element, a step apart, read the input itself.
 
 These kernels were taken rather than oneDNN by ctypes: they take 0.97 to 1.5 of ONNX Runtime's processor time (one thread, AVX-512), on any
 system and processor that Numba knows. The oneDNN that is kept on PyPI is one of SYCL for Linux, 97 MB and its runtime beside it; that for
@@ -14,13 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from numba import njit
-
 from dmlpy.devices.cpu.convolution_parameters import PARAMETERS
+from dmlpy.devices.cpu.parts import part_filler
 from dmlpy.devices.cpu.products import masked_store, tile_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.vectors import clear_float, copy_float, float_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
@@ -35,45 +32,9 @@ def convolution_of(single: bool, registers: Registers) -> Share:
     """
     filters, most = (1, 8) if single else block_of(registers)
     vectors, multiply, put = vectors_of(registers), tile_product(filters, most, registers), masked_store(registers)
+    fill = part_filler(registers)
     load, store, all_of, subtract, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.subtract, vectors.multiply_add
     at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
-
-    @jit
-    def copy_row(p: Any, target: Any, source: Any, phase: Any) -> None:
-        """Copies what the windows reach of a row in a phase of its columns; `source` 0 for a row of zeros."""
-        length = p.pitch
-        # Column c of the phase is the input's column c * stride + phase - padding.
-        low = min(length, max(0, (p.pad_x - phase + p.stride_x - 1) // p.stride_x)) if source != 0 else length
-        high = max(low, min(length, (p.width + p.pad_x - phase + p.stride_x - 1) // p.stride_x))
-        for column in range(low):
-            clear_float(target + column * FLOAT_BYTES)
-        if p.stride_x == 1:
-            count = high - low
-            at, begin = target + low * FLOAT_BYTES, source + (low + phase - p.pad_x) * FLOAT_BYTES
-            whole = count - count % lanes
-            for column in range(0, whole, lanes):
-                store(at + column * FLOAT_BYTES, load(begin + column * FLOAT_BYTES))
-            for column in range(whole, count):
-                copy_float(at + column * FLOAT_BYTES, begin + column * FLOAT_BYTES)
-        else:
-            for column in range(low, high):
-                copy_float(target + column * FLOAT_BYTES, source + (column * p.stride_x + phase - p.pad_x) * FLOAT_BYTES)
-        for column in range(high, length):
-            clear_float(target + column * FLOAT_BYTES)
-
-    @njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    def fill(p: Any, part: Any, source: Any, first_row: Any) -> None:
-        """Copies the part of the input that a tile's windows reach."""
-        begin = first_row * p.stride_y - p.pad_y
-        phase_size = p.phase_rows * p.pitch * FLOAT_BYTES
-        for channel in range(p.channels):
-            for phase_y in range(p.stride_y):
-                for row in range(p.phase_rows):
-                    y = begin + row * p.stride_y + phase_y
-                    from_row = source + channel * p.input_channel + y * p.input_row if 0 <= y < p.height else 0
-                    for phase_x in range(p.stride_x):
-                        at = part + channel * p.plane + (phase_y * p.stride_x + phase_x) * phase_size + row * p.pitch * FLOAT_BYTES
-                        copy_row(p, at, from_row, phase_x)
 
     @jit
     def finish(p: Any, sums: Any, coefficients: Any, output: Any, first: Any, count: Any) -> None:

@@ -11,7 +11,7 @@ _INTEGERS = (
     *("offsets", "weights", "coefficients", "output", "output_image", "output_channel", "output_row"),
     *("scratch", "scratch_size", "sums"),
 )
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("low", np.float32), ("high", np.float32)])
+PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.float32) for name in ("low", "high", "padding"))])
 """What a convolution reads: numbers, addresses, and distances in bytes (`rows`, `phase_rows` and `pitch` in rows and elements).
 
 The first two are the state of `sharing`. An item is one of `parts` parts of the blocks of filters, for a tile of `rows` rows of positions

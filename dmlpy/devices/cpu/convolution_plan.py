@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from math import ceil, inf
+from dataclasses import replace
+from math import ceil, inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cpu.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.part_layout import PartLayout
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, block_of, host_registers
 from dmlpy.devices.cpu.team import team
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
@@ -76,7 +78,7 @@ class ConvolutionPlan(Plan):
         most = geometry.multiplications // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
         self._divide()
-        self._offsets = self._taps()
+        self._offsets = self._part.offsets()
         self.prepared_temporary_size = self._threads * self._scratch_size + (0 if self._after is None else self._after.temporary_size)
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
@@ -85,62 +87,37 @@ class ConvolutionPlan(Plan):
 
     def _divide(self) -> None:
         """Chooses the tiles."""
-        geometry = self._geometry
-        lanes, vectors = self._registers.lanes, self._block * self._most
+        geometry, panel = self._geometry, self._most * self._registers.lanes
         _, out_height, out_width = geometry.out
-        (_, stride_y, stride_x), (_, span_y, span_x) = geometry.strides, geometry.spans
-        source, output = self._tensors["input_tensor"], self._tensors["output_tensor"]
-        positions = out_height * out_width
+        positions, images = out_height * out_width, geometry.batch * geometry.groups
         pointwise = geometry.taps == (1, 1, 1) and geometry.strides == (1, 1, 1) and geometry.out == geometry.spatial
-        self._copies = not (pointwise and positions >= lanes * self._most and _is_flat(source) and _is_flat(output))
-        images = geometry.batch * geometry.groups
+        flat = _is_flat(self._tensors["input_tensor"]) and _is_flat(self._tensors["output_tensor"])
+        self._copies = not (pointwise and positions >= panel and flat)
+        self._positions = 1 << 62
+        if not self._copies:
+            out_height, out_width, self._positions = ceil(positions / panel), panel, positions
+        single = PartLayout(1, out_width, geometry.taps[1:], geometry.strides[1:], geometry.dilations[1:])
+        row = single.plane // single.phase_rows * geometry.channels
+        most, fewest = max(1, _PART // row - single.reach), ceil(panel / single.pitch)
         wanted = _ITEMS * self._threads if self._threads > 1 else 1
-        if self._copies:
-            self._pitch = out_width + (span_x - 1) // stride_x
-            self._plane_rows = stride_y * stride_x
-            row = geometry.channels * self._plane_rows * self._pitch * FLOAT_BYTES
-            most = max(1, _PART // row - (span_y - 1) // stride_y)
-            fewest = ceil(lanes * self._most / self._pitch)
-        else:
-            self._pitch = out_width = lanes * self._most
-            out_height = ceil(positions / out_width)
-            most, fewest = max(1, _PART // (geometry.channels * self._pitch * FLOAT_BYTES)), 1
         tiles = ceil(out_height / max(fewest, min(most, ceil(out_height * images / wanted))))
-        self._rows = ceil(out_height / tiles)
-        self._tiles = ceil(out_height / self._rows)
+        self._part = replace(single, rows=ceil(out_height / tiles))
         self._out = out_height, out_width
-        self._positions = positions if not self._copies else 1 << 62
+        self._tiles = ceil(out_height / self._part.rows)
         self._parts = min(self._blocks, max(1, ceil(wanted / (images * self._tiles))))
         self._items = images * self._tiles * self._parts
-        self._phase_rows = self._rows + (span_y - 1) // stride_y
-        self._plane = self._plane_rows * self._phase_rows * self._pitch * FLOAT_BYTES if self._copies else 0
-        sums = vectors * lanes * FLOAT_BYTES
-        part = geometry.channels * self._plane + self._most * lanes * FLOAT_BYTES if self._copies else 0
-        self._sums = sums
-        self._scratch_size = -(-(sums + part) // _ALIGNMENT) * _ALIGNMENT
-
-    def _taps(self) -> Array:
-        """For each tap the bytes from a position to what it sees."""
-        geometry = self._geometry
-        if not self._copies:
-            return np.zeros(1, np.int64)
-        found: list[int] = []
-        for y in range(geometry.taps[1]):
-            row, phase_y = divmod(y * geometry.dilations[1], geometry.strides[1])
-            for x in range(geometry.taps[2]):
-                column, phase_x = divmod(x * geometry.dilations[2], geometry.strides[2])
-                phase = phase_y * geometry.strides[2] + phase_x
-                found.append(((phase * self._phase_rows + row) * self._pitch + column) * FLOAT_BYTES)
-        return np.array(found, np.int64)
+        self._sums = self._block * panel * FLOAT_BYTES
+        part = geometry.channels * self._part.plane + panel * FLOAT_BYTES if self._copies else 0
+        self._scratch_size = -(-(self._sums + part) // _ALIGNMENT) * _ALIGNMENT
 
     def is_dense(self, most: int) -> bool:
         """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
-        taps = self._geometry.taps[1] * self._geometry.taps[2]
-        return self._plane <= most * taps * self._rows * self._out[1] * FLOAT_BYTES
+        part = self._part
+        return part.plane <= most * prod(part.taps) * part.rows * part.columns * FLOAT_BYTES
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        height = "a row of" if self._rows == 1 else f"{self._rows} rows of"
+        height = "a row of" if self._part.rows == 1 else f"{self._part.rows} rows of"
         reading = "copied to float32 with its padding" if self._copies else "read in place"
         lines = [
             f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {self._items} item(s)",
@@ -232,22 +209,22 @@ class ConvolutionPlan(Plan):
             "pad_y": geometry.starts[1],
             "pad_x": geometry.starts[2],
             "taps": len(self._offsets),
-            "rows": self._rows,
-            "phase_rows": self._phase_rows,
-            "pitch": self._pitch,
-            "plane": self._plane if self._copies else x.strides[2],
+            "rows": self._part.rows,
+            "phase_rows": self._part.phase_rows,
+            "pitch": self._part.pitch,
+            "plane": self._part.plane if self._copies else x.strides[2],
             "copies": self._copies,
             "input": tensors["input_tensor"],
             "input_image": x.strides[0],
             "input_channel": x.strides[2],
-            "input_row": x.strides[4] if self._copies else self._pitch * FLOAT_BYTES,
+            "input_row": x.strides[4] if self._copies else self._part.pitch * FLOAT_BYTES,
             "offsets": self._offsets.ctypes.data,
             "weights": pointers["weights"],
             "coefficients": pointers["coefficients"],
             "output": tensors["output_tensor"],
             "output_image": y.strides[0],
             "output_channel": y.strides[2],
-            "output_row": y.strides[4] if self._copies else self._pitch * FLOAT_BYTES,
+            "output_row": y.strides[4] if self._copies else self._part.pitch * FLOAT_BYTES,
             "scratch": temporary,
             "scratch_size": self._scratch_size,
             "sums": self._sums,

@@ -103,6 +103,17 @@ def copy_float(context: Any, target: Any, source: Any) -> Any:
 
 
 @intrinsic
+def set_float(context: Any, target: Any, value: Any) -> Any:
+    """Writes a float."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float32), generate
+
+
+@intrinsic
 def clear_float(context: Any, target: Any) -> Any:
     """Writes a float zero."""
 

@@ -1,0 +1,34 @@
+"""The compiled plans of MAX_POOLING and AVERAGE_POOLING, in all their versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc
+from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.pooling_plan import PoolingPlan
+    from dmlpy.operators.pooling.windows import ForwardPoolingDesc
+
+_SPARSEST = 16
+"""A tile's part of the input is at most so many times what its windows' taps meet."""
+
+
+@plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
+def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | str:
+    """The plan for a checked desc, or why there is none."""
+    from dmlpy.devices.cpu.pooling_plan import PoolingPlan
+
+    if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
+        return "compiled poolings are of FLOAT32, without indices"
+    assert desc.output_tensor is not None  # guaranteed by the check
+    if desc.input_tensor.dimension_count != 4:
+        return "a pooling over three dimensions has no compiled form"
+    for tensor in (desc.input_tensor, desc.output_tensor):
+        if tensor.sizes[-1] > 1 and tensor.element_strides[-1] != 1:
+            return "compiled poolings need rows whose elements lie side by side"
+    found = PoolingPlan(desc)
+    return found if found.is_dense(_SPARSEST) else "the windows reach far more of the input than their taps meet"

@@ -1,0 +1,106 @@
+"""Compiled max and average pooling, against the definition in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.layout_runs import tensor
+from tests.support.tolerance import assert_close
+
+pytest.importorskip("numba")
+
+# sizes, window, strides, start padding, end padding, dilations
+CASES: dict[str, tuple[Any, ...]] = {
+    "strides": ((2, 3, 33, 41), (3, 3), (2, 2), (1, 1), (1, 1), None),
+    "several tiles": ((1, 2, 300, 200), (3, 2), (1, 1), (0, 1), (2, 0), None),
+    "dilated": ((1, 3, 20, 25), (3, 2), (1, 2), (1, 1), (1, 1), (2, 3)),
+    "one window": ((2, 3, 13, 17), (13, 17), (1, 1), (0, 0), (0, 0), None),
+    "windows along their rows": ((1, 5, 24, 50), (3, 20), (2, 10), (1, 5), (0, 5), None),
+    "windows cut off": ((1, 2, 10, 40), (3, 3), (2, 2), (0, 0), (0, 0), "rounded up"),
+}
+
+
+def desc_of(name: str, kind: Any, x: np.ndarray[Any, Any], **members: Any) -> dml.OperatorDesc:
+    _, window, strides, starts, ends, dilations = CASES[name]
+    own: dict[str, Any] = {"window_size": window, "strides": strides, "start_padding": starts, "end_padding": ends, **members}
+    if dilations == "rounded up":
+        own["output_tensor"] = dml.TensorDesc(data_type="FLOAT32", sizes=(1, 2, 5, 20))
+    elif dilations is not None:
+        own["dilations"] = dilations
+        kind = {dml.MaxPoolingDesc: dml.MaxPooling2Desc, dml.AveragePoolingDesc: dml.AveragePooling1Desc}[kind]
+    desc: dml.OperatorDesc = kind(input_tensor=tensor(x), **own).with_outputs()
+    return desc.replace(output_indices_tensor=None) if hasattr(desc, "output_indices_tensor") else desc
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads, and the same bits on one."""
+    from dmlpy.devices.cpu import pooling_plan
+    from dmlpy.devices.cpu.plans import compiled_plan
+
+    monkeypatch.setattr(pooling_plan, "_WORK_OF_A_THREAD", 1)
+    x = np.random.default_rng(1).normal(size=CASES[name][0]).astype(np.float32)
+    x[0, -1, 3, 4], x[0, 0, 5, 6], x[0, 0, 1, 1] = np.nan, np.inf, -np.inf
+    averages = [desc_of(name, dml.AveragePoolingDesc, x, include_padding=include) for include in (False, True)]
+    for desc in (desc_of(name, dml.MaxPoolingDesc, x), *averages):
+        expected = np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor)
+        results = []
+        for threads in (1, 2):
+            monkeypatch.setattr(pooling_plan, "available_threads", lambda threads=threads: threads)
+            plan = compiled_plan(desc)
+            assert not isinstance(plan, str)
+            assert f"{threads} thread" in plan.describe()
+            result = np.full(expected.shape, 7.0, np.float32)
+            memory = np.empty(plan.temporary_size + 64, np.uint8)
+            place = memory.ctypes.data + -memory.ctypes.data % 64
+            plan.bind({"input_tensor": x.ctypes.data, "output_tensor": result.ctypes.data}, place, None)(0)
+            results.append(result)
+        assert_close(results[0], expected, np.float32, terms=250)
+        np.testing.assert_array_equal(*results)
+
+
+def test_parts_of_larger_tensors() -> None:
+    x = np.random.default_rng(2).normal(size=(2, 3, 12, 30)).astype(np.float32)
+    desc = dml.MaxPoolingDesc(
+        input_tensor=tensor(x[:, :2, 1:-1, 3:-3]),
+        output_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(2, 2, 5, 12), strides=(960, 300, 30, 1)),
+        window_size=(2, 2),
+        strides=(2, 2),
+        start_padding=(0, 0),
+        end_padding=(0, 0),
+    )
+    whole = np.full((2, 3, 10, 32), 7.0, np.float32)
+    y = np.lib.stride_tricks.as_strided(whole, (2, 2, 5, 12), (3840, 1200, 120, 4))
+    op = dml.compile(desc, "cpu")
+    assert op.plan.startswith("strategy: compiled")
+    op.bind({"input_tensor": x[:, :2, 1:-1, 3:-3]}, {"output_tensor": y})()
+    np.testing.assert_array_equal(y, x[:, :2, 1:-1, 3:-3].reshape(2, 2, 5, 2, 12, 2).max(axis=(3, 5)))
+    y[...] = 7.0
+    assert (whole == 7.0).all()
+
+
+# what a pooling of [1, 2, 60, 60] is, and a part of the reason why NumPy runs it
+ELSEWHERE: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
+    "halves": (dml.MaxPoolingDesc, {"data_type": "FLOAT16"}, {}, "of FLOAT32"),
+    "indices": (dml.MaxPooling1Desc, {}, {}, "without indices"),
+    "depth": (dml.MaxPoolingDesc, {"sizes": (1, 2, 3, 60, 60)}, {}, "three dimensions"),
+    "channels last": (dml.MaxPoolingDesc, {"strides": (7200, 1, 120, 2)}, {}, "side by side"),
+    "elements far apart": (dml.MaxPooling2Desc, {}, {"dilations": (57, 57), "output_indices_tensor": None}, "far more of the input"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_numpy_runs_says_why(name: str) -> None:
+    kind, described, members, reason = ELSEWHERE[name]
+    x = dml.TensorDesc(**{"data_type": "FLOAT32", "sizes": (1, 2, 60, 60), **described})
+    count = x.dimension_count - 2
+    arrays = {"window_size": [2] * count, "strides": [1] * count, "start_padding": [0] * count, "end_padding": [0] * count}
+    desc = kind(input_tensor=x, **arrays, **{place: value for place, value in members.items() if value is not None}).with_outputs()
+    desc = desc.replace(**{place: value for place, value in members.items() if value is None})
+    plan = dml.compile(desc, "cpu").plan
+    assert plan.startswith("strategy: numpy")
+    assert reason in plan
