@@ -76,13 +76,18 @@ def compile(
         DeviceError: there is no such device.
     """
     if isinstance(desc, OperatorDesc):
-        return _compile(desc, find_device(device), parse_level(feature_level), _parse_flags(flags))
+        return _compile(desc, find_device(device), parse_level(feature_level), parse_flags(flags))
     if not isinstance(desc, Checkable):
         raise DescError("compile", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
-    return _compile_graph(desc, find_device(device), parse_level(feature_level), _parse_flags(flags), fuse=fuse)
+    return _compile_graph(desc, find_device(device), parse_level(feature_level), parse_flags(flags), fuse=fuse)
 
 
-def _parse_flags(flags: Flags | Sequence[Flags]) -> ExecutionFlags:
+def parse_flags(flags: Flags | Sequence[Flags]) -> ExecutionFlags:
+    """Parses execution flags in any spelling.
+
+    Raises:
+        DescError: there is no such flag.
+    """
     try:
         return ExecutionFlags.parse(flags)
     except ValueError as error:

@@ -82,6 +82,8 @@ KNOWN_BY: dict[str, set[str]] = {
     "typer": {"cli.py", "cli_onnx.py", "cli_output.py"},
     "PIL": {"dxdispatch/pictures.py"},
     "matplotlib": {"bench/picture.py"},
+    "dask": {"dask/*.py", "site/error_examples/dask.py"},
+    "distributed": {"dask/*.py"},
     "torch": {"torch/*.py", "bench/subjects/torch.py"},
     "dmlpy.torch": {"torch/*.py", "bench/subjects/torch.py"},
 }

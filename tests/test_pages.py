@@ -17,7 +17,7 @@ from tests.support.folders import EXAMPLES, ROOT
 from tests.support.pages import PAGES, comparable, name_of
 from tests.support.tools import require
 
-NEEDED = {"dmlpy/torch/README.md": "torch"}
+NEEDED = {"dmlpy/dask/README.md": "dask", "dmlpy/torch/README.md": "torch"}
 """The tools that a page's code needs."""
 
 ALL = sorted({*PAGES, *ROOT.glob("*/README.md"), *ROOT.glob("tests/**/*.md")})

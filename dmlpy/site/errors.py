@@ -23,6 +23,7 @@ SECTIONS: Mapping[str, str] = {
     "models": "Files and models of DxDispatch",
     "onnx": "Models of ONNX",
     "keras": "Layers and models of dmlpy.keras",
+    "dask": "Operators over chunked arrays",
 }
 """The page's sections: those of `rules` list an operator's rules, the others the examples in the module of that name."""
 

@@ -35,6 +35,7 @@ PAGES: Mapping[str, str] = {
     "dmlpy/pydirectml/README.md": "guide/pydirectml",
     "dmlpy/keras/README.md": "guide/keras",
     "dmlpy/torch/README.md": "guide/torch",
+    "dmlpy/dask/README.md": "guide/dask",
     "dmlpy/dxdispatch/README.md": "guide/dxdispatch",
     "dmlpy/bench/README.md": "guide/bench",
     "dmlpy/PROMISES.md": "guide/promises",

@@ -32,7 +32,7 @@ LAYERS = [
     {"compiler", "directml", "inspection.catalog"},
     {"x", "comparison"},
     {"onnx"},
-    {"dxdispatch", "torch", "keras", "stubs", "pydirectml"},
+    {"dask", "dxdispatch", "torch", "keras", "stubs", "pydirectml"},
     {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},
     {"bench", "site"},
     {"cli_output"},

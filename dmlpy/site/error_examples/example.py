@@ -20,7 +20,7 @@ from dmlpy.validation.problems import DmlError, Problem, lay_out
 if TYPE_CHECKING:
     from types import ModuleType
 
-SECTIONS = ("descs", "arrays", "graphs", "expressions", "models", "onnx", "keras")
+SECTIONS = ("descs", "arrays", "graphs", "expressions", "models", "onnx", "keras", "dask")
 """The modules of examples, in the page's order."""
 
 Wrong = Callable[[], Any]

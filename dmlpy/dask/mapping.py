@@ -1,0 +1,246 @@
+"""`map_blocks`: an operator or graph over arrays of Dask, chunk by chunk."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from dmlpy.compiler import parse_flags
+from dmlpy.dask.carrying import carried
+from dmlpy.dask.chunking import Cutting, all_chunks, resized_to
+from dmlpy.dask.resizing import tensors_of
+from dmlpy.dask.tasks import Tasks
+from dmlpy.dask.work import Order, Work, chunk_problems
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.member_forms import brief
+from dmlpy.description.outputs import Outputs
+from dmlpy.devices import Device
+from dmlpy.devices import device as find_device
+from dmlpy.graphs import Graph
+from dmlpy.validation.checking import LATEST, check, parse_level
+from dmlpy.validation.problems import CompileError, DescError, DeviceError, Problem
+from dmlpy.validation.tensor_arguments import TensorArguments, named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.compiler import Flags
+    from dmlpy.dask.chunking import Group
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.description.tensors import TensorDesc
+
+
+def map_blocks(
+    described: OperatorDesc | Graph,
+    arrays: Mapping[str, Any] | None = None,
+    /,
+    *,
+    device: str | None = None,
+    feature_level: FeatureLevel | str | int = LATEST,
+    flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
+    axes: Mapping[str, int | Sequence[int]] | None = None,
+    carry: bool = False,
+    fuse: bool = True,
+    **tensors: Any,
+) -> Outputs:
+    """Computes an operator or graph over arrays of Dask, chunk by chunk, when Dask computes the result.
+
+    The desc describes any one size. For each chunk its sizes are replaced, along the axes that the operators call batch, and those of all
+    tensors that share them, the outputs' included. Every kind of chunk is checked now; nothing runs before Dask is asked to.
+
+    Inputs that are not cut are constants. They are sent to each worker once, and packed there once for each size of chunks.
+
+    Args:
+        described: a desc with outputs, or a graph.
+        arrays: the inputs by name, if they are not given as keywords: for graphs with inputs named like the options below.
+        device: `"cpu"`, `"numpy"`, `"cuda"` (of each worker the first GPU that it sees) or `"cuda:1"`. None is where the chunks are: the
+            CPU for NumPy's arrays, the GPU that holds them for CuPy's. NumPy's chunks are copied to a GPU and back.
+        feature_level: a cap, as for `check`.
+        flags: as for `compile`.
+        axes: further axes that may be cut, by input: the caller knows that chunks along them do not depend on each other.
+        carry: whether an RNN, LSTM or GRU of one direction is cut along time too: each chunk begins with the state in which the one before
+            it ended.
+        fuse: as for `compile`.
+        tensors: the inputs by name in either spelling: arrays of Dask, or NumPy's and CuPy's, which are cut where those that share an axis
+            are; a list for an array of tensors.
+
+    Returns:
+        Outputs: the described outputs, as arrays of Dask, NumPy-backed or CuPy-backed like the inputs.
+
+    Raises:
+        CompileError: the desc breaks rules, as given or with the sizes of a chunk, which is named.
+        DescError: an array does not fit, or is cut along an axis that may not be cut.
+        DeviceError: the device has no such name. Whether a worker has it, the worker tells.
+
+    What goes wrong on a worker is raised by Dask as dmlpy's error, with the chunk and the worker in its text.
+    """
+    order, given = _ordered(described, _given(arrays, tensors), device, feature_level, flags, axes or {}, carry=carry, fuse=fuse)
+    return _collections(order, given)
+
+
+def _given(arrays: Mapping[str, Any] | None, tensors: dict[str, Any]) -> Mapping[str, Any]:
+    if arrays is not None and tensors:
+        raise DescError("map_blocks", [Problem("bind.form", "arrays", "given beside keywords", "either of them")])
+    return tensors if arrays is None else arrays
+
+
+def _ordered(
+    described: OperatorDesc | Graph,
+    values: Mapping[str, Any],
+    device: str | None,
+    feature_level: FeatureLevel | str | int,
+    flags: Flags | Sequence[Flags],
+    axes: Mapping[str, int | Sequence[int]],
+    *,
+    carry: bool,
+    fuse: bool,
+) -> tuple[Order, dict[str, Any]]:
+    """Checks all that can be checked without running anything; the arrays by name are cut alike."""
+    if not isinstance(described, OperatorDesc | Graph):
+        expected = "an operator's desc, like LSTMDesc(...), or a Graph"
+        raise DescError("map_blocks", [Problem("field.form", "described", brief(described), expected)])
+    level = parse_level(feature_level)
+    if problems := _check(described, level):
+        raise CompileError(_name(described), problems, desc=described if isinstance(described, OperatorDesc) else None)
+    given, problems = _by_name(described, values)
+    if problems:
+        raise DescError("map_blocks", problems)
+    inputs, outputs = tensors_of(described)
+    allowed = {name: (axis,) if isinstance(axis, int) else tuple(axis) for name, axis in axes.items()}
+    cutting = Cutting(described, given, allowed, carry=carry)
+    groups = cutting.groups()
+    described, steps = carried(described, groups, cutting.problems) if carry else (described, None)
+    for index, group in enumerate(groups):
+        if steps is None or index != steps.axis:
+            cutting.problems += _without_axis(group, outputs)
+    if cutting.problems:
+        raise DescError("map_blocks", cutting.problems)
+    cut = tuple(name for name in inputs if any(name in group.axes for group in groups))
+    awaited = tuple(name for name in inputs if name not in cut and isinstance(given[name], da.Array))
+    order = Order(
+        described=described,
+        device=_checked_device(device),
+        feature_level=level,
+        flags=parse_flags(flags),
+        fuse=fuse,
+        groups=tuple(groups),
+        cut=cut,
+        awaited=awaited,
+        outputs=tuple(outputs),
+        dimensions=tuple(len(tensor.sizes) for tensor in outputs.values()),
+        steps=steps,
+    )
+    _check_chunks(order)
+    return order, _cut_alike(given, groups)
+
+
+def _check(described: OperatorDesc | Graph, level: FeatureLevel) -> list[Problem]:
+    return described.check(level, lenient=True) if isinstance(described, Graph) else check(described, level)
+
+
+def _name(described: OperatorDesc | Graph) -> str:
+    return described.c_name if isinstance(described, OperatorDesc) else described.name or described.c_name
+
+
+def _by_name(described: OperatorDesc | Graph, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """The arrays by the names of the inputs; what has no shape becomes an array of NumPy."""
+    if isinstance(described, Graph):
+        found, problems = named(values, "input")
+    else:
+        fields = [replace(slot.field, name=slot.place) for slot in described.input_slots()]
+        found, problems = TensorArguments(described, fields, "input").by_place(values)
+    arrays = {name: value if hasattr(value, "shape") else np.asarray(value) for name, value in found.items() if value is not None}
+    return arrays, problems
+
+
+def _checked_device(device: str | None) -> str | None:
+    """The device's name, if there could be one of this name on a worker."""
+    if isinstance(device, Device):
+        device = device.name
+    if device is not None:
+        try:
+            find_device(device)
+        except DeviceError as error:
+            if error.hresult == HResult.E_INVALIDARG:
+                raise
+    return device
+
+
+def _without_axis(group: Group, outputs: Mapping[str, TensorDesc]) -> list[Problem]:
+    """Problems of outputs that all chunks along a group would give."""
+    why = ("each chunk gives its own, of which none is that of the whole",)
+    return [
+        Problem("dask.axis", name, f"without an axis for {group.name}", "an axis that is cut like the inputs", why, "leave the output out")
+        for name in outputs
+        if name not in group.axes
+    ]
+
+
+def _check_chunks(order: Order) -> None:
+    """Checks the desc or graph for every kind of chunk."""
+    known: set[tuple[int, ...]] = set()
+    for chunk in all_chunks(order.groups):
+        if chunk.sizes in known:
+            continue
+        known.add(chunk.sizes)
+        for described in (order.described, *([order.steps.later] if order.steps is not None else [])):
+            try:
+                whole = resized_to(described, order.groups, chunk.sizes).described
+            except DescError as error:
+                raise DescError(error.subject, chunk_problems(chunk, error.problems)) from None
+            if problems := _check(whole, order.feature_level):
+                desc = whole if isinstance(whole, OperatorDesc) else None
+                raise CompileError(f"{_name(whole)} for {chunk.label}", problems, desc=desc)
+
+
+def _cut_alike(given: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, Any]:
+    """The arrays, with those that are in a group as arrays of Dask with the group's chunks."""
+    found = dict(given)
+    for name, array in given.items():
+        chunks = {group.axes[name]: group.chunks for group in groups if name in group.axes}
+        if chunks:
+            whole = {axis: (size,) for axis, size in enumerate(array.shape)} | chunks
+            cut = tuple(whole[axis] for axis in range(len(array.shape)))
+            found[name] = array.rechunk(cut) if isinstance(array, da.Array) else da.from_array(array, chunks=cut, asarray=False)
+    return found
+
+
+def _collections(order: Order, given: Mapping[str, Any]) -> Outputs:
+    """The outputs as arrays of Dask."""
+    work = Work(order, {name: array for name, array in given.items() if name not in (*order.cut, *order.awaited)})
+    sources = {name: given[name] for name in (*order.cut, *order.awaited)}
+    token = tokenize(pickle.dumps(order), work.constants, [array.name for array in sources.values()])
+    kind = order.described.short_name() if isinstance(order.described, OperatorDesc) else order.described.name or "graph"
+    tasks = Tasks(order, f"{kind.lower()}-{token}", {name: (array.name, array.ndim) for name, array in sources.items()})
+    base = HighLevelGraph.from_collections(tasks.name, tasks.of_work(work), dependencies=list(sources.values()))
+    meta = next((array._meta for array in sources.values()), np.empty(0))
+    found: dict[str, Any] = {}
+    tensors = tensors_of(order.described)[1]
+    for output in order.outputs:
+        tensor = tensors[output]
+        graph, layer = base, tasks.name
+        if not tasks.is_single:
+            layer = f"{tasks.name}-{output}"
+            picked = tasks.of_output(layer, output, len(tensor.sizes))
+            graph = HighLevelGraph({**base.layers, layer: picked}, {**base.dependencies, layer: {tasks.name}})
+        axes = {group.axes[output]: group.chunks for group in order.groups if output in group.axes}
+        chunks = tuple(axes.get(axis, (size,)) for axis, size in enumerate(tensor.sizes))
+        empty = np.empty_like(meta, shape=(0,) * len(chunks), dtype=tensor.data_type.numpy)
+        found[output] = da.Array(graph, layer, chunks, meta=empty)
+    return Outputs(_gathered(found))
+
+
+def _gathered(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs by field: those of an array of tensors as a tuple."""
+    gathered: dict[str, Any] = {}
+    for place, array in found.items():
+        field, bracket, _ = place.partition("[")
+        gathered[field] = (*gathered.get(field, ()), array) if bracket else array
+    return gathered
