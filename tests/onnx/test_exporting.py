@@ -32,6 +32,12 @@ NO_ORACLE = {
     "ROI_POOLING": "it has no MaxRoiPool",
 }
 """What ONNX's reference implementation does not compute, and why; ONNX Runtime does."""
+MISTAKEN = {
+    "convolution transposed": "its ConvTranspose takes no groups with pads of two different ends",
+    "max of integers": "its MaxPool gives other sizes for pads of two different ends",
+    "max of wide padding": "its MaxPool counts places by the sizes of the result",
+}
+"""Cases likewise."""
 
 
 @cache
@@ -56,13 +62,13 @@ def agree(graph: Graph, inputs: dict[str, Any], what: str, *, reference: bool = 
         assert_same(found, expected, what)
 
 
-def agree_on(desc: dml.OperatorDesc, what: str) -> None:
+def agree_on(desc: dml.OperatorDesc, what: str, *, reference: bool = True) -> None:
     drawn = random_inputs(np.random.default_rng(1), desc)
     if "ROI_ALIGN" in desc.short_name():  # the second corner is the larger one
         first, second = np.split(drawn["roi_tensor"], 2, axis=-1)
         drawn["roi_tensor"] = np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=-1)
     inputs = bound_inputs(desc, drawn)
-    agree(graph_of(desc), inputs, what, reference=desc.short_name() not in NO_ORACLE)
+    agree(graph_of(desc), inputs, what, reference=reference and desc.short_name() not in NO_ORACLE)
 
 
 def refusals(graph: Graph) -> list[dml.Problem]:
@@ -92,7 +98,7 @@ def test_an_operator_is_said_by_onnx(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_members_are_said_by_onnx(name: str) -> None:
-    agree_on(CASES[name], name)
+    agree_on(CASES[name], name, reference=name not in MISTAKEN)
 
 
 @pytest.mark.slow
@@ -109,12 +115,14 @@ def test_an_operator_of_every_type_is_said_by_onnx(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", SYSTEMS)
 def test_stored_results_are_those_of_the_exported_operators(file: str) -> None:
+    """With infinities, NaN and ties, of which ONNX's reference implementation makes other things."""
+    pytest.importorskip("onnxruntime")
     for result in RESULTS:
         if result.file != file or result.kind.short_name() not in rules():
             continue
         desc = result.desc()
         if not refusals(graph_of(desc)):
-            agree(graph_of(desc), bound_inputs(desc, result.inputs), str(result), reference=desc.short_name() not in NO_ORACLE)
+            agree(graph_of(desc), bound_inputs(desc, result.inputs), str(result), reference=False)
 
 
 # graphs
