@@ -1,4 +1,4 @@
-"""`dmlpy onnx`: ONNX models checked and run."""
+"""`dmlpy onnx`: ONNX models checked and run, and graphs as ONNX models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmlpy.cli_output import LevelOption, reported, show, warn
 if TYPE_CHECKING:
     from dmlpy.onnx.report import Like
 
-app = typer.Typer(name="onnx", help="ONNX models: which nodes run on DirectML, and running them.", no_args_is_help=True)
+app = typer.Typer(name="onnx", help="ONNX models: which nodes run on DirectML, running and writing them.", no_args_is_help=True)
 
 SizeOption = Annotated[
     list[str] | None,
@@ -92,3 +92,22 @@ def run(
         run_onnx(model, given, output, found, parse_level(feature_level), parse_sizes(sizes or []), typer.echo)
     if output is None:
         warn("the outputs are not written: give --output FOLDER")
+
+
+@app.command()
+def export(
+    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph in JSON, or one that ONNX Runtime serialized.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", dir_okay=False, help="The model; default: the graph's file with .onnx.", show_default=False)
+    ] = None,
+    input_path: Annotated[
+        Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of a serialized graph's constants.")
+    ] = None,
+) -> None:
+    """Write a graph of DirectML's operators as an ONNX model, or tell which nodes ONNX does not say, and why."""
+    from dmlpy.dxdispatch.onnx_models import export_graph
+
+    target = graph.with_suffix(".onnx") if output is None else output
+    with reported():
+        nodes, written = export_graph(graph, target, input_path)
+    typer.echo(f"{target}: {written} nodes of ONNX for {nodes} of the graph")

@@ -90,7 +90,7 @@ def check_file(
     """
     try:
         data = text.read_bytes(path)
-        if not _is_serialized(data):
+        if not is_serialized(data):
             return _check_json(text.decode(data, path), feature_level, strict, lenient, input_path)
     except ModelError as error:
         return Report(path, None, feature_level, None, tuple(error.findings))
@@ -103,7 +103,7 @@ def check_file(
     return _check_graph(path, "serialized graph", graph, feature_level, strict, lenient=True)
 
 
-def _is_serialized(data: bytes) -> bool:
+def is_serialized(data: bytes) -> bool:
     """Returns whether a file is binary, so that it can only be a graph: its first offset contains zero bytes, which text never does."""
     return b"\0" in data[:8] and not data.startswith((b"\xff\xfe", b"\xfe\xff"))
 

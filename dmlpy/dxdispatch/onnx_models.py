@@ -1,4 +1,4 @@
-"""ONNX models on the command line: checked as files, and run from .npy files."""
+"""ONNX models on the command line: checked as files, run from .npy files, and made of files of graphs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.naming import did_you_mean, listed
-from dmlpy.dxdispatch.checker import Report
-from dmlpy.dxdispatch.files import write_npy
+from dmlpy.dxdispatch import text
+from dmlpy.dxdispatch.checker import Report, is_serialized
+from dmlpy.dxdispatch.files import write_bytes, write_npy
 from dmlpy.dxdispatch.npy import read_array, read_header
-from dmlpy.dxdispatch.report import Finding
+from dmlpy.dxdispatch.report import Finding, ModelError
+from dmlpy.graphs import Graph
 from dmlpy.validation.problems import BindError, DescError, DeviceError, Problem
 
 if TYPE_CHECKING:
@@ -68,11 +70,11 @@ def parse_sizes(texts: Sequence[str]) -> dict[str, int | Sequence[int]]:
         DescError: a text is neither.
     """
     found: dict[str, int | Sequence[int]] = {}
-    for text in texts:
-        name, equals, value = text.rpartition("=")
+    for told in texts:
+        name, equals, value = told.rpartition("=")
         if not equals or not name or re.fullmatch(r"\d{1,18}(,\d{1,18})*,?", value, re.ASCII) is None:
             expected = "a symbol with its size, or an input with all of them: batch=1, x=1,3,224,224"
-            raise DescError("--size", [Problem("onnx.sizes", "--size", repr(text), expected)])
+            raise DescError("--size", [Problem("onnx.sizes", "--size", repr(told), expected)])
         numbers = [int(number) for number in value.split(",") if number]
         found[name] = numbers[0] if "," not in value else numbers
     return found
@@ -129,6 +131,43 @@ def run_onnx(
                 raise DeviceError(f"{target} cannot be written: {error}") from error
             told += f" in {target}"
         inform(told)
+
+
+def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tuple[int, int]:
+    """Writes a graph as an ONNX model. The constants that a serialized graph has in files are stored in the model.
+
+    Args:
+        path: the graph: JSON, or what ONNX Runtime serialized.
+        target: the model's file.
+        input_path: folder of a serialized graph's constants, instead of the file's folder.
+
+    Returns:
+        The numbers of nodes of the graph and of the model.
+
+    Raises:
+        DmlError: the file is refused, ONNX does not say the graph, or the model cannot be written.
+    """
+    from dmlpy import onnx  # needs the package onnx
+
+    data = text.read_bytes(path)
+    constants: dict[str, bytes] = {}
+    if is_serialized(data):
+        from dmlpy.graphs.serialized import load_serialized  # needs flatbuffers
+
+        loaded = load_serialized(data, input_path or path.parent)
+        graph, constants = loaded.graph, {name: loaded.read_constant(name) for name in loaded.constants}
+    else:
+        document = text.decode(data, path)
+        if findings := document.findings():
+            raise ModelError(path, findings)
+        graph = Graph.from_dict(document.data)
+    model = onnx.export(graph, constants=constants)
+    try:
+        written = model.SerializeToString()
+        write_bytes(target, written)
+    except (OSError, ValueError) as error:  # a model of 2 GiB or more is a ValueError
+        raise DeviceError(f"{target} cannot be written: {error}") from error
+    return len(graph.nodes), len(model.graph.node)
 
 
 def _file_name(name: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from onnx import ModelProto, helper, numpy_helper
 
+from dmlpy.description.naming import did_you_mean
 from dmlpy.devices.graphs.wiring import Wiring
 from dmlpy.onnx.elements import dtype_of, element_of
 from dmlpy.onnx.export_nodes import Node
@@ -19,15 +21,13 @@ from dmlpy.validation.problems import CompileError, Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.graphs.wiring import Source
     from dmlpy.graphs import Graph
 
 
-def export(graph: Graph) -> ModelProto:
+def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelProto:
     """A graph as an ONNX model with the same inputs and outputs by name.
 
     The model gives what the graph gives. Where ONNX has no operator with the same members, several nodes say it; fused activations are
@@ -35,21 +35,24 @@ def export(graph: Graph) -> ModelProto:
 
     Args:
         graph: a valid graph.
+        constants: the elements of inputs that are stored in the model, such as weights, by name: arrays of the described sizes and types,
+            or the bytes of the buffers that they are bound to. These inputs are none of the model's.
 
     Returns:
         ModelProto: of opset 21, with every output's sizes and type. Truth values are UINT8, as in the graph.
 
     Raises:
-        CompileError: the graph breaks rules, or ONNX's operators do not say a node or a view; all of these are told.
+        CompileError: the graph breaks rules, a constant does not fit, or ONNX's operators do not say a node or a view; all are told.
     """
     if problems := graph.check(lenient=True):
         raise CompileError("onnx.export", problems)
-    return _Export(Wiring.of(graph)).model()
+    return _Export(Wiring.of(graph), constants or {}).model()
 
 
 class _Export:
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: Wiring, constants: Mapping[str, Any]) -> None:
         self.wiring = wiring
+        self.constants = constants
         self.writer = Writer([*wiring.inputs, *wiring.outputs])
         self.problems: list[Problem] = []
         self.values: dict[Source, Value] = {}
@@ -58,9 +61,15 @@ class _Export:
     def model(self) -> ModelProto:
         """The model."""
         inputs = []
+        self._refuse_unknown()
         for name, (source, desc) in self.wiring.inputs.items():
-            self.values[source], self.written[source] = Value(self.writer, name, element_of(desc.data_type)), desc
-            inputs.append(helper.make_tensor_value_info(name, element_of(desc.data_type), desc.sizes))
+            element = element_of(desc.data_type)
+            self.values[source], self.written[source] = Value(self.writer, name, element), desc
+            if name not in self.constants:
+                inputs.append(helper.make_tensor_value_info(name, element, desc.sizes))
+            elif (array := self._stored(name, desc)) is not None:
+                self.written[source] = desc.replace(sizes=array.shape)
+                self.writer.constants[name] = array.astype(dtype_of(element), copy=False)
         for index in self.wiring.order():
             self._say(index, self.wiring.operators[index])
         named: dict[str, Value] = {}
@@ -82,6 +91,28 @@ class _Export:
         model: ModelProto = helper.make_model(made, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets))
         model.producer_name = "dmlpy"
         return model
+
+    def _refuse_unknown(self) -> None:
+        for name in self.constants:
+            if name not in self.wiring.inputs:
+                known = [*self.wiring.inputs]
+                problem = Problem("onnx.export", f"constants[{name!r}]", "no input of the graph", f"one of {', '.join(known)}")
+                self.problems.append(replace(problem, remedy=did_you_mean(name, known)))
+
+    def _stored(self, name: str, desc: TensorDesc) -> np.ndarray[Any, Any] | None:
+        """The elements of an input that is stored in the model, with size 1 along the dimensions that its strides repeat."""
+        given = self.constants[name]
+        if isinstance(given, bytes):
+            if len(given) >= desc.reached_bytes:
+                return viewed_constant(given, desc)
+            found, expected = f"{len(given)} bytes", f"at least {desc.reached_bytes}"
+        else:
+            array = np.asarray(given)
+            if array.shape == desc.sizes and array.dtype == dtype_of(element_of(desc.data_type)):
+                return np.ascontiguousarray(array[tuple(slice(size) for size in once(desc))])
+            found, expected = f"{array.dtype} {list(array.shape)}", f"{desc.data_type} {list(desc.sizes)}"
+        self.problems.append(Problem("onnx.export", f"constants[{name!r}]", found, expected))
+        return None
 
     def _name_outputs(self, named: Mapping[str, Value]) -> None:
         """Gives the values that are outputs their names: inputs, constants, and values that are several outputs by Identity."""

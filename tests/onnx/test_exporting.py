@@ -303,3 +303,39 @@ def test_all_refused_nodes_are_told_and_those_behind_them_are_not() -> None:
 def test_bits_of_another_type_are_refused(seen: dml.TensorDesc, message: str) -> None:
     with pytest.raises(dml.CompileError, match=message):
         onnx.export(read_as(seen, (2, 3)))
+
+
+# constants
+
+
+def weighed() -> Graph:
+    """The product of an input and weights, plus a bias that strides repeat."""
+    g = GraphBuilder()
+    sizes = {"x": [2, 3], "weights": [3, 4]}
+    a, b = (g.input(name, dml.TensorDesc(data_type="FLOAT32", sizes=own)) for name, own in sizes.items())
+    c = g.input("bias", dml.TensorDesc(data_type="FLOAT32", sizes=[2, 4], strides=[0, 1]))
+    g.output("y", g.add(dml.GEMMDesc, "product", a_tensor=a, b_tensor=b, c_tensor=c))
+    return g.build()
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_inputs_are_stored_in_the_model(as_bytes: bool) -> None:
+    weights, bias = np.arange(12, dtype=np.float32).reshape(3, 4), np.broadcast_to(np.arange(4, dtype=np.float32), (2, 4))
+    given: dict[str, Any] = {"weights": weights, "bias": bias}
+    model = onnx.export(weighed(), {"weights": weights.tobytes(), "bias": bias[0].tobytes()} if as_bytes else given)
+    assert [item.name for item in model.graph.input] == ["x"]
+    assert {item.name: list(item.dims) for item in model.graph.initializer} == {"weights": [3, 4], "bias": [1, 4]}
+    data = np.ones((2, 3), np.float32)
+    assert_same(by_reference(model, {"x": data}), {"y": data @ weights + bias}, "stored")
+
+
+def test_constants_that_do_not_fit_are_all_told() -> None:
+    given = {"weight": np.zeros(3), "weights": np.zeros((3, 4)), "bias": bytes(8)}
+    with pytest.raises(dml.CompileError) as caught:
+        onnx.export(weighed(), given)
+    assert [(problem.path, problem.found, problem.expected) for problem in caught.value.problems] == [
+        ("constants['weight']", "no input of the graph", "one of x, weights, bias"),
+        ("constants['weights']", "float64 [3, 4]", "FLOAT32 [3, 4]"),
+        ("constants['bias']", "8 bytes", "at least 16"),
+    ]
+    assert caught.value.problems[0].remedy == "did you mean weights?"

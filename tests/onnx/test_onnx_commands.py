@@ -1,4 +1,4 @@
-"""`dmlpy onnx check`, `dmlpy onnx run`, and `dmlpy check` of ONNX models."""
+"""`dmlpy onnx check`, `dmlpy onnx run`, `dmlpy onnx export`, and `dmlpy check` of ONNX models."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import typer.testing
-from onnx import ModelProto
+from onnx import ModelProto, numpy_helper
 from onnx.helper import make_node
 
+import dmlpy as dml
 from dmlpy.cli import app
+from tests.support.flatbuffer_writer import dump_of, write
 from tests.support.onnx_models import model
 
 
@@ -101,3 +104,56 @@ def test_run_names_what_is_wrong(tmp_path: Path, given: list[str], text: str) ->
     status, _, err = dmlpy("onnx", "run", written(tmp_path, good()), "--device", "numpy", *given)
     assert (status, text in err) == (1, True)
     assert dmlpy("onnx", "run", "net.onnx", "--input", "x")[0] == 2
+
+
+# export
+
+
+def exported_graph() -> dml.Graph:
+    g = dml.GraphBuilder("net")
+    x, w = (g.input(name, dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 2])) for name in "xw")
+    g.output("y", g.add(dml.ElementWiseAdd1Desc, "sum", a_tensor=x, b_tensor=w, fused_activation=dml.ActivationReluDesc()))
+    return g.build()
+
+
+def test_export_writes_a_graph_as_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(exported_graph().to_json())
+    status, out, _ = dmlpy("onnx", "export", path)
+    assert (status, out) == (0, f"{tmp_path / 'net.onnx'}: 2 nodes of ONNX for 1 of the graph\n")
+    made = onnx.load(tmp_path / "net.onnx")
+    assert [node.op_type for node in made.graph.node] == ["Add", "Relu"]
+    assert dmlpy("onnx", "export", path, "--output", tmp_path / "other.onnx")[0] == 0
+    assert (tmp_path / "other.onnx").read_bytes() == (tmp_path / "net.onnx").read_bytes()
+
+
+def test_export_stores_the_constants_of_a_serialized_graph(tmp_path: Path) -> None:
+    g = dml.GraphBuilder()
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 2], total_tensor_size_in_bytes=16)
+    x, w = g.input("x", tensor), g.input("w", tensor.replace(flags="OWNED_BY_DML"))
+    g.output("y", g.add(dml.ElementWiseAddDesc, "sum", a_tensor=x, b_tensor=w, output_tensor=tensor))
+    (tmp_path / "constants").mkdir()
+    (tmp_path / "constants" / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    path = tmp_path / "Partition_0.bin"
+    path.write_bytes(write(dump_of(g.build())))
+    status, _, err = dmlpy("onnx", "export", path, "--input_path", tmp_path / "constants")
+    assert status == 0, err
+    made = onnx.load(tmp_path / "Partition_0.onnx")
+    assert [item.name for item in made.graph.input] == ["x"]
+    (stored,) = made.graph.initializer
+    np.testing.assert_array_equal(numpy_helper.to_array(stored).reshape(-1), np.arange(4))
+
+
+def test_export_tells_what_onnx_does_not_say(tmp_path: Path) -> None:
+    g = dml.GraphBuilder()
+    state, numbers = (dml.TensorDesc(data_type="UINT32", sizes=[1, 1, 1, count]) for count in (6, 8))
+    g.output("y", g.add(dml.RandomGeneratorDesc, input_state_tensor=g.input("s", state), output_tensor=numbers, type="PHILOX_4X32_10"))
+    path = tmp_path / "random.json"
+    path.write_text(g.build().to_json())
+    status, _, err = dmlpy("onnx", "export", path)
+    assert (status, "nodes[0] is RANDOM_GENERATOR" in err, (tmp_path / "random.onnx").exists()) == (1, True, False)
+    path.write_text("{")
+    assert dmlpy("onnx", "export", path)[0] == 1
+    path.write_text('{"Nodes": 1}')
+    assert dmlpy("onnx", "export", path)[0] == 1
+    assert dmlpy("onnx", "export", tmp_path / "none.json")[0] == 1
