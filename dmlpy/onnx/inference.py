@@ -43,7 +43,7 @@ def inferred(
         imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
         try:
             found = shape_inference.infer_node_outputs(
-                schema, node, {name: value.proto for name, value in given.items()}, known, opset_imports=imports
+                schema, _stated(node), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
             )
         except Exception:  # ONNX raises of many classes for models that are not valid; what it does not know, the lowering asks for
             found = {}
@@ -52,6 +52,16 @@ def inferred(
         proto = found.get(name, types.get(label))
         values.append(None if not name else Value(name, None, None) if proto is None else of_proto(name, proto))
     return tuple(values)
+
+
+def _stated(node: NodeProto) -> NodeProto:
+    """The node with the default of an attribute that ONNX's inference takes to be another."""
+    if node.op_type != "STFT" or any(item.name == "onesided" for item in node.attribute):
+        return node
+    own = NodeProto()
+    own.CopyFrom(node)
+    own.attribute.append(helper.make_attribute("onesided", 1))
+    return own
 
 
 def _tensor(value: Value) -> TensorProto:

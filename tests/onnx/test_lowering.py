@@ -75,6 +75,7 @@ INTERPOLATED = np.stack([IMAGE[:, :, np.minimum(np.arange(16) // 2 + step, 7)] f
 INTERPOLATED = INTERPOLATED[..., 0] * (1 - np.arange(16) % 2 / 2)[:, None] + INTERPOLATED[..., 1] * (np.arange(16) % 2 / 2)[:, None]
 _LEFT, _RIGHT = INTERPOLATED[..., np.arange(21) // 3], INTERPOLATED[..., np.minimum(np.arange(21) // 3 + 1, 6)]
 INTERPOLATED = (_LEFT * (1 - np.arange(21) % 3 / 3) + _RIGHT * (np.arange(21) % 3 / 3)).astype(np.float32)
+BOXES = np.asarray([[0.3, -2.5, 6.2, 4], [5, 5.5, 4, 9], [1, 1, 1.5, 1.2]], np.float32)
 STATISTICS = [*numbers(3, 3), np.abs(numbers(3))]
 
 
@@ -202,6 +203,37 @@ ROWS = [
             ("nearest", "border", 0),
             ("cubic", "reflection", 0),
         ]
+    ),
+    Row("MatMul", [np.arange(6, dtype=np.int32).reshape(2, 3) * 2**30, np.full((4, 3, 2), -7, np.int32)], {}, 13),
+    Row("MatMul", [ints(2**40, -3, 5), ints(3, 2**40, -1)], {}, 13, operators=["ELEMENT_WISE_MULTIPLY", "REDUCE"]),
+    Row("MatMul", [np.arange(3, dtype=np.uint64), np.arange(12, dtype=np.uint64).reshape(3, 4)], {}, 13),
+    Row("Gemm", [np.arange(6).reshape(3, 2), np.arange(12).reshape(4, 3), ints(1, 2, 3, 4)], {"transA": 1, "transB": 1}, 13),
+    # Fourier transforms
+    Row("DFT", [X345[..., :2]], {"axis": 1}, 17, [np.int64(7)], ["GEMM"], terms=512),
+    Row("DFT", [X345[..., :1].astype(np.float16)], {"onesided": 1}, 17, [np.int64(3)], terms=512),
+    Row("DFT", [X345[..., :2]], {"inverse": 1}, 20, [None, np.int64(-3)], terms=512),
+    Row("DFT", [X345[..., :2]], {"inverse": 1}, 20, [np.int64(3), np.int64(0)], terms=512),
+    *(Row("DFT", [X345[..., :2]], {"inverse": 1, "onesided": 1}, 20, [np.int64(size)], terms=512) for size in (5, 6, 7, 9)),
+    Row("STFT", [numbers(2, 20, 1)], {}, 17, [ints(3).reshape(()), numbers(8)], ["CONVOLUTION"], terms=512),
+    Row("STFT", [numbers(2, 20, 2)], {"onesided": 0}, 17, [np.int64(4), None, np.int64(7)], ["CONVOLUTION"], terms=512),
+    # Places between elements
+    Row(
+        "DeformConv", [IMAGE, numbers(4, 3, 2, 3), numbers(2, 12, 5, 4)], {"strides": [2, 2], "pads": [1, 1, 2, 1], "dilations": [1, 1]}, 19
+    ),
+    Row(
+        "DeformConv",
+        [numbers(2, 4, 6, 5), numbers(2, 2, 2, 2), numbers(2, 16, 4, 3), numbers(2), numbers(2, 8, 4, 3)],
+        {"group": 2, "offset_group": 2, "dilations": [2, 2]},
+        19,
+    ),
+    *(
+        Row(
+            "RoiAlign",
+            [IMAGE, BOXES, ints(1, 0, 1)],
+            {"mode": "max", "output_height": 2, "output_width": 3, "sampling_ratio": 2} | options,
+            16,
+        )
+        for options in ({}, {"coordinate_transformation_mode": "output_half_pixel", "spatial_scale": 0.7})
     ),
     # Resizing
     Row("Upsample", [IMAGE], {"mode": "linear"}, 9, [np.asarray([1, 1, 2, 3], np.float32)], ["RESAMPLE1"], [INTERPOLATED]),

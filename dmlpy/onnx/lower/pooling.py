@@ -1,4 +1,4 @@
-"""Pooling of windows, of whole images, and of regions of interest; unpooling."""
+"""Pooling of windows and of whole images; unpooling."""
 
 from __future__ import annotations
 
@@ -122,37 +122,6 @@ def region_maximum(node: Node) -> Expression:
     regions = node.x(1).with_leading_ones(4)
     scale = node.attribute("spatial_scale", 1.0)
     return x.roi_pooling(node.x(0), regions, spatial_scale=scale, pooled_size={"Width": width, "Height": height})
-
-
-@lowers("RoiAlign")
-def region(node: Node) -> Expression:
-    """ROI_ALIGN1 of averages; ONNX's maximum is that of pixels by their weights, DirectML's that of interpolated samples."""
-    if node.attribute("mode", "avg") != "avg":
-        raise node.unsupported("mode", "'avg': ROI_ALIGN1's maximum is that of interpolated samples, ONNX's that of weighted pixels")
-    moved = node.attribute("coordinate_transformation_mode", "output_half_pixel" if node.opset < 16 else "half_pixel") == "half_pixel"
-    samples = node.attribute("sampling_ratio", 0)
-    count, sizes = node.sizes(1)[0], node.sizes(0)
-    height, width = node.attribute("output_height", 1), node.attribute("output_width", 1)
-    scale = node.attribute("spatial_scale", 1.0)
-    return x.roi_align1(
-        node.x(0),
-        node.x(1).with_leading_ones(4),
-        x.cast(node.x(2), output_data_type="UINT32").with_leading_ones(4),
-        reduction_function="AVERAGE",
-        interpolation_mode="LINEAR",
-        spatial_scale_x=scale,
-        spatial_scale_y=scale,
-        input_pixel_offset=0.5 if moved else 0.0,
-        output_pixel_offset=-0.5,
-        minimum_samples_per_output=samples or 1,
-        maximum_samples_per_output=samples or _MOST_SAMPLES,
-        align_regions_to_corners=False,
-        output_sizes=[count, sizes[1], height, width],
-    )
-
-
-_MOST_SAMPLES = (1 << 32) - 1
-"""As many samples as a region has pixels for an output."""
 
 
 def _pooling(node: Node) -> Sliding:

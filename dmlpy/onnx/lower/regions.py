@@ -1,0 +1,102 @@
+"""Regions of interest: averages and maxima of samples within boxes."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy import x
+from dmlpy.onnx.lower import lowers
+from dmlpy.onnx.lower.sampling import as_float32, number
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+_MOST_SAMPLES = (1 << 32) - 1
+"""As many samples as a region has pixels for an output."""
+
+
+@lowers("RoiAlign")
+def region(node: Node) -> Expression:
+    """ROI_ALIGN1 of averages. Maxima are those of single pixels by their weights, which DirectML does not have: GATHER_ND1 and REDUCE."""
+    mode = node.attribute("mode", "avg")
+    if mode not in ("avg", "max"):
+        raise node.unsupported("mode", "'avg'", "'max'")
+    # Before opset 16 boxes were not moved by half a pixel.
+    moved = node.attribute("coordinate_transformation_mode", "output_half_pixel" if node.opset < 16 else "half_pixel") == "half_pixel"
+    if mode == "max":
+        return _largest(node, moved=moved)
+    samples = node.attribute("sampling_ratio", 0)
+    count, sizes = node.sizes(1)[0], node.sizes(0)
+    height, width = node.attribute("output_height", 1), node.attribute("output_width", 1)
+    scale = node.attribute("spatial_scale", 1.0)
+    return x.roi_align1(
+        node.x(0),
+        node.x(1).with_leading_ones(4),
+        x.cast(node.x(2), output_data_type="UINT32").with_leading_ones(4),
+        reduction_function="AVERAGE",
+        interpolation_mode="LINEAR",
+        spatial_scale_x=scale,
+        spatial_scale_y=scale,
+        input_pixel_offset=0.5 if moved else 0.0,
+        output_pixel_offset=-0.5,
+        minimum_samples_per_output=samples or 1,
+        maximum_samples_per_output=samples or _MOST_SAMPLES,
+        align_regions_to_corners=False,
+        output_sizes=[count, sizes[1], height, width],
+    )
+
+
+def _largest(node: Node, *, moved: bool) -> Expression:
+    """The largest product of a pixel and its weight among all samples of each output."""
+    samples = node.attribute("sampling_ratio", 0)
+    if samples < 1:
+        why = "how many samples a box has follows from its size"
+        raise node.refusal("onnx.dynamic", "sampling_ratio", str(samples), "the number of samples, at least 1: for mode 'max'", why)
+    count, (batch, channels, *spatial) = node.sizes(1)[0], node.sizes(0)
+    boxes = as_float32(node.x(1)) * node.attribute("spatial_scale", 1.0) - (0.5 if moved else 0.0)
+    outputs = [node.attribute("output_height", 1), node.attribute("output_width", 1)]
+    axes = []
+    for axis, (size, places) in enumerate(zip(spatial, outputs, strict=True)):
+        start, end = boxes[:, 1 - axis].reshape(count, 1), boxes[:, 3 - axis].reshape(count, 1)
+        length = end - start if moved else x.max(end - start, number(end, 1.0))
+        steps = (np.arange(places * samples, dtype=np.float32) + 0.5) / (places * samples)
+        axes.append(_corners(x.add(start, x.multiply(length, node.known(f"steps{axis}", steps).reshape(1, -1))), size))
+    first, second = (places * samples for places in outputs)
+    data = node.x(0).reshape(batch, channels, prod(spatial)).transpose(0, 2, 1).packed()
+    images = x.cast(node.x(2), output_data_type="UINT32").reshape(count, 1, 1).broadcast(count, first, second)
+    largest: Expression | None = None
+    for (row, above), (column, left) in product(*axes):
+        # Numbers of pixels are integers: FLOAT32 would not tell those of large images apart.
+        whole, part = (
+            x.cast(tensor, output_data_type="UINT32") for tensor in (row.reshape(count, first, 1), column.reshape(count, 1, second))
+        )
+        place = x.add(x.multiply(whole, number(whole, spatial[1])), part)
+        tuples = x.join([tensor.reshape(1, count, first * second, 1) for tensor in (images, place)], axis=3)
+        picked = x.gather_nd(
+            data.with_leading_ones(4), tuples.reshape(1, 1, count * first * second, 2), input_dimension_count=3, indices_dimension_count=2
+        )
+        weight = x.multiply(above.reshape(count, first, 1), left.reshape(count, 1, second)).reshape(count * first * second, 1)
+        found = x.multiply(as_float32(picked).reshape(-1, channels), weight)
+        largest = found if largest is None else x.max(largest, found)
+    assert largest is not None
+    parts = largest.reshape(count, outputs[0], samples, outputs[1], samples, channels)
+    return x.reduce(parts, function="MAX", axes=[2, 4]).reshape(count, *outputs, channels).transpose(0, 3, 1, 2)
+
+
+def _corners(place: Expression, size: int) -> list[tuple[Expression, Expression]]:
+    """The two elements around places along one dimension, with their weights: no weight to what is more than 1 outside."""
+    inside = x.logical_and(
+        x.logical_greater_than_or_equal(place, number(place, -1.0), output_data_type="UINT8"),
+        x.logical_less_than_or_equal(place, number(place, float(size)), output_data_type="UINT8"),
+    )
+    kept = x.cast(inside, output_data_type="FLOAT32")
+    within = x.clip(place, min=0.0, max=size - 1.0)
+    before = x.floor(within)
+    ratio = within - before
+    after = x.clip(before + 1.0, min=0.0, max=size - 1.0)
+    return [(before, x.multiply(kept, 1.0 - ratio)), (after, x.multiply(kept, ratio))]
