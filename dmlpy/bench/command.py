@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import dmlpy as dml
-from dmlpy.bench import machine, tables
+from dmlpy.bench import tables
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators import report
 from dmlpy.bench.operators.shape import OperatorShape
@@ -15,6 +15,7 @@ from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import DataType, Shape, select
 from dmlpy.bench.subjects import OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.description.naming import nearest
+from dmlpy.devices.processors import processors
 from dmlpy.inspection.render import Table
 from dmlpy.validation.problems import DmlError
 
@@ -142,7 +143,7 @@ def threads_of(asked: Asked) -> int:
     """The threads of each library on the processor."""
     if asked.threads is None and asked.operators is not None:
         return 1
-    return asked.threads or machine.available_cores()
+    return asked.threads or processors()
 
 
 def _known(asked: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 import dmlpy as dml
 from dmlpy.bench.records import Host, Machine
 from dmlpy.bench.shapes import LayerShape, Recurrent
+from dmlpy.devices.processors import processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,11 +38,6 @@ OPERATORS_PRODUCT: Product = (512, 512, 512, "FLOAT32")
 _QUERIED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.limit")
 
 
-def available_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def load() -> list[float]:
     """The load averages of 1, 5 and 15 minutes; empty where the system has none."""
     return list(os.getloadavg()) if hasattr(os, "getloadavg") else []
@@ -55,7 +51,7 @@ def host(threads: int) -> Host:
     return Host(
         processor=_processor(),
         system=f"{platform.system()} {platform.release()}",
-        cores=available_cores(),
+        cores=processors(),
         threads=threads,
         load_before=load(),
         clock_mhz=clock.current if clock else None,

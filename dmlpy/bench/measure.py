@@ -22,6 +22,7 @@ from dmlpy.bench.subjects import EAGER, OWN, PEERS, SETS, Peer
 from dmlpy.bench.tables import time_text
 from dmlpy.bench.work import TOLERANCES, Array, Case, relative_error
 from dmlpy.devices.device import show_bytes
+from dmlpy.devices.processors import processors
 from dmlpy.validation.problems import DmlError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Options:
     peers: Sequence[Peer] = PEERS
     own: Peer = OWN
     rounds: int = 15
-    threads: int = field(default_factory=machine.available_cores)
+    threads: int = field(default_factory=processors)
     limit_s: float = 300.0
     slope: bool = False
     pythons: Mapping[str, str] = field(default_factory=dict)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from dmlpy.devices.processors import processors
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -134,8 +136,8 @@ def worth(multiplications: int) -> int:
 
 @contextmanager
 def limited(multiplications: int) -> Iterator[None]:
-    """Limits BLAS within the block to the threads that its largest product, of this many multiplications, is worth."""
-    call, threads = object(), worth(multiplications)
+    """Limits BLAS within the block to the threads that its largest product, of this many multiplications, is worth and may have."""
+    call, threads = object(), min(worth(multiplications), processors())
     limits = _limits() if multiplications > _ALONE else ()
     try:
         try:
@@ -152,7 +154,7 @@ def limited(multiplications: int) -> Iterator[None]:
 
 def with_limited_blas(launch: Launch, multiplications: int) -> Launch:
     """Wraps a launch so that BLAS is limited to the threads that its largest product, of this many multiplications, is worth."""
-    if multiplications <= _ALONE or worth(multiplications) >= (os.cpu_count() or 1):
+    if multiplications <= _ALONE or min(worth(multiplications), processors()) >= (os.cpu_count() or 1):
         return launch
 
     def dispatch(stream: int) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dmlpy.devices.blas import blas_threads
+from dmlpy.devices.processors import processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,9 +25,9 @@ T = TypeVar("T")
 
 
 def available_threads() -> int:
-    """The number of cores that this process may use, or of threads that NumPy's BLAS may use, whichever is smaller."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, blas_threads() or cores)
+    """The number of processors that this process may use, or of threads that NumPy's BLAS may use, whichever is smaller."""
+    allowed = processors()
+    return min(allowed, blas_threads() or allowed)
 
 
 class Gate:

@@ -24,6 +24,7 @@ from dmlpy.bench.subjects import OPERATORS_OWN, OPERATORS_PEERS, UnsupportedErro
 from dmlpy.bench.work import TOLERANCES, Case, OperatorWork, relative_error
 from dmlpy.cli import app
 from dmlpy.description.registry import OPERATORS
+from dmlpy.devices.processors import processors
 from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc
 from tests.conftest import cuda_on_cpu
 from tests.support import bench_peers
@@ -217,9 +218,9 @@ def test_what_cannot_be_measured_is_told(arguments: list[str], status: int, mess
 def test_threads_are_one_unless_told() -> None:
     asked = command.Asked(operators=())
     assert command.threads_of(asked) == 1
-    assert command.threads_of(command.Asked()) == machine.available_cores()
+    assert command.threads_of(command.Asked()) == processors()
     assert command.threads_of(command.Asked(threads=3, operators=())) == 3
-    assert command.threads_of(command.Asked(threads=0, operators=())) == machine.available_cores()
+    assert command.threads_of(command.Asked(threads=0, operators=())) == processors()
 
 
 def test_the_peers_are_those_of_shapes_without_their_limits() -> None:

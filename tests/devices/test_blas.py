@@ -42,6 +42,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     monkeypatch.setattr(blas, "_made", made)
     monkeypatch.setattr(blas, "_limits", lambda: made)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(blas, "processors", lambda: 8)
     return found
 
 
@@ -58,6 +59,14 @@ def test_threads_grow_with_the_work(library: Library, multiplications: int, thre
         run()
         assert library.threads == 8
     assert seen == [threads] * 2
+
+
+def test_threads_are_no_more_than_processors(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    for allowed, multiplications in ((2, 100 * WORK_OF_A_THREAD), (2, 1), (8, 100 * WORK_OF_A_THREAD)):
+        monkeypatch.setattr(blas, "processors", lambda allowed=allowed: allowed)
+        with_limited_blas(lambda stream: seen.append(library.threads), multiplications)(0)
+    assert seen == [2, 8, 8]
 
 
 def run_limited(call: Callable[[], Any], multiplications: int = WORK_OF_A_THREAD) -> None:

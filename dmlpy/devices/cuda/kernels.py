@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.processors import processors
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -206,11 +206,6 @@ def _side_by_side(work: Callable[[Argument], Result], arguments: Sequence[Argume
         return [work(argument) for argument in arguments]
     with ThreadPoolExecutor(threads, "dmlpy-compile") as executor:
         return list(executor.map(work, arguments))
-
-
-def processors() -> int:
-    """The number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_range(seam: Seam, name: str, launch: Launch) -> Launch:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.kernels import Kernel, processors
+from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS
+from dmlpy.devices.processors import processors
 from tests.support.cuda.gpu_kernels import kernels_of_gpu_tests
 from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.nvrtc import NEWEST, PROMISED, VERSIONS, NvrtcError, compile_instance, compile_instances, compile_ptx, nvrtc
