@@ -144,6 +144,9 @@ def cycle(known: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 BACK_REFERENCES = {
+    ("dmlpy.keras.callbacks", "dmlpy.keras.loop"),
+    ("dmlpy.keras.callbacks", "dmlpy.keras.models"),
+    ("dmlpy.keras.loop", "dmlpy.keras.models"),
     ("dmlpy.devices.dispatch", "dmlpy.devices.operator"),
     ("dmlpy.devices.graphs.dispatch", "dmlpy.devices.graphs.compiled"),
     ("dmlpy.onnx.compiled", "dmlpy.onnx.model"),

@@ -13,7 +13,19 @@ Arguments have the names and defaults of Keras 1. A layer computes nothing itsel
 through `dmlpy.torch`. float32 only.
 """
 
+from dmlpy.keras.backup import BackupAndRestore
 from dmlpy.keras.bidirectional import Bidirectional
+from dmlpy.keras.callbacks import (
+    Callback,
+    CSVLogger,
+    EarlyStopping,
+    History,
+    LambdaCallback,
+    LearningRateScheduler,
+    ModelCheckpoint,
+    ReduceLROnPlateau,
+    TerminateOnNaN,
+)
 from dmlpy.keras.importers import from_keras, from_torch
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.losses import BinaryCrossentropy, CategoricalCrossentropy, Loss, MeanSquaredError, SparseCategoricalCrossentropy
@@ -24,29 +36,37 @@ from dmlpy.keras.recurrent import Recurrent
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking
-from dmlpy.keras.training import History
 
 __all__ = [
     "GRU",
     "LSTM",
     "SGD",
     "Adam",
+    "BackupAndRestore",
     "Bidirectional",
     "BinaryCrossentropy",
+    "CSVLogger",
+    "Callback",
     "CategoricalCrossentropy",
     "Dense",
+    "EarlyStopping",
     "Embedding",
     "History",
+    "LambdaCallback",
     "Layer",
+    "LearningRateScheduler",
     "Loss",
     "Masking",
     "MeanSquaredError",
+    "ModelCheckpoint",
     "Optimizer",
     "Recurrent",
+    "ReduceLROnPlateau",
     "Regularizer",
     "Sequential",
     "SimpleRNN",
     "SparseCategoricalCrossentropy",
+    "TerminateOnNaN",
     "Weight",
     "from_keras",
     "from_onnx",

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import accumulate
-from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
 from dmlpy.inspection.render import Table
-from dmlpy.keras import saving, training
+from dmlpy.keras import saving
 from dmlpy.keras.arguments import found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.fit_arguments import FitArguments
 from dmlpy.keras.layer import Layer, Shape, Weight
+from dmlpy.keras.loop import Run, evaluate
 from dmlpy.keras.losses import Loss
 from dmlpy.keras.losses import loss as find_loss
 from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
-from dmlpy.keras.training import Data, DataReader, History, Objective
+from dmlpy.keras.sources import Arrays, Batches
+from dmlpy.keras.training import Data, DataReader, Measured, Objective
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dmlpy.devices import Device
+    from dmlpy.keras.callbacks import Callback, History
 
 
 class _Compiled(NamedTuple):
@@ -51,6 +53,7 @@ class Sequential:
     Attributes:
         layers: the layers; `add` is the way to change them.
         backend: the device, and what surrounds it.
+        stop_training: whether `fit` ends after the current batch; callbacks set it.
 
     Raises:
         DescError: as for `add`.
@@ -61,6 +64,7 @@ class Sequential:
         self.layers: list[Layer] = []
         self.backend = Backend(device, seed)
         self._compiled: _Compiled | None = None
+        self.stop_training = False
         for layer in layers or ():
             self.add(layer)
 
@@ -189,64 +193,56 @@ class Sequential:
     def fit(
         self,
         x: Any,
-        y: Any,
+        y: Any = None,
         batch_size: int | None = None,
         nb_epoch: int = 10,
         verbose: int = 1,
         validation_split: float = 0.0,
-        validation_data: Sequence[Any] | None = None,
+        validation_data: Any = None,
         shuffle: bool = True,
         sample_weight: Any = None,
         *,
         epochs: int | None = None,
+        callbacks: Iterable[Callback] | None = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
     ) -> History:
         """Trains for a number of epochs. A loss that is not finite does not end the run.
 
         Args:
-            x: samples, [N, ...].
+            x: samples, [N, ...]; or, without y, an iterable of batches (x, y) or (x, y, sample_weight): a list, a generator, a
+                DataLoader of PyTorch's, a sequence of Keras's.
             y: targets: of the output's shape; for the sparse cross-entropy a class in place of the last axis. A last axis of size 1 may be
                 left out.
             batch_size: samples of one update; None: the model's fixed batch size, else 32. The last batch of an epoch may be smaller.
-            nb_epoch: the number of passes over all samples.
+            nb_epoch: the number of the last epoch: passes over all samples, if the first epoch is 0.
             verbose: 1 for a progress bar and a line for each epoch, 2 for the lines only, 0 for nothing.
             validation_split: share of the samples, the last ones, that are not trained on but evaluated after each epoch.
-            validation_data: x and y, and weights if need be, to evaluate in place of a share.
-            shuffle: whether the samples come in a new order in each epoch.
+            validation_data: x and y, and weights if need be, to evaluate in place of a share; or an iterable of batches.
+            shuffle: whether the samples of arrays come in a new order in each epoch.
             sample_weight: [N], of each sample in the loss.
             epochs: another name of `nb_epoch`, which it overrides.
+            callbacks: what is called while the model is trained, in this order.
+            initial_epoch: the number of the first epoch.
+            steps_per_epoch: of an iterable, the batches of an epoch; None: one pass over it. The next epoch goes on where one has ended. If
+                an iterator ends before, the run ends with a warning.
+            validation_steps: the same for the validation data.
 
         A model with a fixed batch size needs a number of samples that is a multiple of it. A stateful one needs `shuffle=False`; states
         are carried from batch to batch until `reset_states`, into the validation data and the next epoch too.
 
         Raises:
-            DescError: before `compile`, or data that do not fit; all problems together.
+            DescError: before `compile`, or data that do not fit; all problems together, but those of a batch when it is read.
         """
-        reader = self._reader("fit")
+        self._known_layers()
         self._known_compiled()
-        data = reader.read(x, y, sample_weight)
-        size = reader.batch_size(batch_size)
         count = nb_epoch if epochs is None else epochs
-        if not isinstance(count, Integral) or count < 0:
-            reader.problems.append(Problem("data.epochs", "nb_epoch" if epochs is None else "epochs", brief(count), "0 or more"))
-        if shuffle and self.stateful:
-            why = ("a stateful layer carries the state of sample i to sample i of the next batch",)
-            reader.problems.append(Problem("data.shuffle", "shuffle", "True", "False", why))
-        validation = None
-        if validation_data is not None:
-            validation = self._validation_data(reader, validation_data, validation_split)
-        elif not isinstance(validation_split, Real) or not 0 <= validation_split < 1:
-            reader.problems.append(Problem("data.split", "validation_split", brief(validation_split), "at least 0 and less than 1"))
-        elif data is not None and validation_split:
-            kept = int(len(data) * (1 - validation_split))
-            data, validation = data.part(slice(kept)), data.part(slice(kept, None))
-            if not len(data) or not len(validation):
-                found = f"{validation_split:g} of {plural(len(data) + len(validation), 'sample')}"
-                reader.problems.append(Problem("data.split", "validation_split", found, "at least one sample on either side"))
-        reader.whole_batches(data)
-        reader.whole_batches(validation, "validation_data")
-        reader.raise_problems()
-        assert data is not None
-        return training.fit(self, data, validation, size, int(count), shuffle=shuffle, verbose=verbose)
+        called = tuple(callbacks or ())
+        rest = (validation_split, validation_data, shuffle, sample_weight, called, initial_epoch, steps_per_epoch, validation_steps)
+        arguments = FitArguments(x, y, batch_size, count, *rest)
+        source, validation = arguments.sources(self, "nb_epoch" if epochs is None else "epochs")
+        return Run(self, source, validation, int(count), verbose, int(initial_epoch)).train(called)
 
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float | list[float]:
         """Makes one update. Returns the batch's loss before it, in a list with any metrics. The weights keep their gradients.
@@ -264,20 +260,31 @@ class Sequential:
         """
         return _scalar_or_list(self.test_step(self._one_batch("test_on_batch", x, y, sample_weight)))
 
-    def evaluate(self, x: Any, y: Any, batch_size: int | None = None, sample_weight: Any = None) -> float | list[float]:
+    def evaluate(
+        self, x: Any, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, *, steps: int | None = None
+    ) -> float | list[float]:
         """Returns the loss of all samples, averaged over batches, in a list with any metrics.
+
+        Args:
+            x: samples, [N, ...]; or, without y, an iterable of batches, as for `fit`.
+            y: targets.
+            batch_size: samples of a batch; None: the model's fixed batch size, else 32.
+            sample_weight: [N], of each sample in the loss.
+            steps: of an iterable, the batches to read; None: all.
 
         Raises:
             DescError: as for `fit`.
         """
         reader = self._reader("evaluate")
         self._known_compiled()
+        if y is None and Batches.gives(x):
+            return _scalar_or_list(list(evaluate(self, Batches(self, x, steps, "evaluate", "x")).values()))
         data = reader.read(x, y, sample_weight)
         size = reader.batch_size(batch_size)
         reader.whole_batches(data)
         reader.raise_problems()
         assert data is not None
-        return _scalar_or_list(list(training.evaluate(self, data, size).values()))
+        return _scalar_or_list(list(evaluate(self, Arrays(data, size)).values()))
 
     @np.errstate(all="ignore")
     def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray[Any, Any]:
@@ -297,7 +304,7 @@ class Sequential:
         reader.raise_problems()
         assert data is not None
         with self._pass():
-            parts = [self.backend.host(self._forward(data.x[part], training=False)[0]) for part in training.batches(len(data), size)]
+            parts = [self.backend.host(self._forward(batch.x, training=False)[0]) for batch in Arrays(data, size).epoch(0)]
         return np.concatenate(parts)
 
     # Files
@@ -365,7 +372,7 @@ class Sequential:
             values, mask = layer.forward(values, mask, training=training)
         return values, mask
 
-    def _measure(self, batch: Data, values: Array, mask: Array | None) -> training.Measured:
+    def _measure(self, batch: Data, values: Array, mask: Array | None) -> Measured:
         targets = self.backend.array(batch.y, self.objective.loss.target_type)
         weights = None if batch.sample_weight is None else self.backend.array(batch.sample_weight)
         return self.objective.measure(self.layers[-1], values, mask, targets, weights, self.backend)
@@ -395,22 +402,10 @@ class Sequential:
         reader = self._reader(method)
         self._known_compiled()
         data = reader.read(x, y, sample_weight)
-        fixed = self.input_shape[0]
-        if data is not None and fixed not in (None, len(data)):
-            why = (f"the model was built for batches of {fixed}: batch_input_shape",)
-            reader.problems.append(Problem("data.batch_size", "x", f"of {plural(len(data), 'sample')}", str(fixed), why))
+        reader.whole_batch(data, "x")
         reader.raise_problems()
         assert data is not None
         return data
-
-    def _validation_data(self, reader: DataReader, given: Sequence[Any], split: float) -> Data | None:
-        if split:
-            reader.problems.append(Problem("data.split", "validation_split", brief(split), "0 beside validation_data"))
-        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-            found = f"a {type(given).__name__}" + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
-            reader.problems.append(Problem("data.form", "validation_data", found, "(x, y) or (x, y, sample_weight)"))
-            return None
-        return reader.read(*given, prefix="validation_data.")
 
 
 def load_model(path: str | PathLike[str], *, device: Device | str | None = None, seed: int | None = None) -> Sequential:

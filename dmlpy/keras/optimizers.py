@@ -79,6 +79,33 @@ class Optimizer(ABC):
         """Clears the moments and restarts the count of updates."""
         self.iterations, self._moments, self._scratch = 0, [], None
 
+    def moment_arrays(self) -> Sequence[tuple[Array, ...]]:
+        """The moments of each weight, in the device's memory; none before the first update."""
+        return self._moments
+
+    def restore(
+        self, iterations: int, lr: float, moments: Sequence[tuple[Array, ...]], weights: Sequence[Weight], backend: Backend
+    ) -> None:
+        """Goes on from an earlier state.
+
+        Args:
+            iterations: updates so far.
+            lr: the learning rate.
+            moments: as `moment_arrays` gave them.
+            weights: the weights that they belong to.
+            backend: the device of all arrays.
+        """
+        self.reset()
+        self.iterations, self.lr = iterations, lr
+        if iterations:
+            self._begin(list(moments), weights, backend.xp)
+
+    def _begin(self, moments: list[tuple[Array, ...]], weights: Sequence[Weight], xp: Any) -> None:
+        self._shapes = [weight.value.shape for weight in weights]
+        self._moments = moments
+        largest = max((weight.value.size for weight in weights), default=0)
+        self._scratch = xp.empty(largest, xp.float32), xp.empty(largest, xp.float32)
+
     def update(self, weights: Sequence[Weight], backend: Backend) -> None:
         """Makes one update of all weights, which must be the same in each call. Their gradients stay unchanged.
 
@@ -93,10 +120,8 @@ class Optimizer(ABC):
                 type(self).__name__, [Problem("optimizer.weights", "weights", f"of the shapes {shapes}", f"{self._shapes}", remedy=remedy)]
             )
         if self._scratch is None:
-            self._shapes = shapes
-            self._moments = [tuple(xp.zeros_like(weight.value) for _ in range(self.moments())) for weight in weights]
-            largest = max((weight.value.size for weight in weights), default=0)
-            self._scratch = xp.empty(largest, xp.float32), xp.empty(largest, xp.float32)
+            self._begin([tuple(xp.zeros_like(weight.value) for _ in range(self.moments())) for weight in weights], weights, xp)
+        assert self._scratch is not None
         rate = self.lr / (1 + self.decay * self.iterations)
         self.iterations += 1
         gradient_memory, work_memory = self._scratch

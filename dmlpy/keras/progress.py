@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[str], None]]:
-    """Shows a bar over `total` batches in a terminal or a notebook, gone when the run ends; elsewhere draws nothing.
+def progress_bar(total: int | None, *, shown: bool) -> Iterator[Callable[[str], None]]:
+    """Shows a bar over `total` batches (None: not known) in a terminal or a notebook, gone when the run ends; elsewhere nothing.
 
     Yields:
         a function that counts one batch as done and sets the text beside the bar.

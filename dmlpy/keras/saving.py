@@ -133,9 +133,28 @@ def _raise(path: FilePath, problems: Iterable[Problem]) -> None:
         raise DescError(fspath(path), sorted(found, key=lambda problem: problem.path))
 
 
+def read_arrays(path: FilePath, header: str) -> tuple[dict[str, np.ndarray[Any, Any]], str]:
+    """Reads all arrays of a file, and the text under a name in its header.
+
+    Raises:
+        DescError: not a safetensors file, or one without that text.
+        OSError: the file cannot be read.
+    """
+    with _opened(path) as file:
+        text = (file.metadata() or {}).get(header)
+        if text is None:
+            raise DescError(fspath(path), [Problem("model.header", header, "missing", "a file that dmlpy.keras has written for this")])
+        return {name: file.get_tensor(name) for name in file.keys()}, text  # noqa: SIM118  (no dict)
+
+
+def write_arrays(arrays: Mapping[str, np.ndarray[Any, Any]], path: FilePath, metadata: Mapping[str, str] | None) -> None:
+    """Writes arrays in host memory, by name, and texts of the header."""
+    packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    _safetensors().numpy.save_file(packed, fspath(path), metadata=None if metadata is None else dict(metadata))
+
+
 def _write(layers: Sequence[Layer], backend: Backend, path: FilePath, metadata: Mapping[str, str] | None) -> None:
-    arrays = {name: np.ascontiguousarray(backend.host(weight.value)) for name, weight in _named_weights(layers).items()}
-    _safetensors().numpy.save_file(arrays, fspath(path), metadata=None if metadata is None else dict(metadata))
+    write_arrays({name: backend.host(weight.value) for name, weight in _named_weights(layers).items()}, path, metadata)
 
 
 def _safetensors() -> Any:

@@ -1,9 +1,7 @@
-"""Training and evaluation: the objective, the data that a model takes, and the loop over epochs."""
+"""Training and evaluation: the objective, and the data that a model takes."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -13,12 +11,11 @@ from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, plural
 from dmlpy.keras.arguments import found_array
 from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCategoricalCrossentropy, score_weights
-from dmlpy.keras.progress import progress_bar
 from dmlpy.keras.simple import Dense
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from dmlpy.keras.backend import Array, Backend
     from dmlpy.keras.layer import Layer, Shape
@@ -154,6 +151,9 @@ class Model(Protocol):
     backend: Backend
 
     @property
+    def stateful(self) -> bool: ...
+
+    @property
     def input_shape(self) -> Shape: ...
 
     @property
@@ -228,6 +228,13 @@ class DataReader:
             why = (f"the model was built for batches of {fixed}: batch_input_shape",)
             self.problems.append(Problem("data.length", path, f"of {plural(len(data), 'sample')}", f"a multiple of {fixed}", why))
 
+    def whole_batch(self, data: Data | None, path: str) -> None:
+        """Requires that a batch is of a fixed batch size."""
+        fixed = self.model.input_shape[0]
+        if data is not None and fixed is not None and len(data) != fixed:
+            why = (f"the model was built for batches of {fixed}: batch_input_shape",)
+            self.problems.append(Problem("data.batch_size", path, f"of {plural(len(data), 'sample')}", str(fixed), why))
+
     def raise_problems(self) -> None:
         """Raises DescError if there are problems."""
         if self.problems:
@@ -265,86 +272,3 @@ class DataReader:
 
 def _shape_problem(path: str, found: Sequence[int], expected: Shape, why: str) -> Problem:
     return Problem("data.shape", path, f"of shape {list(found)}", str(list(expected)), (why,))
-
-
-# The loop
-
-
-@dataclass
-class History:
-    """The losses and metrics that `fit` recorded.
-
-    Attributes:
-        epoch: the epochs' numbers, from 0.
-        history: a list of one figure for each epoch, by name: `loss`, `acc`, and `val_loss`, `val_acc` of the validation data. Loss and
-            accuracy of an epoch are averages over its batches, each taken before the batch's update; losses include the regularizers.
-    """
-
-    epoch: list[int] = field(default_factory=list)
-    history: dict[str, list[float]] = field(default_factory=dict)
-
-    def add(self, figures: Mapping[str, float]) -> None:
-        """Adds an epoch."""
-        self.epoch.append(len(self.epoch))
-        for name, value in figures.items():
-            self.history.setdefault(name, []).append(value)
-
-
-class Averages:
-    """Averages over batches, weighted by their numbers of samples."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._sums = [0.0] * len(names)
-        self._samples = 0
-
-    def add(self, values: Sequence[float], samples: int) -> None:
-        """Adds a batch's figures."""
-        self._sums = [total + value * samples for total, value in zip(self._sums, values, strict=True)]
-        self._samples += samples
-
-    def values(self) -> dict[str, float]:
-        """The averages so far, by name."""
-        return {name: total / self._samples for name, total in zip(self._names, self._sums, strict=True)}
-
-
-def batches(count: int, batch_size: int, order: Values | None = None) -> Iterator[Any]:
-    """The samples of each batch, as an index."""
-    for start in range(0, count, batch_size):
-        part = slice(start, start + batch_size)
-        yield part if order is None else order[part]
-
-
-def evaluate(model: Model, data: Data, batch_size: int) -> dict[str, float]:
-    """The loss and the metrics of a model on data."""
-    averages = Averages(model.objective.names)
-    for index in batches(len(data), batch_size):
-        batch = data.part(index)
-        averages.add(model.test_step(batch), len(batch))
-    return averages.values()
-
-
-def fit(model: Model, data: Data, validation: Data | None, batch_size: int, epochs: int, *, shuffle: bool, verbose: int) -> History:
-    """Trains a model; see `Sequential.fit`."""
-    history = History()
-    number = len(range(0, len(data), batch_size))
-    with progress_bar(epochs * number, shown=verbose == 1) as advance:
-        for epoch in range(epochs):
-            start = time.perf_counter()
-            averages = Averages(model.objective.names)
-            order = model.backend.random.permutation(len(data)) if shuffle else None
-            for index in batches(len(data), batch_size, order):
-                batch = data.part(index)
-                averages.add(model.train_step(batch), len(batch))
-                advance(f"epoch {epoch + 1}/{epochs}: {_figures(averages.values())}")
-            figures = averages.values()
-            if validation is not None:
-                figures |= {f"val_{name}": value for name, value in evaluate(model, validation, batch_size).items()}
-            history.add(figures)
-            if verbose:
-                print(f"epoch {epoch + 1}/{epochs}: {_figures(figures)} ({time.perf_counter() - start:.1f} s)")
-    return history
-
-
-def _figures(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4f}" for name, value in values.items())

@@ -15,6 +15,7 @@ from dmlpy.keras import (
     GRU,
     LSTM,
     SGD,
+    BackupAndRestore,
     Bidirectional,
     Dense,
     Embedding,
@@ -86,12 +87,26 @@ def half_layer() -> Any:
     return type("SimpleRNN", (), members)()
 
 
+def foreign_backup(folder: Path) -> None:
+    m = compiled()
+    m.fit(zeros(2, 4), zeros(2, 1), epochs=1, verbose=0, callbacks=[BackupAndRestore(folder, delete_checkpoint=False)])
+    compiled(Dense(2, input_dim=4)).fit(zeros(2, 4), zeros(2, 2), verbose=0, callbacks=[BackupAndRestore(folder)])
+
+
+def damaged_backup(folder: Path) -> None:
+    save_file({"weight.0.W": zeros(4, 1)}, folder / "latest.safetensors", metadata={"dmlpy.keras.run": "{}"})
+    compiled().fit(zeros(2, 4), zeros(2, 1), verbose=0, callbacks=[BackupAndRestore(folder)])
+
+
 DENSE = {"0.dense.W": zeros(4, 1), "0.dense.b": zeros(1)}
 
 CODES: dict[str, Callable[[Path], Any]] = {
     "activation.training": lambda _: compiled(Dense(1, input_dim=4, activation="elu")).train_on_batch(zeros(2, 4), zeros(2, 1)),
     "activation_kind": lambda _: GRU(3, activation="softmax"),
     "array.shape": lambda _: GRU(3, input_dim=4)(zeros(2, 5)),
+    "backup.damaged": damaged_backup,
+    "backup.foreign": foreign_backup,
+    "callback.kind": lambda _: compiled().fit(zeros(2, 4), zeros(2, 1), callbacks=[print]),
     "data.batch_size": lambda _: compiled().predict(zeros(2, 4), batch_size=0),
     "data.epochs": lambda _: compiled().fit(zeros(2, 4), zeros(2, 1), nb_epoch=-1),
     "data.form": lambda _: compiled().predict("text"),
@@ -99,6 +114,7 @@ CODES: dict[str, Callable[[Path], Any]] = {
     "data.shape": lambda _: compiled().fit(zeros(2, 5), zeros(2, 1)),
     "data.shuffle": lambda _: compiled(GRU(1, stateful=True, batch_input_shape=(2, 5, 4))).fit(zeros(2, 5, 4), zeros(2, 1)),
     "data.split": lambda _: compiled().fit(zeros(2, 4), zeros(2, 1), validation_split=2),
+    "data.steps": lambda _: compiled().fit(iter([]), epochs=2),
     "dropout_range": lambda _: Embedding(9, 5, dropout=1),
     "embedding.input": lambda _: model(Dense(3, input_dim=4), Embedding(9, 5)).predict(zeros(2, 4)),
     "embedding.symbol": lambda _: model(Embedding(9, 5)).predict([[9]]),

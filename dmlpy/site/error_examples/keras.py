@@ -8,7 +8,20 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from dmlpy.keras import GRU, LSTM, SGD, Bidirectional, Dense, Embedding, Recurrent, Sequential, from_torch, load_model
+from dmlpy.keras import (
+    GRU,
+    LSTM,
+    SGD,
+    BackupAndRestore,
+    Bidirectional,
+    Dense,
+    Embedding,
+    Recurrent,
+    Sequential,
+    TerminateOnNaN,
+    from_torch,
+    load_model,
+)
 from dmlpy.site.error_examples.example import shows
 
 x = np.zeros((2, 4), np.float32)
@@ -21,6 +34,28 @@ def activation_training() -> Any:
     model = Sequential([Dense(1, activation="elu", input_dim=4)])
     model.compile("sgd", "mse")
     model.train_on_batch(x, y)
+
+
+@shows("backup.damaged")
+def backup_damaged() -> Any:
+    folder = Path("backup")
+    folder.mkdir()
+    save_file({"weight.0.W": x}, folder / "latest.safetensors", {"dmlpy.keras.run": "{}"})
+    trained.compile("sgd", "mse")
+    trained.fit(x, y, verbose=0, callbacks=[BackupAndRestore(folder)])
+
+
+@shows("backup.foreign")
+def backup_foreign() -> Any:
+    trained.compile("sgd", "mse")
+    trained.fit(x, y, epochs=1, verbose=0, callbacks=[BackupAndRestore("backup", delete_checkpoint=False)])
+    trained.fit(x, y, epochs=2, verbose=0, callbacks=[BackupAndRestore("backup"), TerminateOnNaN()])
+
+
+@shows("callback.kind")
+def callback_kind() -> Any:
+    trained.compile("sgd", "mse")
+    trained.fit(x, y, callbacks=[print])
 
 
 @shows("data.batch_size")
@@ -51,6 +86,12 @@ def data_length() -> Any:
 def data_shape() -> Any:
     trained.compile("sgd", "mse")
     trained.fit(x[:, :3], y)
+
+
+@shows("data.steps")
+def data_steps() -> Any:
+    trained.compile("sgd", "mse")
+    trained.fit(iter([(x, y)]), epochs=2)
 
 
 @shows("data.shuffle")

@@ -1,0 +1,132 @@
+"""The arguments of `Sequential.fit`, checked together, as the sources of its batches."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dmlpy.description.member_forms import brief
+from dmlpy.description.naming import plural
+from dmlpy.keras.callbacks import Callback
+from dmlpy.keras.sources import Arrays, Batches, Source
+from dmlpy.keras.training import Data, DataReader
+from dmlpy.validation.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.keras.training import Model
+
+
+class FitArguments(NamedTuple):
+    """What `Sequential.fit` is given, by the names of its arguments."""
+
+    x: Any
+    y: Any
+    batch_size: int | None
+    epochs: int
+    validation_split: float
+    validation_data: Any
+    shuffle: bool
+    sample_weight: Any
+    callbacks: Iterable[Callback] | None
+    initial_epoch: int
+    steps_per_epoch: int | None
+    validation_steps: int | None
+
+    def sources(self, model: Model, epochs_name: str) -> tuple[Source, Source | None]:
+        """The batches to train on, and those to evaluate after each epoch.
+
+        Args:
+            model: the model that is trained.
+            epochs_name: the name under which `epochs` was given.
+
+        Raises:
+            DescError: arguments that do not fit; all problems together.
+        """
+        reader = DataReader(model, "fit")
+        self._check_numbers(reader, epochs_name)
+        size = reader.batch_size(self.batch_size)
+        count = self.epochs - self.initial_epoch if isinstance(self.epochs, Integral) and isinstance(self.initial_epoch, Integral) else 0
+        training: Source | None
+        kept: Data | None = None
+        if self.y is None and Batches.gives(self.x):
+            training = self._batches(reader, count)
+        else:
+            data = reader.read(self.x, self.y, self.sample_weight)
+            data, kept = self._split(reader, data)
+            training = self._arrays(reader, data, size)
+        validation = self._validation(reader, kept, size, count)
+        reader.raise_problems()
+        assert training is not None
+        return training, validation
+
+    def _check_numbers(self, reader: DataReader, epochs_name: str) -> None:
+        for name, value in {epochs_name: self.epochs, "initial_epoch": self.initial_epoch}.items():
+            if not isinstance(value, Integral) or value < 0:
+                reader.problems.append(Problem("data.epochs", name, brief(value), "0 or more"))
+        for name, steps in {"steps_per_epoch": self.steps_per_epoch, "validation_steps": self.validation_steps}.items():
+            if steps is not None and (not isinstance(steps, Integral) or steps < 1):
+                reader.problems.append(Problem("data.steps", name, brief(steps), "1 or more"))
+        for index, callback in enumerate(self.callbacks or ()):
+            if not isinstance(callback, Callback):
+                expected = "a callback: an object of a class derived from dmlpy.keras.Callback"
+                reader.problems.append(Problem("callback.kind", f"callbacks[{index}]", f"a {type(callback).__name__}", expected))
+
+    def _batches(self, reader: DataReader, epochs: int) -> Source:
+        for name, value in {"sample_weight": self.sample_weight, "batch_size": self.batch_size}.items():
+            if value is not None:
+                why = ("x gives batches, which have their own",)
+                reader.problems.append(Problem("data.form", name, "given", "None", why))
+        if self.validation_split:
+            why = ("x gives batches, of which none can be kept back",)
+            reader.problems.append(Problem("data.split", "validation_split", brief(self.validation_split), "0", why))
+        reader.problems += Batches.problems(self.x, self.steps_per_epoch, epochs, "steps_per_epoch")
+        return Batches(reader.model, self.x, self.steps_per_epoch, "fit", "x")
+
+    def _split(self, reader: DataReader, data: Data | None) -> tuple[Data | None, Data | None]:
+        """The samples that are trained on, and those that are kept back."""
+        if self.validation_data is not None:
+            return data, None
+        if not isinstance(self.validation_split, Real) or not 0 <= self.validation_split < 1:
+            found, expected = brief(self.validation_split), "at least 0 and less than 1"
+            reader.problems.append(Problem("data.split", "validation_split", found, expected))
+            return data, None
+        if data is None or not self.validation_split:
+            return data, None
+        count = int(len(data) * (1 - self.validation_split))
+        data, kept = data.part(slice(count)), data.part(slice(count, None))
+        if not len(data) or not len(kept):
+            found = f"{self.validation_split:g} of {plural(len(data) + len(kept), 'sample')}"
+            reader.problems.append(Problem("data.split", "validation_split", found, "at least one sample on either side"))
+        return data, kept
+
+    def _arrays(self, reader: DataReader, data: Data | None, size: int) -> Source | None:
+        if self.shuffle and reader.model.stateful:
+            why = ("a stateful layer carries the state of sample i to sample i of the next batch",)
+            reader.problems.append(Problem("data.shuffle", "shuffle", "True", "False", why))
+        if self.steps_per_epoch is not None:
+            why = ("x and y are arrays: an epoch is a pass over all samples",)
+            reader.problems.append(Problem("data.steps", "steps_per_epoch", brief(self.steps_per_epoch), "None", why))
+        reader.whole_batches(data)
+        return None if data is None else Arrays(data, size, reader.model.backend.random if self.shuffle else None)
+
+    def _validation(self, reader: DataReader, kept: Data | None, size: int, epochs: int) -> Source | None:
+        given = self.validation_data
+        if given is None:
+            reader.whole_batches(kept, "validation_data")
+            return None if kept is None else Arrays(kept, size)
+        if self.validation_split:
+            reader.problems.append(Problem("data.split", "validation_split", brief(self.validation_split), "0 beside validation_data"))
+        pairs = isinstance(given, list) and bool(given) and all(isinstance(each, tuple) for each in given)
+        if pairs or (not isinstance(given, tuple | list) and Batches.gives(given)):
+            reader.problems += Batches.problems(given, self.validation_steps, epochs, "validation_steps")
+            return Batches(reader.model, given, self.validation_steps, "fit", "validation_data")
+        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+            found = f"a {type(given).__name__}" + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
+            expected = "(x, y) or (x, y, sample_weight), or an iterable of batches"
+            reader.problems.append(Problem("data.form", "validation_data", found, expected))
+            return None
+        data = reader.read(*given, prefix="validation_data.")
+        reader.whole_batches(data, "validation_data")
+        return None if data is None else Arrays(data, size)
