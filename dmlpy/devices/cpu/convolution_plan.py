@@ -177,8 +177,8 @@ class ConvolutionPlan(Plan):
         parameters, kernel, threads = self._parameters(tensors, temporary, place), CONVOLUTION(self._single, self._registers), self._threads
         address = parameters.ctypes.data
 
-        def convolve(stream: int, alive: Array = parameters) -> None:
-            team().run(kernel, address, threads, 1)
+        def convolve(stream: int) -> None:
+            team().run(kernel, address, threads, 1, parameters)
 
         work.append(convolve)
         if self._after is not None:

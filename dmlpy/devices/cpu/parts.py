@@ -10,6 +10,7 @@ from typing import Any
 
 from numba import njit
 
+from dmlpy.devices.cpu.products import masked_copy
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import copy_float, jit, set_float, vectors_of
 
@@ -25,7 +26,8 @@ def part_filler(registers: Registers) -> Any:
         registers: the registers that it is compiled for.
     """
     vectors = vectors_of(registers)
-    load, store, lanes = vectors.load, vectors.store, registers.lanes
+    load, store, lanes, size = vectors.load, vectors.store, registers.lanes, vectors.size
+    every_second, copy = vectors.every_second(), masked_copy(registers)
 
     @jit
     def copy_row(p: Any, target: Any, source: Any, phase: Any) -> None:
@@ -36,17 +38,22 @@ def part_filler(registers: Registers) -> Any:
         high = max(low, min(length, (p.width + p.pad_x - phase + p.stride_x - 1) // p.stride_x))
         for column in range(low):
             set_float(target + column * FLOAT_BYTES, p.padding)
+        # An element behind the last one of a pair is not read where it may be behind the row.
+        at, first, whole = target, source + (phase - p.pad_x) * FLOAT_BYTES, low
         if p.stride_x == 1:
-            count = high - low
-            at, begin = target + low * FLOAT_BYTES, source + (low + phase - p.pad_x) * FLOAT_BYTES
-            whole = count - count % lanes
-            for column in range(0, whole, lanes):
-                store(at + column * FLOAT_BYTES, load(begin + column * FLOAT_BYTES))
-            for column in range(whole, count):
-                copy_float(at + column * FLOAT_BYTES, begin + column * FLOAT_BYTES)
+            whole = high - (high - low) % lanes
+            for column in range(low, whole, lanes):
+                store(at + column * FLOAT_BYTES, load(first + column * FLOAT_BYTES))
+            if whole < high:
+                copy(at + whole * FLOAT_BYTES, first + whole * FLOAT_BYTES, high - whole)
         else:
-            for column in range(low, high):
-                copy_float(target + column * FLOAT_BYTES, source + (column * p.stride_x + phase - p.pad_x) * FLOAT_BYTES)
+            if p.stride_x == 2 and high > low:
+                whole = high - 1 - (high - 1 - low) % lanes
+                for column in range(low, whole, lanes):
+                    place = first + 2 * column * FLOAT_BYTES
+                    store(at + column * FLOAT_BYTES, every_second(load(place), load(place + size)))
+            for column in range(whole, high):
+                copy_float(at + column * FLOAT_BYTES, first + column * p.stride_x * FLOAT_BYTES)
         for column in range(high, length):
             set_float(target + column * FLOAT_BYTES, p.padding)
 

@@ -132,7 +132,7 @@ class RecurrentPlan(Plan):
                     _copy(begin)
                     for span in spans:
                         _copy(span.before)
-                        run(walk, span.address, threads, span.meetings)
+                        run(walk, span.address, threads, span.meetings, span)
                         _copy(span.after)
                     _copy(end)
 

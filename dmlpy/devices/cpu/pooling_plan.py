@@ -97,8 +97,8 @@ class PoolingPlan(PlanWithoutConstants):
         parameters, kernel, threads = self._parameters(tensors, temporary), self._kernel(), self._threads
         address = parameters.ctypes.data
 
-        def pool(stream: int, alive: Array = parameters) -> None:
-            team().run(kernel, address, threads, 1)
+        def pool(stream: int) -> None:
+            team().run(kernel, address, threads, 1, parameters)
 
         return pool
 

@@ -59,7 +59,7 @@ def first_item(state: Any, items: Any, thread: Any, threads: Any, flags: Any, me
         return 0
     if thread == 0:
         set_integer(state + 8, 0)
-        set_integer(state, (met & _MOST) << _BITS)
+        set_integer(state, (met + 1 & _MOST) << _BITS)  # never 0, which unused parameters have
         set_integer(flags + 8, met + 1)
     else:
         looks = 0
@@ -85,7 +85,7 @@ def _taken(state: Any, items: Any, met: Any) -> Any:
     while True:
         ticket = integer_at(state)
         item = ticket & _MOST
-        if ticket >> _BITS != met & _MOST or item >= items:
+        if ticket >> _BITS != met + 1 & _MOST or item >= items:
             return items
         if _exchange(state, ticket, ticket + 1) == ticket:
             return item

@@ -80,7 +80,7 @@ class Team:
         self._met = 0
         self._user: dict[str, object] = {}
 
-    def run(self, share: Share, parameters: Any, threads: int, meetings: int) -> None:
+    def run(self, share: Share, parameters: int, threads: int, meetings: int, memory: object = None) -> None:
         """Does the work and returns when all of it is done.
 
         Args:
@@ -88,12 +88,13 @@ class Team:
             parameters: the argument of the function.
             threads: the most threads to use.
             meetings: numbers that one launch needs.
+            memory: what holds the parameters: threads that come late still read them.
         """
         has_team, me = False, object()
         try:
             try:
                 if threads > 1 and (has_team := self._user.setdefault("launch", me) is me):
-                    self._run(share, parameters, threads, meetings)
+                    self._run(share, parameters, threads, meetings, memory)
             finally:
                 self._release(me)
         finally:
@@ -101,7 +102,7 @@ class Team:
         if not has_team:
             share(parameters, 0, 1, 0, 0)
 
-    def _run(self, share: Share, parameters: Any, threads: int, meetings: int) -> None:
+    def _run(self, share: Share, parameters: int, threads: int, meetings: int, memory: object) -> None:
         met = self._met
         self._met += meetings
         if len(self._flags[-1]) < threads:
@@ -114,7 +115,7 @@ class Team:
         if not all(helper.avoid(here) for helper in self._helpers[: threads - 1]):
             threads = 1
         for thread, helper in enumerate(self._helpers[: threads - 1], 1):
-            helper.begin(share, parameters, thread, threads, flags, met)
+            helper.begin(_help, memory, share, parameters, thread, threads, flags, met)
         share(parameters, 0, threads, flags, met)
 
     def _release(self, user: object) -> None:
@@ -125,6 +126,11 @@ class Team:
         if self._user.get("launch") is user:
             self._flags[-1][0, 1] = self._met
             del self._user["launch"]
+
+
+def _help(memory: object, share: Share, *arguments: int) -> None:
+    """A helper's part of a launch, which holds the memory of the parameters until it ends."""
+    share(*arguments)
 
 
 _team = Team()

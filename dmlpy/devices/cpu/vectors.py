@@ -251,6 +251,18 @@ class Vectors:
 
         return multiply_add
 
+    def every_second(self) -> Any:
+        """The kernel of two vectors that gives every second lane of both, from the first one on."""
+
+        @intrinsic
+        def every_second(context: Any, x: Any, y: Any) -> Any:
+            chosen = ir.Constant(ir.VectorType(INDEX, self.lanes), [2 * lane for lane in range(self.lanes)])
+            return self.kind(self.kind, self.kind), lambda context, builder, signature, arguments: builder.shuffle_vector(
+                *arguments, chosen
+            )
+
+        return every_second
+
     def product(self, vectors: int) -> Any:
         """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums)`.
 

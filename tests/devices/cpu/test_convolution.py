@@ -117,6 +117,19 @@ def test_parts_of_larger_tensors(name: str) -> None:
     assert (y_whole == 7.0).all()
 
 
+def test_a_thread_that_comes_when_all_is_over_touches_nothing() -> None:
+    """The memory of the parameters may be another launch's by then, which has not begun."""
+    from dmlpy.devices.cpu.convolution_parameters import PARAMETERS
+    from dmlpy.devices.cpu.convolution_plan import CONVOLUTION
+    from dmlpy.devices.cpu.registers import host_registers
+
+    parameters, flags = np.zeros(1, PARAMETERS), np.zeros((2, 8), np.int64)
+    parameters["items"], flags[0, 1] = 5, 1
+    before = parameters.copy()
+    CONVOLUTION(False, host_registers())(parameters.ctypes.data, 1, 2, flags.ctypes.data, 0)
+    assert parameters == before
+
+
 def test_what_is_not_finite_reaches_what_sees_it() -> None:
     x = np.zeros((1, 2, 6, 6), np.float32)
     x[0, 0, 2, 3], x[0, 1, 5, 0] = np.nan, np.inf
