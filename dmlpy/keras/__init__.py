@@ -18,18 +18,16 @@ from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.callbacks import (
     Callback,
     CSVLogger,
-    EarlyStopping,
     History,
     LambdaCallback,
     LearningRateScheduler,
-    ModelCheckpoint,
-    ReduceLROnPlateau,
     TerminateOnNaN,
 )
 from dmlpy.keras.importers import from_keras, from_torch
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.losses import BinaryCrossentropy, CategoricalCrossentropy, Loss, MeanSquaredError, SparseCategoricalCrossentropy
 from dmlpy.keras.models import Sequential, load_model
+from dmlpy.keras.monitors import EarlyStopping, ModelCheckpoint, ReduceLROnPlateau
 from dmlpy.keras.onnx_importer import from_onnx
 from dmlpy.keras.optimizers import SGD, Adam, Optimizer
 from dmlpy.keras.recurrent import Recurrent

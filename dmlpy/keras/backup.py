@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.member_forms import brief
-from dmlpy.keras.callbacks import Callback, FilePath, Logs, checked_frequency
+from dmlpy.keras.callbacks import Callback, FilePath, Logs
+from dmlpy.keras.monitors import checked_frequency
 from dmlpy.keras.saving import read_arrays, write_arrays
 from dmlpy.validation.problems import DescError, Problem
 
