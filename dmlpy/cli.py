@@ -408,6 +408,7 @@ def bench(
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds that a library's answer is waited for.")] = 300,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="No case is begun after so many seconds.")] = None,
     slope: Annotated[bool, typer.Option("--slope", help="Also what a step more takes, from twice as many steps.")] = False,
+    load: Annotated[int, typer.Option("--load", min=0, help="Busy loops that run beside the libraries, in other processes.")] = 0,
     save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Where the record is written.", show_default=False)] = None,
     add: Annotated[bool, typer.Option("--add", help="Keep the other runs of the record that is there.")] = False,
     picture: Annotated[
@@ -440,6 +441,7 @@ def bench(
         threads=threads,
         limit_s=limit,
         slope=slope,
+        load=load,
         add=add,
         seconds=seconds,
         operators=(names or ()) if operators else None,

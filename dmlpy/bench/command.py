@@ -34,6 +34,7 @@ class Asked:
         peers: names; None for no peers.
         pythons: `NAME=PATH` of interpreters.
         threads: the threads of each library on the processor; 0 means all cores, None all cores, but 1 for single operators.
+        load: busy loops that the benchmark runs beside the libraries.
         add: whether the runs of a record that is there already are kept.
         seconds: after which no other case is begun; None for no such end.
         operators: names of single operators to measure instead of shapes, none for all; None for shapes.
@@ -49,6 +50,7 @@ class Asked:
     threads: int | None = None
     limit_s: float = 300.0
     slope: bool = False
+    load: int = 0
     add: bool = False
     seconds: float | None = None
     operators: Sequence[str] | None = None
@@ -93,6 +95,7 @@ def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Recor
         threads=threads_of(asked),
         limit_s=asked.limit_s,
         slope=asked.slope,
+        load=asked.load,
         pythons=_pythons(asked.pythons),
         seconds=asked.seconds,
     )

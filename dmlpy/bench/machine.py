@@ -7,7 +7,9 @@ import platform
 import shutil
 import statistics
 import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from dmlpy.bench.shapes import LayerShape, Recurrent
 from dmlpy.devices.processors import processors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from dmlpy.bench.work import Case
 
@@ -43,7 +45,30 @@ def load() -> list[float]:
     return list(os.getloadavg()) if hasattr(os, "getloadavg") else []
 
 
-def host(threads: int) -> Host:
+_LOOP = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+while True:
+    pass
+"""
+"""An endless loop, which ends when its standard input is closed: at the latest when the process that started it has ended."""
+
+
+@contextmanager
+def busy(loops: int) -> Iterator[None]:
+    """Runs endless loops in processes of their own while the block runs: a machine on which others are at work."""
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for _ in range(loops):
+            started.append(subprocess.Popen([sys.executable, "-c", _LOOP], stdin=subprocess.PIPE))
+        yield
+    finally:
+        for loop in started:
+            loop.kill()
+            loop.communicate()
+
+
+def host(threads: int, busy_loops: int = 0) -> Host:
     """The computer's current state."""
     import psutil
 
@@ -53,6 +78,7 @@ def host(threads: int) -> Host:
         system=f"{platform.system()} {platform.release()}",
         cores=processors(),
         threads=threads,
+        busy_loops=busy_loops,
         load_before=load(),
         clock_mhz=clock.current if clock else None,
     )

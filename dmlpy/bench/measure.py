@@ -54,6 +54,7 @@ class Options:
         limit_s: seconds after which an answer is not waited for any longer.
         slope: whether each recurrent shape is measured with twice the steps too.
         pythons: interpreters of libraries that are installed elsewhere, by name.
+        load: busy loops that run in other processes meanwhile.
         seconds: after so many no other case is begun, and no answer waited for any longer; None for no such end.
     """
 
@@ -63,6 +64,7 @@ class Options:
     threads: int = field(default_factory=processors)
     limit_s: float = 300.0
     slope: bool = False
+    load: int = 0
     pythons: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
 
@@ -99,7 +101,7 @@ class Benchmark:
         before: a record of the same device and versions, whose other runs are kept. Rates that it knows are not measured again.
 
     Raises:
-        DmlError: `before` is of another device.
+        DmlError: `before` is of another device, or was made beside another load.
     """
 
     def __init__(
@@ -108,12 +110,15 @@ class Benchmark:
         self.record = Record(
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             device=machine.device_facts(device),
-            host=machine.host(options.threads),
+            host=machine.host(options.threads, options.load),
         )
         if before is not None:
             names = [(record.device_name, record.device["name"]) for record in (before, self.record)]
             if names[0] != names[1]:
                 raise DmlError(f"the existing record is for '{before.device_name}', this device is '{self.record.device_name}'")
+            loops = [record.host.busy_loops for record in (before, self.record)]
+            if loops[0] != loops[1]:
+                raise DmlError(f"the existing record was made with --load {loops[0]}, this one would be with --load {loops[1]}")
             kept = {
                 "device": before.device | self.record.device,
                 "versions": before.versions,
@@ -134,7 +139,7 @@ class Benchmark:
         """Measures all cases while there is time. With `save`, writes the record after each case."""
         seconds = self._options.seconds
         self._until = None if seconds is None else time.monotonic() + seconds
-        with tempfile.TemporaryDirectory(prefix="dmlpy-bench-", ignore_cleanup_errors=True) as name:
+        with machine.busy(self._options.load), tempfile.TemporaryDirectory(prefix="dmlpy-bench-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             try:
                 for number, case in enumerate(cases):

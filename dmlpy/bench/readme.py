@@ -25,8 +25,14 @@ BLOCK = re.compile(
 START = "<!-- bench: "
 FOLDER = "dmlpy/bench/records"
 """The folder of the records from a checkout's root, for commands."""
-OPERATORS_COMMANDS = {"operators": "--operators --device numpy ", "operators-cuda": "--operators --device cuda "}
-"""What a command that makes a record of single operators asks for, by the record's name."""
+COMMANDS = {
+    "cpu": "--device cpu ",
+    "cpu-load": "--device cpu --load 2 ",
+    "cuda": "--device cuda ",
+    "operators": "--operators --device cpu ",
+    "operators-cuda": "--operators --device cuda ",
+}
+"""What a command that makes a record asks for, by the record's name."""
 EXPLAINED = (
     "Medians, in parentheses the 10th and 90th percentile of the rounds; n× is the time over dmlpy's for the same work, above 1 where "
     "dmlpy is faster."
@@ -39,7 +45,7 @@ def block(name: str, records: Path) -> str:
     if name == predictions.NAME:
         return predictions.markdown(predictions.Predictions.load(path))
     if not path.is_file():
-        asked = OPERATORS_COMMANDS.get(name, "")
+        asked = COMMANDS.get(name, "")
         return f"Not measured yet; `dmlpy bench {asked}--save {FOLDER}/{name}.json` makes the record.\n"
     record = Record.load(path)
     if report.of_operators(record):
@@ -78,9 +84,9 @@ def _rounds(record: Record) -> int:
 def _where(record: Record) -> str:
     names = {"numpy": "NumPy", "cupy": "CuPy"}
     own = " and ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
-    return (
-        f"{record.device_name}, {record.host.threads} thread{'s' if record.host.threads > 1 else ''}, {record.date[:10]}, dmlpy with {own}."
-    )
+    threads, loops = record.host.threads, record.host.busy_loops
+    beside = f", beside {loops} busy loop{'s' * (loops > 1)}" if loops else ""
+    return f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{beside}, {record.date[:10]}, dmlpy with {own}."
 
 
 def rewritten(text: str, records: Path) -> str:

@@ -26,6 +26,7 @@ class Host(_Part):
     Attributes:
         cores: the cores that this process may use.
         threads: the threads that each library was limited to on the processor.
+        busy_loops: the endless loops that the benchmark ran beside the libraries, each on a processor of its own if there is one.
         load: averages of 1, 5 and 15 minutes before and after the measurements; empty where the system has none.
         clock_mhz: the processor's clock, as far as the system tells.
     """
@@ -34,6 +35,7 @@ class Host(_Part):
     system: str
     cores: int
     threads: int
+    busy_loops: int = 0
     load_before: list[float] = []
     load_after: list[float] = []
     clock_mhz: float | None = None

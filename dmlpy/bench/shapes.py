@@ -295,6 +295,12 @@ def _cpu_suite() -> Iterable[Shape]:
                 passes=("forward", "training") if trained else ("forward",),
                 suite="cpu",
             )
+    for hidden in (64, 128):
+        title = "voice detector of 40 features, a step at a time"
+        yield Recurrent(title=title, layers=_stack("LSTM", 40, hidden), batch=1, steps=1, passes=("forward",), suite="cpu")
+    tagger = _stack("LSTM", 100, 200, direction="BIDIRECTIONAL")
+    yield Recurrent(title="tagger of words", layers=tagger, batch=32, steps=40, lengths="ragged", suite="cpu")
+    yield Recurrent(title="character model's step", layers=_stack("LSTM", 96, 256), batch=32, steps=64, passes=("training",), suite="cpu")
     before = LayerShape("GRU", 256, 256, linear_before_reset=False)
     yield Recurrent(title="GRU with the reset before the product", layers=(before,), batch=16, steps=100, passes=("forward",), suite="cpu")
 

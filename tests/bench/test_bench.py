@@ -21,7 +21,7 @@ import pytest
 import typer.testing
 
 import dmlpy as dml
-from dmlpy.bench import command, machine, measure
+from dmlpy.bench import command, machine, measure, readme
 from dmlpy.bench.measure import Benchmark, Options, cases_of, line_of
 from dmlpy.bench.process import Worker
 from dmlpy.bench.records import Machine, Measurement, Record
@@ -541,3 +541,39 @@ def test_an_interruption_leaves_no_process() -> None:
             started.kill()
     _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
+
+
+def test_busy_loops_end_with_the_block() -> None:
+    before = set(psutil.Process().children())
+    with machine.busy(2):
+        loops = set(psutil.Process().children()) - before
+        until = time.monotonic() + 20
+        while min(sum(loop.cpu_times()[:2]) for loop in loops) < 0.2 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert [loop.is_running() for loop in loops] == [True, True]
+        assert min(sum(loop.cpu_times()[:2]) for loop in loops) >= 0.2, "they are busy"
+    assert not any(loop.is_running() for loop in loops)
+
+
+def test_busy_loops_end_with_the_process_that_started_them() -> None:
+    program = "import os, time\nfrom dmlpy.bench import machine\nwith machine.busy(1):\n    time.sleep(1)\n    os._exit(0)"
+    started = subprocess.Popen([sys.executable, "-c", program])
+    found: list[psutil.Process] = []
+    while not found:
+        found = psutil.Process(started.pid).children()
+    started.wait()
+    psutil.wait_procs(found, timeout=10)
+    assert not any(loop.is_running() for loop in found)
+
+
+def test_a_record_tells_the_busy_loops_and_takes_no_runs_of_another_load(tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    asked = ("--device", "numpy", "--no-peers", "--shape", SMALLEST, "--rounds", 1, "--save", file)
+    status, _, err = bench(*asked, "--load", 1)
+    assert status == 0, err
+    record = Record.load(file)
+    assert record.host.busy_loops == 1
+    assert ", beside 1 busy loop, " in readme.block("record", tmp_path)
+    status, _, err = bench(*asked, "--add")
+    assert status == 1
+    assert "the existing record was made with --load 1, this one would be with --load 0" in " ".join(err.split())

@@ -25,6 +25,7 @@ from tests.support.folders import DATA
 KEYS = """
 lstm-64-b1-t100 lstm-128-b1-t100 lstm-256-b16-t100 lstm-256-b64-t100 lstm-512-b64-t50 lstm-1024-b32-t50 lstm-1024-b1-t50
 gru-64-b1-t100 gru-128-b1-t100 gru-256-b16-t100 gru-256-b64-t100 gru-512-b64-t50 gru-1024-b32-t50 gru-1024-b1-t50
+lstm-40-64-b1-t1 lstm-40-128-b1-t1 bilstm-100-200-b32-t40-ragged lstm-96-256-b32-t64
 gru-reset-before-256-b16-t100 lstm-128-b1-t1 lstm-128-b1-t512 bilstm-60-128x2-b32-t293 lstm-40-256x3-b64-t160
 gru-256-b128-t128-resets lstm-256-b128-t128-resets rnn-64-b1-t96 lstm-256-b16-t150 lstm-256-b64-t150 lstm-768-b16-t1024
 lstm-384x5-b64-t1600 lstm-384-b64-t1600 alternating-lstm-1024x5-b96-t1666 bilstm-lstm-1024x2-b128-t50 bilstm-512-256-b48-t150
@@ -331,7 +332,9 @@ def test_blocks_are_written_from_records(records: Path, record: Record) -> None:
     assert text.startswith("# x\n\n<!-- bench: cpu -->\nSome Processor, 2 threads, 2026-01-02, dmlpy with NumPy 2.4.6. Medians")
     assert tables.markdown(record) in text
     assert tables.memory_markdown(record) in text
-    assert "](records/cpu.svg)\n<!-- end -->\n\nbetween\n\n<!-- bench: cuda -->\nNot measured yet; `dmlpy bench --save" in text
+    assert (
+        "](records/cpu.svg)\n<!-- end -->\n\nbetween\n\n<!-- bench: cuda -->\nNot measured yet; `dmlpy bench --device cuda --save" in text
+    )
     assert f"<!-- bench: cpu goals -->\n{tables.goals_markdown(record)}\n<!-- end -->" in text
     assert text.endswith("<!-- bench: cuda goals -->\nNot measured yet.\n<!-- end -->\nlast\n")
     assert readme.rewritten(text, records) == text
