@@ -145,8 +145,10 @@ class Value:
         return self.writer.add("Min", self, self.like(other))
 
     def reshape(self, sizes: Sequence[int]) -> Value:
-        """The same elements in other sizes."""
-        return self.writer.add("Reshape", self, self.writer.integers(sizes))
+        """The same elements in other sizes. A constant is stored so, and what was reshaped before is read as it was."""
+        if (array := self.writer.constants.get(self.name)) is not None:
+            return self.writer.constant(array.reshape(sizes))
+        return self.writer.reshaped(self, sizes)
 
     def expand(self, sizes: Sequence[int]) -> Value:
         """The elements repeated along dimensions of size 1."""
@@ -206,6 +208,7 @@ class Writer:
         self.label = ""
         """Prefix of the names of the nodes that are written next."""
         self._taken = set(taken)
+        self._sources: dict[str, Value] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     def add(self, op_type: str, *inputs: Value | None, element: int | None = None, **attributes: Any) -> Value:
@@ -244,6 +247,23 @@ class Writer:
                 (told,) = variables.get(formal, (formal,))
                 found.append(Value(self, output, _ELEMENTS[told]))
         return found
+
+    def reshaped(self, value: Value, sizes: Sequence[int]) -> Value:
+        """Writes a Reshape, of the value before it where the value is one."""
+        source = self._sources.get(value.name, value)
+        found = self.add("Reshape", source, self.integers(sizes))
+        self._sources[found.name] = source
+        return found
+
+    def pruned(self, outputs: Sequence[str]) -> list[NodeProto]:
+        """The nodes that outputs need, and drops the constants that none of these reads."""
+        needed, kept = set(outputs), []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                kept.append(node)
+        self.constants = {name: array for name, array in self.constants.items() if name in needed}
+        return kept[::-1]
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
         """A constant; equal ones are stored once."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.tensors import same_layout
 from dmlpy.nibbles import unpacked_tensor
 from dmlpy.onnx.export_values import Refusal, Value
 from dmlpy.validation.problems import Problem
@@ -39,7 +40,9 @@ def viewed(value: Value, own: TensorDesc, seen: TensorDesc) -> Value:
         repeated = list(own.broadcast_axes)
         value = value.part([0] * len(repeated), [1] * len(repeated), repeated)
         own = own.replace(sizes=once(own))
-    if own.is_packed and prod(kept) == own.element_count and _is_packed(kept, strides):
+    if tuple(kept) == own.sizes and same_layout(own, strides):
+        pass
+    elif own.is_packed and prod(kept) == own.element_count and _is_packed(kept, strides):
         value = value if tuple(kept) == own.sizes else value.reshape(kept)
     else:
         value = _strided(value, own, kept, strides)
@@ -87,7 +90,8 @@ def _strided(value: Value, own: TensorDesc, kept: list[int], strides: list[int])
     if parts is None:
         return _gathered(value, own, kept, strides)
     order = [axis for _, _, axis in lying]
-    value = value.transpose([*(axis for axis in range(len(own.sizes)) if axis not in order), *order])
+    if order != sorted(order):
+        value = value.transpose([*(axis for axis in range(len(own.sizes)) if axis not in order), *order])
     counts, taken = [count for count, _ in parts], [size for _, size in parts]
     value = value.reshape(counts)
     if cut := [at for at, (count, size) in enumerate(parts) if count != size]:

@@ -85,8 +85,9 @@ class _Export:
         bound = self.wiring.bound_outputs
         outputs = [helper.make_tensor_value_info(name, element_of(bound[name].data_type), bound[name].sizes) for name in named]
         self._name_outputs(named)
+        nodes = self.writer.pruned([*named])
         held = [numpy_helper.from_array(array, name) for name, array in self.writer.constants.items()]
-        made = helper.make_graph(self.writer.nodes, self.wiring.graph.name or "graph", inputs, outputs, held)
+        made = helper.make_graph(nodes, self.wiring.graph.name or "graph", inputs, outputs, held)
         opsets = [helper.make_opsetid("", OPSET)]
         model: ModelProto = helper.make_model(made, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets))
         model.producer_name = "dmlpy"

@@ -17,6 +17,7 @@ from dmlpy.onnx.export_rules import UNSAID, rules
 from tests.support.graph_cases import network, random_network
 from tests.support.onnx_export_cases import CASES
 from tests.support.onnx_exports import assert_same, bound_inputs, by_onnx_runtime, by_reference, checked, graph_of, laid_out
+from tests.support.onnx_random_graphs import random_exportable_graph
 from tests.support.operator_results import RESULTS, SYSTEMS
 from tests.support.operator_types import of_all_types
 from tests.support.pairwise import first_few
@@ -150,6 +151,17 @@ def test_a_random_graph_is_said_by_onnx(seed: int) -> None:
 def test_a_random_network_is_said_by_onnx(seed: int) -> None:
     graph = random_network(seed)
     agree(graph, of_small_numbers(graph, seed), f"seed {seed}")
+
+
+@pytest.mark.parametrize("seed", first_few(range(500), 25))
+def test_a_random_graph_of_all_operators_is_said_by_onnx(seed: int) -> None:
+    """Windows, layouts, indices out of range, quantization, recurrence and attention, behind each other."""
+    graph, random = random_exportable_graph(seed), np.random.default_rng(seed)
+    described = dml.compile(graph, "numpy").inputs
+    inputs = {
+        name: laid_out(random.uniform(-1, 1, tensor.sizes).astype(tensor.data_type.numpy), tensor) for name, tensor in described.items()
+    }
+    agree(graph, inputs, f"seed {seed}", reference=False)
 
 
 def test_a_graph_with_constants_and_owned_inputs_is_said_by_onnx() -> None:
