@@ -4,8 +4,8 @@
 
 Each letter is tagged as the first of a word or not, by an Embedding, a bidirectional dmlpy.torch.LSTM over packed sequences of different
 lengths, and a Linear. PyTorch's DistributedDataParallel averages the gradients of the processes, which talk by gloo; with NCCL and a GPU
-for each process the model is the same. The first process stores model, optimizer and step every few steps; called again after it was killed,
-the program goes on from there and ends with the same loss.
+for each process the model is the same. The first process stores model, optimizer and step every few steps; called again after it was
+killed, the program goes on from there and ends with the same loss.
 
 The words come from comments and docstrings of the standard library. It prints the share of letters that are tagged right in text that it
 was not trained on, beside that of always saying no. The exit status is 1 if the share does not reach --target. It needs PyTorch:
