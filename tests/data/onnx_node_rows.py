@@ -170,4 +170,21 @@ def transposed() -> None:
     node("ConvTransposeWithDynamicPads", [x, w, pads, b], known=[2], strides=[2, 2], output_padding=[1, 0], kernel_shape=[3, 3])
 
 
-ROWS = (activations, normalizations, products, blocks, rotary, quantized, transposed)
+def clipped() -> None:
+    steps, batch, size, hidden = 5, 3, 4, 2
+    lengths = np.array([2, 5, 3], I32)
+    for operator, gates, options in (
+        ("RNN", 1, {"activations": ["LeakyRelu"], "activation_alpha": [0.3]}),
+        ("GRU", 3, {}),
+        ("GRU", 3, {"linear_before_reset": 1, "activations": ["HardSigmoid", "Softsign"]}),
+    ):
+        for direction, directions in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            own = options | {name: given * directions for name, given in options.items() if isinstance(given, list)}
+            sizes = {"x": (steps, batch, size), "w": (directions, gates * hidden, size), "r": (directions, gates * hidden, hidden)}
+            sizes |= {"b": (directions, 2 * gates * hidden), "h": (directions, batch, hidden)}
+            x, w, r, b, h = (normal(f"clipped {operator} {direction} {name}", *shape) for name, shape in sizes.items())
+            given = [x, w, r, b, lengths, h] if directions == 2 or direction == "reverse" else [x, w, r]
+            node(operator, given, 2, domain="", opset=14, hidden_size=hidden, direction=direction, clip=0.4, **own)
+
+
+ROWS = (activations, normalizations, products, blocks, rotary, quantized, transposed, clipped)

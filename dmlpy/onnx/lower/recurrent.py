@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy import x
 from dmlpy.onnx.lower import lowers
+from dmlpy.onnx.lower.clipped_cells import unrolled
 from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations
 
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ _DIRECTIONS = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BI
 
 @lowers("RNN", "GRU")
 def without_cell(node: Node) -> tuple[Expression | None, ...]:
-    """RNN or GRU; they have no clip."""
+    """RNN or GRU; these have no clip, so that with one each step becomes operators of its own."""
     if node.attribute("clip"):
-        raise node.refusal("onnx.attribute", "clip", str(node.attribute("clip")), "absent: of DirectML's recurrent layers only LSTM clips")
+        options = _options(node)
+        backwards = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}[options["direction"]]
+        return _results(node, unrolled(node, _tensors(node), backwards, options["activation_descs"]))
     if node.op_type == "GRU":
         after = bool(node.attribute("linear_before_reset", 0))
         return _results(node, x.gru(**_tensors(node), **_options(node), linear_before_reset=after))
