@@ -12,7 +12,8 @@ from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
-from dmlpy.onnx.running import Specialized, misfits, taken
+from dmlpy.onnx.given import misfits, taken, taken_whole
+from dmlpy.onnx.running import Specialized
 from dmlpy.validation.problems import BindError, CompileError, Problem
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class CompiledModel:
         """Runs the model.
 
         Args:
-            inputs: arrays by the model's names: of NumPy, in the device's memory, or others that know DLPack.
+            inputs: arrays by the model's names: of NumPy, in the device's memory, or others that know DLPack; for a sequence a list of
+                them, for an optional also None.
             outputs: `device` leaves what a graph gives in the device's memory: arrays of CuPy on a GPU. What nodes on the host give is
                 there anyway.
 
@@ -142,7 +144,8 @@ class CompiledModel:
                 problems.append(Problem("onnx.inputs", name, "not given", value.summary()))
                 continue
             if value.kind != "tensor":
-                found[name] = given[name]
+                found[name], wrong = taken_whole(name, value, given[name], self.device)
+                problems += wrong
                 continue
             found[name] = taken(given[name], self.device)
             problems += misfits(name, value, np.dtype(found[name].dtype), found[name].shape)

@@ -11,13 +11,12 @@ import numpy as np
 from dmlpy.comparison import compare
 from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.enums import HResult
-from dmlpy.description.naming import listed
 from dmlpy.nibbles import int4_type, pack_int4
 from dmlpy.onnx.elements import dtype_of
 from dmlpy.onnx.plans import ModelComparison, ModelPlan
 from dmlpy.onnx.programs import GraphPart, HostPart
 from dmlpy.onnx.stages import as_elements
-from dmlpy.validation.problems import DeviceError, Problem
+from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,42 +31,6 @@ if TYPE_CHECKING:
 
 _MOST_BOUND = 8
 """The most dispatches of a graph that are kept for further runs: as many threads run it without binding it anew."""
-_CPU = 1
-"""DLPack's number for the host's memory."""
-
-
-def taken(array: Any, device: Device) -> Any:
-    """An input as an array of NumPy or of the device: what knows DLPack and lies in the host's memory is viewed, the rest is converted."""
-    if isinstance(array, np.ndarray):
-        return array
-    if hasattr(array, "__dlpack_device__") and int(array.__dlpack_device__()[0]) == _CPU:
-        try:
-            return np.from_dlpack(array)
-        except (BufferError, RuntimeError, TypeError):
-            return np.asarray(array)  # read-only memory, and types that NumPy has under other names
-    if hasattr(array, "__cuda_array_interface__") and device.memory_kind == "cuda" and isinstance(getattr(array, "dtype", None), np.dtype):
-        return array
-    return np.asarray(device.to_host(array))
-
-
-def misfits(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Sequence[int]) -> list[Problem]:
-    """Why an array does not fit an input.
-
-    Args:
-        name: the input's name.
-        value: the input.
-        dtype: the array's type; None if it does not matter.
-        sizes: the array's sizes.
-    """
-    problems = []
-    if value.element is not None and dtype is not None and dtype != dtype_of(value.element):
-        wanted = dtype_of(value.element)
-        remedy = f"convert it: .astype({str(wanted)!r})"
-        problems.append(Problem("onnx.inputs", name, f"of type {dtype}", f"of type {wanted}", (), remedy))
-    own = value.sizes
-    if own is not None and (len(own) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(own, sizes, strict=True))):
-        problems.append(Problem("onnx.inputs", name, f"of sizes {listed(sizes)}", value.summary()))
-    return problems
 
 
 class _OnDevice:

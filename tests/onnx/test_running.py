@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto
-from onnx.helper import make_node
+from onnx.helper import (
+    make_node,
+    make_optional_type_proto,
+    make_tensor_sequence_value_info,
+    make_tensor_type_proto,
+    make_value_info,
+)
 
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx import backend
+from tests.support.cuda.cpu_memory import DlpackArray
 from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
 from tests.support.tolerance import assert_close
@@ -67,9 +76,33 @@ def test_results_of_earlier_runs_stay() -> None:
     check(compiled({"x": given(0)}), given(0))
 
 
-def test_outputs_may_stay_on_the_device() -> None:
-    found = chain().compile("numpy").run({"x": given(0)}, outputs="device")
-    check(found, given(0))
+def test_outputs_may_stay_on_the_device(any_device: dml.Device) -> None:
+    compiled = chain().compile(any_device)
+    found = compiled.run({"x": given(0)}, outputs="device")
+    assert isinstance(found["u"], np.ndarray), "what a node on the host gives is there"
+    if any_device.memory_kind == "cuda":
+        assert any_device.view(found["y"]).device == any_device.view(found["large"]).device == "cuda"
+    assert found["large"].dtype == np.bool_
+    check({name: any_device.to_host(array) for name, array in found.items()}, given(0))
+
+
+def test_what_stays_on_the_device_is_read_there(any_device: dml.Device) -> None:
+    nodes = [make_node("Mul", ["x", "x"], ["y"]), make_node("Not", ["b"], ["c"])]
+    types = {"b": TensorProto.BOOL, "c": TensorProto.BOOL}
+    compiled = onnx.load(model(nodes, {"x": [2, 3], "b": [3]}, ["y", "c"], types=types)).compile(any_device)
+    x, b = given(0, 2), np.asarray([True, False, True])
+    first = compiled.run({"x": x, "b": b}, outputs="device")
+    for array in first.values():
+        assert array.strides  # each is an array of its own: a later run leaves it alone
+    second = compiled.run({"x": first["y"], "b": first["c"]})
+    assert_close(second["y"], x**4, np.float32)
+    np.testing.assert_array_equal(second["c"], b)
+    assert_close(any_device.to_host(first["y"]), x * x, np.float32)
+
+
+def test_device_arrays_that_know_dlpack_alone_are_taken(cuda_device: dml.Device) -> None:
+    array = DlpackArray(cuda_device.from_host(given(3)))
+    check(chain().compile(cuda_device)({"x": array}), given(3))
 
 
 class Foreign:
@@ -85,8 +118,55 @@ class Foreign:
         return self._array.__dlpack_device__()
 
 
-def test_arrays_of_other_libraries_are_taken() -> None:
-    check(chain().compile("numpy")({"x": Foreign(given(3))}), given(3))
+def test_arrays_of_other_libraries_are_taken(any_device: dml.Device) -> None:
+    check(chain().compile(any_device)({"x": Foreign(given(3))}), given(3))
+
+
+def listed(*nodes: Any, outputs: Sequence[str]) -> onnx.CompiledModel:
+    """A model of nodes that read `s`, a sequence of floats, and `o`, an optional of two floats, as far as they do."""
+    types = {"i": TensorProto.INT64, "i2": TensorProto.INT64, "h": TensorProto.BOOL}
+    read = {name for node in nodes for name in node.input}
+    built = model(nodes, {"i": []} if "i" in read else {}, outputs, types=types)
+    if "s" in read:
+        built.graph.input.append(make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
+    if "o" in read:
+        built.graph.input.append(make_value_info("o", make_optional_type_proto(make_tensor_type_proto(TensorProto.FLOAT, [2]))))
+    return onnx.load(built).compile("numpy")
+
+
+def test_sequences_are_lists_of_arrays() -> None:
+    nodes = [make_node("SequenceAt", ["s", "i"], ["a"]), make_node("Relu", ["a"], ["y"]), make_node("SequenceInsert", ["s", "y"], ["t"])]
+    compiled = listed(*nodes, outputs=["y", "t"])
+    found = compiled({"s": [given(0, 1), Foreign(given(1, 2))], "i": np.asarray(1)})
+    np.testing.assert_array_equal(found["y"], np.maximum(given(1, 2), 0))
+    assert [array.shape for array in found["t"]] == [(1, 3), (2, 3), (2, 3)]
+    np.testing.assert_array_equal(found["t"][2], found["y"])
+
+
+def test_optionals_hold_a_tensor_or_nothing() -> None:
+    compiled = listed(make_node("OptionalHasElement", ["o"], ["h"]), outputs=["h"])
+    assert [compiled({"o": held})["h"].item() for held in (None, np.ones(2, np.float32))] == [False, True]
+    value = listed(make_node("OptionalGetElement", ["o"], ["e"]), make_node("Neg", ["e"], ["y"]), outputs=["y"])
+    np.testing.assert_array_equal(value({"o": np.ones(2, np.float32)})["y"], [-1, -1])
+    with pytest.raises(dml.DeviceError, match="has no value"):
+        value({"o": None})
+
+
+@pytest.mark.parametrize(
+    ("operator", "name", "wrong", "text"),
+    [
+        ("SequenceLength", "s", np.ones(3, np.float32), "s is an array of float32 [3], expected a list: the input is a sequence"),
+        ("SequenceLength", "s", None, "s is None, expected a list"),
+        ("SequenceLength", "s", [np.ones(1, np.float32), np.ones(1)], "s[1] is of type float64, expected of type float32"),
+        ("SequenceLength", "s", ["text"], "s[0] is of type <U4, expected of type float32"),
+        ("OptionalHasElement", "o", np.ones(3, np.float32), "o is of sizes [3], expected float32 [2]"),
+        ("OptionalHasElement", "o", np.ones(2, np.int32), "o is of type int32, expected of type float32"),
+    ],
+)
+def test_sequences_and_optionals_that_do_not_fit_are_told(operator: str, name: str, wrong: Any, text: str) -> None:
+    compiled = listed(make_node(operator, [name], ["h" if name == "o" else "i2"]), outputs=["h" if name == "o" else "i2"])
+    with pytest.raises(dml.BindError, match=re.escape(text)):
+        compiled({name: wrong})
 
 
 def test_a_type_that_does_not_fit_has_a_remedy() -> None:

@@ -65,10 +65,7 @@ def _direction(
     entering = x.gemm(flat, weight, own, trans_b="TRANSPOSE").reshape(1, steps, batch, gates)
     again = None if bias is None else bias[..., gates:].broadcast(1, 1, batch, gates)
     nothing = x.fill_value_constant(value_data_type=weight.data_type, value=0, output_sizes=[1, 1, 1, 1])
-    if "hidden_init" in tensors:
-        state = tensors["hidden_init"][:, index : index + 1]
-    else:
-        state = nothing.broadcast(1, 1, batch, hidden)
+    state = tensors["hidden_init"][:, index : index + 1] if "hidden_init" in tensors else nothing.broadcast(1, 1, batch, hidden)
     step = _gru(node, recurrence, again, activations) if node.op_type == "GRU" else _rnn(node, recurrence, again, activations)
     lengths = tensors.get("sequence_lengths")
     outputs: dict[int, Expression] = {}
