@@ -118,6 +118,22 @@ def masked_store(registers: Registers) -> Any:
 
 
 @cache
+def masked_load(registers: Registers) -> Any:
+    """The kernel `load(address, count)`, which loads the first `count` lanes of a vector; the others are 0."""
+    kind = vectors_of(registers).kind
+
+    @intrinsic
+    def load(context: Any, address: Any, count: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            address, count = arguments
+            return _load_lanes(builder, registers, address, _first_lanes(builder, registers, count))
+
+        return kind(types.int64, types.int64), generate
+
+    return load
+
+
+@cache
 def masked_copy(registers: Registers) -> Any:
     """The kernel `copy(target, source, count)`, which copies as many floats as are given, less than a vector."""
 

@@ -1,0 +1,39 @@
+"""The compiled plan of GEMM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import DataType, MatrixTransform
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
+from dmlpy.operators.matrix import GEMMDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.product_plan import ProductPlan
+
+_FEWEST_ROWS, _FEWEST_COLUMNS = 4, 16
+"""With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
+
+
+@plan(GEMMDesc)
+def product_plan(desc: GEMMDesc) -> ProductPlan | str:
+    """The plan for a checked desc, or why there is none."""
+    from dmlpy.devices.cpu.product_plan import ProductPlan
+
+    if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
+        return "compiled matrix products are of FLOAT32"
+    output, a = desc.output_tensor, desc.a_tensor
+    assert output is not None  # guaranteed by the check
+    if output.sizes[-2] < _FEWEST_ROWS or output.sizes[-1] < _FEWEST_COLUMNS:
+        return f"the result has fewer than {_FEWEST_ROWS} rows or {_FEWEST_COLUMNS} columns: BLAS is as fast"
+    terms = a.sizes[-1]
+    if desc.trans_a is MatrixTransform.TRANSPOSE or (terms > 1 and a.element_strides[-1] != 1) or output.element_strides[-1] != 1:
+        return "compiled matrix products need rows of A and of the result whose elements lie side by side"
+    if desc.c_tensor is not None and desc.c_tensor.element_strides[-1] not in (0, 1):
+        return "compiled matrix products need rows of C whose elements lie side by side, or are one"
+    function = desc.fused_activation
+    if function is not None and not isinstance(function, ActivationDesc | ElementWiseClipDesc):
+        return f"{function.short_name()} is not computed with a compiled matrix product"
+    return ProductPlan(desc)

@@ -1,0 +1,171 @@
+"""The plan of a compiled matrix product: packed panels of B, and the parameters of its kernel."""
+
+from __future__ import annotations
+
+from math import ceil, inf, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.arrays import array_at
+from dmlpy.description.enums import MatrixTransform
+from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.product_parameters import PARAMETERS, VECTORS
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.team import team
+from dmlpy.devices.numpy.plans import COMPUTE, plan_of
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
+from dmlpy.devices.threads import available_threads
+from dmlpy.operators.activation import ActivationReluDesc
+from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
+
+if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.numpy.convolution.geometry import Array
+    from dmlpy.operators.matrix import GEMMDesc
+
+PRODUCT = Kernel("dmlpy.devices.cpu.product_kernels:product_of", 5)
+"""The matrix product: the registers."""
+
+_ALIGNMENT = 64
+_WORK_OF_A_THREAD = 1 << 21
+"""Multiplications that are worth waking another thread for."""
+_ITEMS = 4
+"""Items for each thread, at least, so that all end at about the same time."""
+
+
+class ProductPlan(Plan):
+    """GEMM of FLOAT32 by a compiled kernel.
+
+    B is packed in panels of columns. A fused RELU or CLIP is applied to the sums; any other fused function follows in a pass of its own,
+    by NumPy.
+
+    Args:
+        desc: a checked desc.
+    """
+
+    constants = ("b_tensor",)
+
+    def __init__(self, desc: GEMMDesc) -> None:
+        assert desc.output_tensor is not None  # guaranteed by the check
+        self._desc, self._tensors, self._registers = desc, desc.tensors(), host_registers()
+        *batch, rows, columns = desc.output_tensor.sizes
+        self._batch, self._rows, self._columns = (1, *batch)[-2:] if batch else (1, 1), rows, columns
+        self._terms = desc.a_tensor.sizes[-1]
+        self._low, self._high = -inf, inf
+        self._after: Plan | None = None
+        function = desc.fused_activation
+        if isinstance(function, ActivationReluDesc):
+            self._low = 0.0
+        elif isinstance(function, ElementWiseClipDesc) and function.scale_bias is None:
+            self._low, self._high = function.min, function.max
+        elif function is not None:
+            self._after = plan_of(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
+        width = VECTORS * self._registers.lanes
+        self._panels = ceil(columns / width)
+        # Where one matrix B is repeated over the batch, it is packed once.
+        self._repeats = tuple(step == 0 or size == 1 for size, step in zip(self._batch, self._steps(desc.b_tensor)[:2], strict=True))
+        entries = [1 if repeats else size for size, repeats in zip(self._batch, self._repeats, strict=True)]
+        self._packed = Layout([("panels", (*entries, self._panels, self._terms, width), COMPUTE)], _ALIGNMENT)
+        self.persistent_size = self._packed.size
+        multiplications = prod(self._batch) * rows * columns * self._terms
+        self._threads = max(1, min(available_threads(), multiplications // _WORK_OF_A_THREAD))
+        wanted = ceil((_ITEMS * self._threads if self._threads > 1 else 1) / prod(self._batch))
+        most = self._registers.columns(VECTORS)
+        self._panel_parts = min(self._panels, wanted)
+        self._row_parts = min(ceil(rows / most), ceil(wanted / self._panel_parts))
+        self._items = prod(self._batch) * self._panel_parts * self._row_parts
+        self._scratch_size = (1 + most) * width * FLOAT_BYTES
+        self.prepared_temporary_size = self._threads * self._scratch_size + (0 if self._after is None else self._after.temporary_size)
+        self.temporary_size = self.prepared_temporary_size + self.persistent_size
+
+    def load(self) -> None:
+        PRODUCT(self._registers)
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        lines = [
+            f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {self._items} item(s)",
+            f"sums in registers: {self._registers.columns(VECTORS)} rows of {VECTORS} vectors of {self._registers.lanes} columns",
+            f"b_tensor: packed in {self._panels} panel(s)",
+        ]
+        return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
+
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        tensor, panels = self._desc.b_tensor, self._packed.arrays_at(persistent)["panels"]
+        matrix = array_at(constants["b_tensor"], tensor.sizes, COMPUTE, tensor.element_strides)
+        if self._desc.trans_b is MatrixTransform.TRANSPOSE:
+            matrix = matrix.swapaxes(-1, -2)
+        matrix = matrix.reshape((1,) * (4 - matrix.ndim) + matrix.shape)
+        outer, inner = (slice(1) if repeats else slice(None) for repeats in self._repeats)
+        matrix = matrix[outer, inner]
+        whole, left = divmod(self._columns, panels.shape[-1])
+        parts = [(panels[:, :, :whole].transpose(0, 1, 3, 2, 4), _in_panels(matrix, whole, panels.shape[-1]))] if whole else []
+        if left:
+            parts.append((panels[:, :, whole, :, :left], matrix[..., self._columns - left :]))
+
+        def launch(stream: int) -> None:
+            if left:
+                panels[:, :, whole, :, left:] = 0.0
+            for target, source in parts:
+                np.copyto(target, source)
+
+        return launch
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        work: list[Launch] = []
+        place = temporary + self.prepared_temporary_size if persistent is None else persistent
+        if persistent is None:
+            work.append(self.pack(tensors, place))
+        parameters, kernel, threads = self._parameters(tensors, temporary, place), PRODUCT(self._registers), self._threads
+        address = parameters.ctypes.data
+        work.append(lambda stream: team().run(kernel, address, threads, 1, parameters))
+        if self._after is not None:
+            output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
+            work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
+        return work[0] if len(work) == 1 else in_order(work)
+
+    def _steps(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
+        """The bytes from one entry to the next, along two dimensions of the batch, the rows and the columns."""
+        missing = (0,) * (4 - len(tensor.sizes))
+        outer, inner, row, column = (stride * FLOAT_BYTES for stride in (*missing, *tensor.element_strides))
+        return outer, inner, row, column
+
+    def _parameters(self, tensors: Pointers, temporary: int, packed: int) -> Array:
+        panels = self._packed.arrays_at(packed)["panels"]
+        b_outer, b_batch = (0 if repeats else step for repeats, step in zip(self._repeats, panels.strides[:2], strict=True))
+        values: dict[str, Any] = {
+            "items": self._items,
+            "rows": self._rows,
+            "terms": self._terms,
+            "columns": self._columns,
+            "panels": self._panels,
+            "row_parts": self._row_parts,
+            "panel_parts": self._panel_parts,
+            "batch": self._batch[1],
+            "panel_size": panels.strides[2],
+            "b": packed,
+            "b_outer": b_outer,
+            "b_batch": b_batch,
+            "scratch": temporary,
+            "scratch_size": self._scratch_size,
+            "alpha": self._desc.alpha,
+            "beta": self._desc.beta,
+            "low": self._low,
+            "high": self._high,
+        }
+        for name, place in (("a", "a_tensor"), ("c", "c_tensor"), ("output", "output_tensor")):
+            if place in self._tensors:
+                outer, inner, row, column = self._steps(self._tensors[place])
+                values |= {name: tensors[place], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
+                values |= {"c_column": column} if name == "c" else {}
+        parameters = np.zeros(1, PARAMETERS)
+        for name, value in values.items():
+            parameters[name] = value
+        return parameters
+
+
+def _in_panels(matrix: Array, count: int, width: int) -> Array:
+    """[outer, batch, terms, columns] as a view [outer, batch, terms, panels, columns of a panel]."""
+    step = matrix.strides[-1]
+    return np.lib.stride_tricks.as_strided(matrix, (*matrix.shape[:-1], count, width), (*matrix.strides[:-1], width * step, step))

@@ -1,0 +1,106 @@
+"""Compiled matrix products, against the definition in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.layout_runs import Array, tensor
+from tests.support.tolerance import assert_close
+
+pytest.importorskip("numba")
+
+RELU, GELU = dml.ActivationReluDesc(), dml.ActivationGeluDesc()
+
+# batch, rows, terms, columns, other members
+CASES: dict[str, tuple[Any, ...]] = {
+    "rows and columns left over": ((), 21, 300, 71, {"fused_activation": RELU}),
+    "whole panels": ((1, 1), 16, 40, 64, {"alpha": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
+    "batch": ((2, 3), 9, 20, 33, {"beta": 2.0, "fused_activation": GELU}),
+    "B transposed": ((1, 2), 9, 20, 50, {"trans_b": "TRANSPOSE", "alpha": 2.0}),
+    "one term": ((), 5, 1, 40, {}),
+}
+
+
+def case_of(name: str) -> tuple[dml.GEMMDesc, dict[str, Array]]:
+    batch, rows, terms, columns, members = CASES[name]
+    rng = np.random.default_rng(3)
+    b = (columns, terms) if "trans_b" in members else (terms, columns)
+    shapes = {"a_tensor": (*batch, rows, terms), "b_tensor": (*batch, *b), "c_tensor": (*batch, rows, columns)}
+    given = {place: rng.normal(size=shape).astype(np.float32) for place, shape in shapes.items()}
+    if name == "B transposed":
+        del given["c_tensor"]
+    sized = {place: tensor(array) for place, array in given.items()}
+    if not batch:
+        sized = {place: own.replace(sizes=(1, 1, *own.sizes)) for place, own in sized.items()}
+        given = {place: array[np.newaxis, np.newaxis] for place, array in given.items()}
+    return dml.GEMMDesc(**sized, **members).with_outputs(), given
+
+
+def run_on(threads: int, desc: dml.GEMMDesc, given: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> Array:
+    """The result on so many threads, with B packed by the launch."""
+    from dmlpy.devices.cpu import product_plan
+    from dmlpy.devices.cpu.plans import compiled_plan
+
+    monkeypatch.setattr(product_plan, "_WORK_OF_A_THREAD", 1)
+    monkeypatch.setattr(product_plan, "available_threads", lambda: threads)
+    plan = compiled_plan(desc)
+    assert not isinstance(plan, str)
+    assert f"{threads} thread" in plan.describe()
+    assert desc.output_tensor is not None
+    result = np.full(desc.output_tensor.sizes, np.nan, np.float32)
+    memory = np.full(plan.temporary_size + 64, 0xA5, np.uint8)
+    pointers = {place: array.ctypes.data for place, array in given.items()} | {"output_tensor": result.ctypes.data}
+    plan.bind(pointers, memory.ctypes.data + -memory.ctypes.data % 64, None)(0)
+    return result
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_panels_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads, which change no bit; prepared, which changes none either."""
+    desc, given = case_of(name)
+    result = run_on(2, desc, given, monkeypatch)
+    assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=CASES[name][2])
+    np.testing.assert_array_equal(run_on(1, desc, given, monkeypatch), result)
+    prepared = dml.compile(desc, "cpu").prepare(b_tensor=given["b_tensor"])
+    np.testing.assert_array_equal(prepared(**{place: given[place] for place in given if place != "b_tensor"}).output_tensor, result)
+
+
+def test_what_is_repeated_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One matrix B for a batch, a row of C, and a column of C."""
+    rng = np.random.default_rng(4)
+    given = {"a_tensor": rng.normal(size=(2, 3, 10, 30)), "b_tensor": rng.normal(size=(30, 50)), "c_tensor": rng.normal(size=50)}
+    given = {place: array.astype(np.float32) for place, array in given.items()}
+    a = tensor(given["a_tensor"])
+    b = dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3, 30, 50), strides=(0, 0, 50, 1))
+    for strides in ((0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, 0)):
+        c = dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3, 10, 50), strides=strides)
+        desc = dml.GEMMDesc(a_tensor=a, b_tensor=b, c_tensor=c).with_outputs()
+        added = np.lib.stride_tricks.as_strided(given["c_tensor"], (2, 3, 10, 50), [4 * stride for stride in strides])
+        expected = given["a_tensor"].astype(np.float64) @ given["b_tensor"] + added
+        assert_close(run_on(2, desc, given, monkeypatch), expected, np.float32, terms=30)
+
+
+# what a product of [1, 1, 20, 30] and [1, 1, 30, 40] is, and a part of the reason why NumPy runs it
+ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "halves": ({"data_type": "FLOAT16"}, {}, "of FLOAT32"),
+    "A transposed": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE"}, "rows of A"),
+    "few rows": ({"a": (3, 30)}, {}, "fewer than 4 rows"),
+    "few columns": ({"b": (30, 7)}, {}, "16 columns"),
+    "columns of C apart": ({"c": (0, 0, 80, 2)}, {}, "rows of C"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_numpy_runs_says_why(name: str) -> None:
+    given, members, reason = ELSEWHERE[name]
+    kind = given.get("data_type", "FLOAT32")
+    a, b = (dml.TensorDesc(data_type=kind, sizes=(1, 1, *given.get(place, usual))) for place, usual in (("a", (20, 30)), ("b", (30, 40))))
+    if "c" in given:
+        members = {**members, "c_tensor": dml.TensorDesc(data_type=kind, sizes=(1, 1, 20, 40), strides=given["c"])}
+    plan = dml.compile(dml.GEMMDesc(a_tensor=a, b_tensor=b, **members).with_outputs(), "cpu").plan
+    assert plan.startswith("strategy: numpy")
+    assert reason in plan
