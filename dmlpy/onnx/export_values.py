@@ -267,7 +267,7 @@ class Writer:
 
     def constant(self, array: np.ndarray[Any, Any]) -> Value:
         """A constant; equal ones are stored once."""
-        key = (array.dtype.str, array.shape, array.tobytes())
+        key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self._known:
             self._known[key] = self.unique("constant")
             self.constants[self._known[key]] = array

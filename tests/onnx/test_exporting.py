@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.graphs import Graph, GraphBuilder
 from dmlpy.inspection.samples import sample
 from dmlpy.onnx.export_rules import UNSAID, rules
+from tests.support.folders import EXPORTED_MODELS as EXPORTED
 from tests.support.graph_cases import network, random_network
 from tests.support.onnx_export_cases import CASES
 from tests.support.onnx_exports import assert_same, bound_inputs, by_onnx_runtime, by_reference, checked, graph_of, laid_out
@@ -23,6 +25,7 @@ from tests.support.operator_types import of_all_types
 from tests.support.pairwise import first_few
 from tests.support.random_graphs import random_graph
 from tests.support.random_inputs import random_inputs
+from tests.support.tensors import tensor
 
 KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.beyond_directml}
 NO_ORACLE = {
@@ -162,6 +165,69 @@ def test_a_random_graph_of_all_operators_is_said_by_onnx(seed: int) -> None:
         name: laid_out(random.uniform(-1, 1, tensor.sizes).astype(tensor.data_type.numpy), tensor) for name, tensor in described.items()
     }
     agree(graph, inputs, f"seed {seed}", reference=False)
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in EXPORTED.glob("*.onnx")))
+def test_the_graphs_of_an_imported_model_are_said_by_onnx(file: str) -> None:
+    """PyTorch's models, as DirectML's operators, go out again."""
+    for graph in onnx.load(EXPORTED / file).graphs:
+        random, described = np.random.default_rng(0), dml.compile(graph, "numpy").inputs
+        drawn = {
+            name: random.uniform(-0.5, 0.5, tensor.sizes) if tensor.data_type.numpy.kind == "f" else random.integers(0, 3, tensor.sizes)
+            for name, tensor in described.items()
+        }
+        inputs = {name: laid_out(array.astype(described[name].data_type.numpy), described[name]) for name, array in drawn.items()}
+        agree(graph, inputs, file, reference=False)
+
+
+BLOCKS = {"the tensor": (1, 1, 1, 1), "an axis": (1, 3, 1, 1), "blocks": (2, 3, 4, 2)}
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("name", ["INT4", "UINT4"])
+def test_integers_of_4_bits_are_said_by_onnx(name: str, blocks: str) -> None:
+    """Quantized and dequantized: dmlpy has two elements to a byte, ONNX's arrays one."""
+    sizes, random, dtype = (2, 3, 4, 6), np.random.default_rng(0), np.dtype(getattr(ml_dtypes, name.lower()))
+    scale = random.uniform(0.1, 0.3, BLOCKS[blocks]).astype(np.float32)
+    point = random.integers(0, 4, BLOCKS[blocks]).astype(dtype)
+    parameters = [tensor(*BLOCKS[blocks]), tensor(*BLOCKS[blocks], data_type=name)]
+    known: dict[str, Any] = {"quantization_type": "SCALE_ZERO_POINT", "quantization_tensors": parameters}
+    descs: dict[dml.OperatorDesc, np.ndarray[Any, Any]] = {
+        dml.QuantizeDesc(input_tensor=tensor(*sizes), output_tensor=tensor(*sizes, data_type=name), **known): random.uniform(
+            -2, 2, sizes
+        ).astype(np.float32),
+        dml.DequantizeDesc(input_tensor=tensor(*sizes, data_type=name), output_tensor=tensor(*sizes), **known): random.integers(
+            0, 7, sizes
+        ).astype(dtype),
+    }
+    for desc, data in descs.items():
+        inputs = {"input_tensor": data, "quantization_tensors_0": scale, "quantization_tensors_1": point}
+        packed = {place: dml.pack_int4(array) if array.dtype == dtype else array for place, array in inputs.items()}
+        expected = dml.compile(graph_of(desc), "numpy")(**packed).as_dict()["output_tensor"]
+        found = by_reference(checked(graph_of(desc)), inputs)["output_tensor"]
+        if found.dtype == dtype:
+            expected = dml.unpack_int4(expected, name, sizes)
+        np.testing.assert_allclose(found.astype(np.float64), expected, rtol=0, atol=0)
+
+
+def test_constants_of_4_bits_keep_their_types() -> None:
+    """The same bytes, signed and unsigned, are two constants."""
+    g, data = GraphBuilder(), np.array([0x21, 0xFE], np.uint8)
+    for name in ("INT4", "UINT4"):
+        kind = tensor(1, 1, 1, 4, data_type=name)
+        scale = g.constant(f"scale {name}", np.ones((1, 1, 1, 1), np.float32))
+        numbers = g.constant(f"numbers {name}", data, kind)
+        made = g.add(
+            dml.DequantizeDesc,
+            input_tensor=numbers,
+            quantization_type="SCALE",
+            quantization_tensors=[scale],
+            output_tensor=tensor(1, 1, 1, 4),
+        )
+        g.output(name, g.add(dml.ElementWiseAddDesc, a_tensor=made, b_tensor=g.input(f"x{name}", tensor(1, 1, 1, 4))))
+    zeros = np.zeros((1, 1, 1, 4), np.float32)
+    found = by_reference(checked(g.build()), {"xINT4": zeros, "xUINT4": zeros})
+    assert (found["INT4"].reshape(-1).tolist(), found["UINT4"].reshape(-1).tolist()) == ([1, 2, -2, -1], [1, 2, 14, 15])
 
 
 def test_a_graph_with_constants_and_owned_inputs_is_said_by_onnx() -> None:
