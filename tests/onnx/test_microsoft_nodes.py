@@ -94,6 +94,62 @@ def test_a_node_computes_its_definition(operator: str, given: dict[str, Array], 
     assert [record.where for record in found.interpretation().records] == ["directml"]
 
 
+def convolved_by_loops(x: Array, w: Array, b: Array, *, strides: Array, pads: Array, dilations: Array, group: int) -> Array:
+    """NhwcConv as its documentation has it: Conv of x [n, h, w, c] and w [m, kh, kw, c / group], element by element in float64."""
+    padded = np.pad(x.astype(np.float64), ((0, 0), (pads[0], pads[2]), (pads[1], pads[3]), (0, 0)))
+    reach = [(w.shape[1 + axis] - 1) * dilations[axis] + 1 for axis in (0, 1)]
+    places = [(padded.shape[1 + axis] - reach[axis]) // strides[axis] + 1 for axis in (0, 1)]
+    found = np.zeros((len(x), *places, len(w)))
+    inputs, outputs = w.shape[3], len(w) // group
+    for row, column, kernel in np.ndindex(*places, len(w)):
+        first = [place * stride for place, stride in zip((row, column), strides, strict=True)]
+        window = padded[
+            :,
+            first[0] : first[0] + reach[0] : dilations[0],
+            first[1] : first[1] + reach[1] : dilations[1],
+            kernel // outputs * inputs : (kernel // outputs + 1) * inputs,
+        ]
+        found[:, row, column, kernel] = (window * w[kernel]).sum((1, 2, 3)) + b[kernel]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("group", "strides", "pads", "dilations"),
+    [(1, [2, 1], [1, 0, 2, 1], [1, 1]), (2, [1, 1], [0, 2, 0, 0], [1, 2]), (4, [1, 3], [1, 1, 1, 1], [2, 1])],
+)
+def test_convolutions_with_the_channels_last(group: int, strides: list[int], pads: list[int], dilations: list[int]) -> None:
+    x, w, b = normal(2, 6, 7, 4), normal(8, 3, 2, 4 // group), normal(8)
+    options: dict[str, Any] = {"strides": strides, "pads": pads, "dilations": dilations, "group": group}
+    given = {"x": x, "w": w, "b": b}
+    result = loaded("NhwcConv", given, **options).compile("numpy")(given)["y"]
+    assert_close(result, convolved_by_loops(x, w, b, **options).astype(np.float32), np.float32, terms=64)
+
+
+FUSED: dict[str, tuple[dict[str, float], Any]] = {
+    "Elu": ({"alpha": 0.7}, lambda x: np.where(x > 0, x, 0.7 * np.expm1(x))),
+    "HardSigmoid": ({"alpha": 0.3, "beta": 0.4}, lambda x: np.clip(0.3 * x + 0.4, 0, 1)),
+    "LeakyRelu": ({"alpha": 0.2}, leaky),
+    "Relu": ({}, lambda x: np.maximum(x, 0)),
+    "Selu": ({"alpha": 1.5, "gamma": 1.1}, lambda x: 1.1 * np.where(x > 0, x, 1.5 * np.expm1(x))),
+    "Sigmoid": ({}, lambda x: 1 / (1 + np.exp(-x))),
+    "Softplus": ({}, lambda x: np.log1p(np.exp(x))),
+    "Softsign": ({}, lambda x: x / (1 + np.abs(x))),
+    "Tanh": ({}, np.tanh),
+}
+"""What DirectML's provider fuses into a product, with the members that the node then has, by the definition."""
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_activations_behind_a_product(name: str) -> None:
+    members, definition = FUSED[name]
+    attributes = {f"activation_{member}": value for member, value in members.items()}
+    given = {"a": X.transpose(1, 0, 2).copy(), "b": normal(2, 8, 5)}
+    # transBatchA: the batch is the second dimension of A.
+    product = 0.3 * np.einsum("rbk,bkc->brc", given["a"].astype(np.float64), given["b"].astype(np.float64))
+    found = loaded("FusedMatMulActivation", given, activation=name, transBatchA=1, alpha=0.3, **attributes).compile("numpy")(given)["y"]
+    assert_close(found, definition(product).astype(np.float32), np.float32, terms=64, what=name)
+
+
 HIDDEN, WEIGHTS = normal(2, 3, 6), normal(6, 18)
 QUERY = normal(2, 3, 32)
 COUNT = np.array([3, 3], np.int32)
