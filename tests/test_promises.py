@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dmlpy
 from dmlpy.description.json_objects import MAX_MEMBERS
-from dmlpy.dxdispatch import entries, gathering, pictures, text
+from dmlpy.dxdispatch import entries, gathering, onnx_dispatchables, pictures, text
 from dmlpy.graphs import flatbuffer, serialized
 from dmlpy.keras import saving
 
@@ -15,6 +15,7 @@ LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
     "resources, dispatchables or commands of a model": (gathering.MAX_ENTRIES,),
     "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
+    "sizes in which a model's dispatches run one ONNX model": (onnx_dispatchables.MAX_SIZED,),
     "members of a struct": (MAX_MEMBERS,),
     "nodes of a graph's dump; its bytes": (serialized.MAX_NODES, flatbuffer.MAX_BYTES),
     "pixels of a picture; scans of a JPEG": (pictures.MAX_PIXELS, pictures._MAX_SCANS),

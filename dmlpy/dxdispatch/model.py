@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
 from dmlpy.description.member_forms import brief
@@ -32,6 +32,9 @@ from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.inspection.json_positions import parts as parts_of
 from dmlpy.validation.checking import LATEST
 from dmlpy.validation.problems import DescError, Problem, told
+
+if TYPE_CHECKING:
+    from dmlpy.onnx import Model as OnnxModel
 
 HLSL = "hlsl"
 ONNX = "onnx"
@@ -125,6 +128,8 @@ class _Loader(Gathered):
         self.level = level
         self.options = options
         self.available = -1
+        self.models: dict[Path, OnnxModel] = {}
+        """The ONNX models: a file may name one many times."""
         self.allocated: set[str] = set()
         """The deferred resources that dispatches have given memory so far."""
         self.unused = {*options.names, *options.denotations, *options.shapes}
@@ -252,7 +257,8 @@ class _Loader(Gathered):
         try:
             from dmlpy import onnx  # needs the package onnx
 
-            model = onnx.load(path)
+            if path not in self.models:
+                self.models[path] = onnx.load(path)
         except ModuleNotFoundError as error:
             self.report(place, [Problem("dispatchable.kind", "", "an ONNX model", "a DirectML operator", (str(error),))])
             return None
@@ -263,7 +269,7 @@ class _Loader(Gathered):
             name,
             {},
             ExecutionFlags.NONE,
-            model,
+            self.models[path],
             self.level,
             {**names, **options.names},
             {**denotations, **options.denotations},

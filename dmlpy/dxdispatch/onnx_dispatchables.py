@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dmlpy.onnx.values import Value
 
 Shape = tuple[int, ...]
+MAX_SIZED = 100
+"""The most sizes in which a file's dispatches run one ONNX model: each is compiled on its own, which takes far longer than reading it."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,9 @@ def resolve_onnx(
     if problems:
         return None, problems[:MAX_TOLD]
     sized = dispatchable.with_sizes(sizes)
+    if len(dispatchable.sized) > MAX_SIZED:
+        found = f"dispatched in more than {MAX_SIZED} sizes of its inputs"
+        return None, [Problem("file.parts", f"dispatchable {dispatchable.name!r}", found, "fewer: each is compiled on its own")]
     try:
         interpretation = sized.interpretation(dispatchable.level)
     except DescError as error:

@@ -14,7 +14,7 @@ from onnx.helper import make_node, make_tensor_sequence_value_info
 
 import dmlpy as dml
 from dmlpy.cli import app
-from dmlpy.dxdispatch import Folders, ModelError, RunError, check_file, load, run
+from dmlpy.dxdispatch import Folders, ModelError, RunError, check_file, load, onnx_dispatchables, run
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions
 from tests.support.models import Data, lines_of, problems_of, put, write
 from tests.support.onnx_models import model
@@ -234,6 +234,18 @@ def test_inputs_that_are_sequences_have_no_resources(tmp_path: Path) -> None:
     (tmp_path / "one.onnx").write_bytes(built.SerializeToString())
     with pytest.raises(ModelError, match=r"s is an input that is a sequence.*\[bind\.type\]"):
         load(tmp_path / "one.onnx")
+
+
+def test_a_model_runs_in_few_sizes_and_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = join(tmp_path)
+    data["dispatchables"]["again"] = data["dispatchables"]["join"]
+    data["commands"][2]["dispatchable"] = "again"
+    found = load(write(tmp_path, data)).dispatchables
+    assert found["join"].model is found["again"].model  # type: ignore[attr-defined]
+    monkeypatch.setattr(onnx_dispatchables, "MAX_SIZED", 1)
+    put(data, "commands/2/dispatchable", "join")
+    problems = problems_of(tmp_path, data)
+    assert "more than 1 sizes" in str(problems["command at index 2: dispatchable 'join' [file.parts]"])
 
 
 def test_members_for_onnx_runtime_and_names_that_nothing_has_are_told(tmp_path: Path) -> None:
