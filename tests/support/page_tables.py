@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 
 from dmlpy.inspection import catalog
@@ -34,5 +35,12 @@ def layers() -> str:
     return f"```mermaid\nflowchart TD\n{''.join(nodes)}    {arrows}\n```\n"
 
 
-TABLES: Mapping[str, Callable[[], str]] = {"operators": operators, "layers": layers}
+def dask_scaling() -> str:
+    """What the record of `dmlpy.dask.scaling` says; Dask is imported where the table is made only."""
+    from dmlpy.dask import scaling
+
+    return scaling.markdown(json.loads(scaling.RECORD.read_text("utf-8")))
+
+
+TABLES: Mapping[str, Callable[[], str]] = {"operators": operators, "layers": layers, "dask-scaling": dask_scaling}
 """What makes each table, by the name that the pages give it."""
