@@ -344,6 +344,25 @@ def levels(
 
 
 @app.command()
+def warmup(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[WORK]...", help="rnn, lstm, gru, convolution or pooling")] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="float32 or float16.")] = "float32",
+    training: Annotated[bool, typer.Option("--training", help="Recurrent layers' training forms and gradients instead.")] = False,
+) -> None:
+    """Compile kernels of the device cpu ahead, and keep them for later processes."""
+    from dmlpy import warmup as work
+
+    unknown = [name for name in names or () if name.lower() not in work.WORK]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(work.WORK)}")
+    if dtype.upper() not in ("FLOAT32", "FLOAT16"):
+        raise typer.BadParameter(f"{dtype!r} is none of float32, float16")
+    with reported():
+        show(work.warmed_table(list(work.warm_up([name.lower() for name in names or ()], dtype=dtype.upper(), training=training))))
+        typer.echo(work.place())
+
+
+@app.command()
 def info() -> None:
     """Show the devices, the versions, and which operators run where."""
     from dmlpy.description.enums import FeatureLevel

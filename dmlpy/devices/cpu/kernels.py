@@ -13,9 +13,11 @@ import platform
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Hashable
 from contextlib import contextmanager
 from ctypes import CDLL, CFUNCTYPE, addressof, c_int, c_int64, c_void_p, create_string_buffer
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +38,24 @@ _WORD_AFTER_S = 1.0
 _RESULTS = create_string_buffer(64)
 """Where functions write what Numba's calling convention has them return beside their status: nothing, and errors, which they have not."""
 
+
+@dataclass(frozen=True)
+class Made:
+    """A function that this process has made.
+
+    Attributes:
+        name: the kernel and its choices.
+        seconds: how long it took.
+        compiled: whether it was compiled; if not, it was read from disk.
+    """
+
+    name: str
+    seconds: float
+    compiled: bool
+
+
+made: list[Made] = []
+"""The functions that this process has made, in order."""
 _lock = threading.RLock()
 _functions: dict[tuple[Hashable, ...], Function] = {}
 """What was read or compiled so far, by everything that may differ in a process."""
@@ -73,11 +93,13 @@ class Kernel:
             if form in _functions:
                 return
             key = hashlib.sha256(repr((_circumstances(), form)).encode()).hexdigest()
+            name, started = f"{self._target.rpartition(':')[2]} {' '.join(map(str, choices))}", time.perf_counter()
             store = ImageStore.open()
             stored = None if store is None else store.read(key)
             address = None if stored is None else _loaded(*stored)
+            compiles = address is None
             if address is None:
-                with _announced(f"{self._target.rpartition('.')[2]} {' '.join(map(str, choices))}"):
+                with _announced(name):
                     image, symbol = self._compiled(choices)
                 address = _loaded(image, symbol)
                 assert address is not None, "what was just compiled has its symbol"
@@ -85,6 +107,7 @@ class Kernel:
                     store.write(key, image, symbol)
             function = self._kind(address)
             _functions[form] = partial(function, addressof(_RESULTS), addressof(_RESULTS) + 32)
+            made.append(Made(name, time.perf_counter() - started, compiles))
 
     def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str]:
         """The machine code of a function, and its symbol."""

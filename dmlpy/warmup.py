@@ -1,0 +1,144 @@
+"""Compiles kernels of the device `cpu` ahead, for the processes that come later: what `dmlpy warmup` does."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dmlpy import compiler
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.inspection.render import Table
+from dmlpy.operators.activation import ActivationSigmoidDesc, ActivationTanhDesc
+from dmlpy.operators.convolution import ConvolutionDesc
+from dmlpy.operators.pooling.average import AveragePoolingDesc
+from dmlpy.operators.pooling.maximum import MaxPoolingDesc
+from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
+from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_SIZES = ((1, 64), (16, 256))
+"""Batch and hidden size of the layers: kernels may differ between single sequences and batches."""
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What was done for one kind of work.
+
+    Attributes:
+        work: the work.
+        outcome: how many kernels were compiled and how many were there already, or why there are none.
+        seconds: how long it took.
+    """
+
+    work: str
+    outcome: str
+    seconds: float
+
+
+def _tensor(dtype: str, *sizes: int) -> TensorDesc:
+    return TensorDesc(data_type=dtype, sizes=sizes)
+
+
+def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
+    """A cell's layers as frameworks have them by default, forward or in training with all gradients."""
+    forward: dict[str, type[Any]] = {"RNN": RNNDesc, "GRU": GRUDesc, "LSTM": LSTMDesc}
+    trained: dict[str, type[Any]] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
+    sigmoid, tanh = ActivationSigmoidDesc(), ActivationTanhDesc()
+    functions = {"RNN": [tanh], "GRU": [sigmoid, tanh], "LSTM": [sigmoid, tanh, tanh]}[cell]
+    for after in (True, False) if cell == "GRU" else (None,):
+        options = {} if after is None else {"linear_before_reset": after}
+        name = cell if after is None else f"{cell}, reset {'after' if after else 'before'} the product"
+        for batch, hidden in _SIZES:
+            rows = _GATES[cell] * hidden
+            desc = (trained if training else forward)[cell](
+                input_tensor=_tensor(dtype, 1, 2, batch, hidden),
+                weight_tensor=_tensor(dtype, 1, 1, rows, hidden),
+                recurrence_tensor=_tensor(dtype, 1, 1, rows, hidden),
+                bias_tensor=_tensor(dtype, 1, 1, 1, 2 * rows),
+                activation_descs=functions,
+                direction="FORWARD",
+                **options,
+            )
+            if not training:
+                yield f"{name}, forward", desc.with_outputs("output_sequence_tensor", "output_single_tensor")
+            else:
+                desc = desc.with_outputs("output_sequence_tensor", "output_single_tensor", "reserve_tensor")
+                yield f"{name}, training", desc
+                yield f"{name}, gradients", desc.gradient()
+
+
+def _convolutions(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
+    for name, groups in (("", 1), (", depthwise", 16)):
+        desc = ConvolutionDesc(
+            input_tensor=_tensor(dtype, 1, 16, 32, 32),
+            filter_tensor=_tensor(dtype, 16, 16 // groups, 3, 3),
+            group_count=groups,
+            start_padding=(1, 1),
+            end_padding=(1, 1),
+            strides=(1, 1),
+            dilations=(1, 1),
+            output_padding=(0, 0),
+        )
+        yield f"CONVOLUTION{name}", desc.with_outputs()
+
+
+def _poolings(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
+    sizes: dict[str, Any] = {"strides": (2, 2), "window_size": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}
+    source = _tensor(dtype, 1, 16, 32, 32)
+    yield "MAX_POOLING", MaxPoolingDesc(input_tensor=source, **sizes).with_outputs()
+    yield "AVERAGE_POOLING", AveragePoolingDesc(input_tensor=source, include_padding=False, **sizes).with_outputs()
+
+
+WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = {
+    "rnn": lambda dtype, training: _layers("RNN", dtype, training),
+    "lstm": lambda dtype, training: _layers("LSTM", dtype, training),
+    "gru": lambda dtype, training: _layers("GRU", dtype, training),
+    "convolution": _convolutions,
+    "pooling": _poolings,
+}
+"""The work that kernels can be compiled for ahead, by name: what it is called and an operator that needs the kernels."""
+
+
+def warm_up(names: Sequence[str] = (), *, dtype: str = "FLOAT32", training: bool = False) -> Iterator[Warmed]:
+    """Compiles kernels for the device `cpu`, and tells of each kind of work when it is done.
+
+    Args:
+        names: names in `WORK`; none for all.
+        dtype: FLOAT32 or FLOAT16.
+        training: the training forms of recurrent layers with their gradients, in place of the forward ones.
+    """
+    from dmlpy.devices.cpu.kernels import made
+
+    works: dict[str, list[OperatorDesc]] = {}
+    for name in names or WORK:
+        for work, desc in WORK[name](dtype, training):
+            works.setdefault(work, []).append(desc)
+    for work, descs in works.items():
+        before, started = len(made), time.perf_counter()
+        plans = [compiler.compile(desc, "cpu").plan.partition("\n")[0] for desc in descs]
+        new = made[before:]
+        compiled = sum(kernel.compiled for kernel in new)
+        outcome = [f"compiled {compiled}"] * (compiled > 0) + [f"found {len(new) - compiled} on disk"] * (len(new) > compiled)
+        if not outcome:
+            outcome = ["nothing more to compile" if plans[0] == "strategy: compiled" else plans[0]]
+        yield Warmed(work, ", ".join(outcome), time.perf_counter() - started)
+
+
+def warmed_table(found: Sequence[Warmed]) -> Table:
+    """What was done, as a table."""
+    rows = tuple((item.work, item.outcome, f"{item.seconds:.2f} s") for item in found)
+    return Table("Kernels of the device cpu", ("work", "kernels", "time"), rows)
+
+
+def place() -> str:
+    """Where the kernels are kept."""
+    from dmlpy.devices.image_store import ImageStore, cache_directory
+
+    kept = ImageStore.open() is not None
+    return f"kept in {cache_directory()}" if kept else "kept nowhere: there is no folder that only the user can write to"

@@ -1,0 +1,86 @@
+"""`dmlpy warmup`: what it compiles, what it finds, and what it says where there is nothing to compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.testing
+
+pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+
+import dmlpy as dml
+from dmlpy import compiler
+from dmlpy.cli import app
+from dmlpy.devices.cpu import kernels, plans
+from dmlpy.warmup import WORK, place, warm_up
+
+
+@pytest.fixture
+def new_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes this process forget what it has compiled, over an empty folder."""
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "kernels"))
+
+    def forget() -> None:
+        monkeypatch.setattr(kernels, "_functions", {})
+        for cached in (compiler._compile, compiler._planned):
+            cached.cache_clear()
+
+    forget()
+    return forget
+
+
+def warmup(*arguments: str) -> tuple[int, str]:
+    result = typer.testing.CliRunner().invoke(app, ["warmup", *arguments], env={"COLUMNS": "200", "TERM": "dumb"})
+    return result.exit_code, result.output
+
+
+def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> None:
+    status, out = warmup("Pooling")
+    assert status == 0
+    assert out.endswith(f"\nkept in {tmp_path / 'kernels'}\n")
+    assert [line.split("compiled")[0].split("  ")[0].strip() for line in out.splitlines() if "compiled 1" in line] == [
+        "MAX_POOLING",
+        "AVERAGE_POOLING",
+    ]
+    count = len(list((tmp_path / "kernels").iterdir()))
+    new_process()
+    status, out = warmup("pooling")
+    assert (status, out.count("found 1 on disk"), out.count("compiled 1")) == (0, 2, 0)
+    status, out = warmup("pooling")
+    assert "nothing more to compile" in out
+    assert len(list((tmp_path / "kernels").iterdir())) == count
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])
+@pytest.mark.parametrize("dtype", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", list(WORK))
+def test_all_work_is_described_rightly(name: str, dtype: str, training: bool) -> None:
+    descs = [desc for _, desc in WORK[name](dtype, training)]
+    assert descs
+    assert [problem for desc in descs for problem in dml.check(desc)] == []
+
+
+def test_without_numba_nothing_is_compiled(new_process: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "numba_is_installed", lambda: False)
+    found = list(warm_up(["gru", "convolution"]))
+    new_process()  # what was planned without Numba shall not stay
+    assert len(found) == 4
+    assert {item.outcome for item in found} == {"strategy: numpy (Numba is not installed: pip install 'dmlpy[cpu]')"}
+
+
+def test_without_a_folder_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
+    assert place() == "kept nowhere: there is no folder that only the user can write to"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["lstn"], "'lstn' is none of rnn, lstm, gru, convolution, pooling"), (["--dtype", "int8"], "'int8' is none of float32, float16")],
+)
+def test_what_is_unknown_is_told(arguments: list[str], told: str) -> None:
+    status, out = warmup(*arguments)
+    assert status == 2
+    assert told in " ".join(out.replace("│", " ").split())
