@@ -6,6 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from onnx import helper
+
 from dmlpy.onnx.export_values import Refusal, Value, Writer
 from dmlpy.onnx.export_views import once
 from dmlpy.validation.problems import Problem
@@ -90,8 +92,6 @@ class Node:
 
     def zeros(self, sizes: Any, like: Value) -> Value:
         """Zeros of a value's type."""
-        from onnx import helper
-
         nothing = helper.make_tensor("value", like.element, [1], [0])
         return self.add("ConstantOfShape", self.writer.integers(sizes), element=like.element, value=nothing)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper
 
+from dmlpy.description.enums import DataType
 from dmlpy.onnx.elements import dtype_of, element_name, element_of, element_of_array
 from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.description.enums import DataType
 
 OPSET = 21
 """The version of ONNX's operators that models are written in: that of ONNX 1.16, the first with 4-bit elements."""
@@ -116,9 +116,9 @@ class Value:
         return other if isinstance(other, Value) else self.writer.constant(np.asarray(other, dtype_of(self.element)))
 
     def cast(self, element: int | DataType) -> Value:
-        """The value in another type: floats are cut to integers, and integers wrap around in smaller ones."""
-        wanted = element if isinstance(element, int) and not hasattr(element, "bits") else element_of(element)  # type: ignore[arg-type]
-        return self if wanted == self.element else self.writer.add("Cast", self, element=int(wanted), to=int(wanted))
+        """The value in another type, ONNX's or DirectML's: floats are cut to integers, and integers wrap around in smaller ones."""
+        wanted = element_of(element) if isinstance(element, DataType) else element
+        return self if wanted == self.element else self.writer.add("Cast", self, element=wanted, to=wanted)
 
     def times(self, factor: float) -> Value:
         """The value times a number; itself if that is 1."""
