@@ -1,0 +1,258 @@
+"""Whole ONNX models with dmlpy on the CPU beside ONNX Runtime, in one run: the time of a run, of loading and compiling, and memory.
+
+    pip install -e '.[cpu,onnx]' onnxruntime
+    python -m tests.benchmarks.onnx_models [NAME ...] [--threads 2] [--rounds 40] [--save]
+
+The models have the shapes of MobileNetV2, SqueezeNet 1.1 and ResNet-18 at 224 x 224, LSTMs of two layers, and a transformer of four layers,
+all with random weights; one of a thousand small nodes shows what loading and compiling take. The results must agree. The libraries run in
+this process on the same number of threads and take turns; times are the medians and the least of all rounds. Memory is by how much the
+resident set of a process of its own grows by loading the model and running it thrice. `--save` writes records/onnx_models.json and the
+page records/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks import networks
+
+RECORD = Path(__file__).parent / "records" / "onnx_models.json"
+PAGE = RECORD.with_name("README.md")
+DEVICES = ("cpu", "numpy")
+TOLERANCE = 1e-4
+"""The largest norm of the difference of results, relative to that of the result."""
+
+Array = np.ndarray[Any, Any]
+Model = Any
+"""A ModelProto: onnx has no types."""
+
+
+class Builder:
+    """An ONNX model in the making."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.weights: list[Any] = []
+        self._rng = np.random.default_rng(1)
+
+    def node(self, operator: str, *inputs: str, outputs: int = 1, result: int = 0, **attributes: Any) -> str:
+        """Adds a node, and returns the name of one of its outputs."""
+        from onnx import helper
+
+        names = [f"{operator}{len(self.nodes)}.{at}" for at in range(outputs)]
+        self.nodes.append(helper.make_node(operator, list(inputs), names, **attributes))
+        return names[result]
+
+    def constant(self, array: Any) -> str:
+        from onnx import numpy_helper
+
+        self.weights.append(numpy_helper.from_array(np.asarray(array), f"w{len(self.weights)}"))
+        return f"w{len(self.weights) - 1}"
+
+    def weight(self, *sizes: int, scale: float) -> str:
+        return self.constant((self._rng.standard_normal(sizes) * scale).astype(np.float32))
+
+    def dense(self, x: str, inputs: int, outputs: int) -> str:
+        return self.node("Add", self.node("MatMul", x, self.weight(inputs, outputs, scale=inputs**-0.5)), self.weight(outputs, scale=0.1))
+
+    def built(self, y: str, given: tuple[int, ...], result: tuple[int, ...]) -> Model:
+        from onnx import TensorProto, helper
+
+        x, output = (helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes) for name, sizes in (("x", given), (y, result)))
+        graph = helper.make_graph(self.nodes, "model", [x], [output], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def network(name: str) -> Model:
+    sizes, build = networks.SUBJECTS[name]
+    net = networks.Network(*sizes)
+    return net.built(build(net))[1]
+
+
+def lstm(batch: int, steps: int = 100, inputs: int = 64, hidden: int = 128) -> Model:
+    net, y = Builder(), "x"
+    for size in (inputs, hidden):
+        weights = [net.weight(1, 4 * hidden, terms, scale=hidden**-0.5) for terms in (size, hidden)]
+        y = net.node("LSTM", y, *weights, net.weight(1, 8 * hidden, scale=0.1), hidden_size=hidden)
+        y = net.node("Squeeze", y, net.constant(np.array([1], np.int64)))
+    return net.built(y, (steps, batch, inputs), (steps, batch, hidden))
+
+
+def transformer(tokens: int = 128, width: int = 256, layers: int = 4, heads: int = 4) -> Model:
+    net, x, size = Builder(), "x", width // heads
+
+    def normalized(x: str) -> str:
+        return net.node("LayerNormalization", x, net.weight(width, scale=1.0), net.weight(width, scale=0.1), axis=-1, epsilon=1e-5)
+
+    def head(x: str, order: list[int]) -> str:
+        sizes = net.constant(np.array([1, tokens, heads, size], np.int64))
+        return net.node("Transpose", net.node("Reshape", net.dense(x, width, width), sizes), perm=order)
+
+    for _ in range(layers):
+        h = normalized(x)
+        query, key, value = head(h, [0, 2, 1, 3]), head(h, [0, 2, 3, 1]), head(h, [0, 2, 1, 3])
+        scores = net.node("Mul", net.node("MatMul", query, key), net.constant(np.float32(size**-0.5)))
+        seen = net.node("Transpose", net.node("MatMul", net.node("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
+        seen = net.node("Reshape", seen, net.constant(np.array([1, tokens, width], np.int64)))
+        x = net.node("Add", x, net.dense(seen, width, width))
+        h = net.dense(normalized(x), width, 4 * width)
+        grown = net.node("Add", net.node("Erf", net.node("Div", h, net.constant(np.float32(2**0.5)))), net.constant(np.float32(1.0)))
+        x = net.node("Add", x, net.dense(net.node("Mul", net.node("Mul", h, net.constant(np.float32(0.5))), grown), 4 * width, width))
+    return net.built(normalized(x), (1, tokens, width), (1, tokens, width))
+
+
+def thousand_nodes() -> Model:
+    net, y = Builder(), "x"
+    for _ in range(250):
+        y = net.node("Relu", net.dense(y, 16, 16))
+        y = net.node("Mul", y, net.weight(16, scale=1.0))
+    return net.built(y, (4, 16), (4, 16))
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "MobileNetV2, 1x3x224x224": lambda: network("mobilenet-v2"),
+    "SqueezeNet 1.1, 1x3x224x224": lambda: network("squeezenet"),
+    "ResNet-18, 1x3x224x224": lambda: network("resnet-18"),
+    "LSTM, 2 layers of 128, T=100, B=1": lambda: lstm(1),
+    "LSTM, 2 layers of 128, T=100, B=16": lambda: lstm(16),
+    "transformer, 4 layers of 256, 128 tokens": transformer,
+    "1,000 nodes": thousand_nodes,
+}
+
+
+def runner(library: str, model: Model, threads: int) -> Callable[[Array], Array]:
+    """Loads and compiles a model with "ONNX Runtime" or for a device of dmlpy; returns what runs it."""
+    if library == "ONNX Runtime":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return lambda x: np.asarray(session.run(None, {"x": x})[0])
+    from dmlpy import onnx
+
+    compiled = onnx.load(model).compile(library)
+    [output] = onnx.load(model).outputs
+    return lambda x: np.asarray(compiled(x=x)[output])
+
+
+def given_to(model: Model) -> Array:
+    sizes = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
+    return np.random.default_rng(2).standard_normal(sizes, np.float32)
+
+
+def milliseconds(run: Callable[[Array], Array], x: Array) -> float:
+    start = time.perf_counter()
+    run(x)
+    return (time.perf_counter() - start) * 1e3
+
+
+def measured(name: str, threads: int, rounds: int) -> dict[str, Any]:
+    """The figures of a model."""
+    model = MODELS[name]()
+    x, runners, results = given_to(model), {}, {}
+    found: dict[str, Any] = {}
+    for library in ("ONNX Runtime", *DEVICES):
+        start = time.perf_counter()
+        run = runners[library] = runner(library, model, threads)
+        results[library] = run(x)
+        found[library] = {"load_and_first_run_ms": (time.perf_counter() - start) * 1e3, "memory_bytes": memory(name, library, threads)}
+        expected = results["ONNX Runtime"]
+        error = float(np.linalg.norm(results[library] - expected) / np.linalg.norm(expected))
+        if not error <= TOLERANCE:
+            raise SystemExit(f"{name}: {library} differs by {error:.2g} of the result's norm")
+    times = [{library: milliseconds(run, x) for library, run in runners.items()} for _ in range(rounds)]
+    for library, own in found.items():
+        own |= {"median_ms": median(row[library] for row in times), "least_ms": min(row[library] for row in times)}
+    return found
+
+
+def memory(name: str, library: str, threads: int) -> int:
+    """The bytes by which a process of its own grows."""
+    arguments = ["-m", "tests.benchmarks.onnx_models", name, "--threads", str(threads), "--memory-of", library]
+    root = Path(__file__).parents[2]
+    return int(subprocess.run([sys.executable, *arguments], cwd=root, check=True, capture_output=True, text=True).stdout)
+
+
+def grown(name: str, library: str, threads: int) -> int:
+    """By how many bytes this process grows as it loads a model and runs it thrice, the library being imported before."""
+    import psutil
+
+    warm = Builder()
+    small = warm.built(warm.node("Relu", "x"), (1,), (1,))
+    runner(library, small, threads)(np.ones(1, np.float32))
+    model, process = MODELS[name](), psutil.Process()
+    x = given_to(model)
+    before = process.memory_info().rss
+    run = runner(library, model, threads)
+    for _ in range(3):
+        run(x)
+    return int(process.memory_info().rss) - before
+
+
+def page(record: dict[str, Any]) -> str:
+    """The page of a record."""
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    lines = [
+        "# Whole ONNX models on the CPU",
+        "",
+        "Written by `python -m tests.benchmarks.onnx_models --save` from [its record](onnx_models.json), which holds every figure.",
+        f"{record['processor']}, {record['threads']} threads, {record['date'][:10]}, load {record['load'][0]:.1f}; {versions}.",
+        "Medians, in ms.",
+        "",
+        f"| model | ONNX Runtime | dmlpy, cpu | ratio | dmlpy, numpy | ratio | memory, {' | memory, '.join(('ONNX Runtime', DEVICES[0]))} |"
+        " load and first run, cpu |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, row in record["models"].items():
+        peer, own, plain = (row[library] for library in ("ONNX Runtime", *DEVICES))
+        ratios = [f"{side['median_ms']:.2f} | {side['median_ms'] / peer['median_ms']:.2f}" for side in (own, plain)]
+        taken = " | ".join(f"{side['memory_bytes'] / 1e6:.0f} MB" for side in (peer, own))
+        lines.append(f"| {name} | {peer['median_ms']:.2f} | {' | '.join(ratios)} | {taken} | {own['load_and_first_run_ms'] / 1e3:.1f} s |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    from threadpoolctl import threadpool_limits
+
+    from dmlpy.bench import machine
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"of {'; '.join(MODELS)}; all by default")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--save", action="store_true", help="write the record and its page")
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    with threadpool_limits(arguments.threads):
+        if arguments.memory_of:
+            print(grown(arguments.names[0], arguments.memory_of, arguments.threads))
+            return
+        record: dict[str, Any] = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "processor": machine.host(1).processor}
+        record |= {"threads": arguments.threads, "rounds": arguments.rounds, "load": os.getloadavg()}
+        record["versions"] = {name: __import__(name).__version__ for name in ("dmlpy", "numpy", "numba", "onnx", "onnxruntime")}
+        record["models"] = {}
+        for name in arguments.names or MODELS:
+            record["models"][name] = found = measured(name, arguments.threads, arguments.rounds)
+            print(name, *(f"{library} {own['median_ms']:.2f} ms" for library, own in found.items()), sep="; ", flush=True)
+    if arguments.save:
+        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(page(record), encoding="utf-8")
+    else:
+        print(page(record))
+
+
+if __name__ == "__main__":
+    main()
