@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
+from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationEluDesc,
@@ -51,3 +55,9 @@ def activation(value: ActivationDesc | str | None) -> ActivationDesc:
         problem = Problem("field.form", "", brief(value), expected, remedy=did_you_mean(name, ACTIVATIONS))
         raise DescError("activation", [problem])
     return ACTIVATIONS[name]
+
+
+@lru_cache(maxsize=256)
+def of_rows(desc: ActivationDesc, sizes: tuple[int, ...]) -> ActivationDesc:
+    """An activation with its tensors, packed float32 of these sizes. A training step asks for the same ones again and again."""
+    return desc.replace(input_tensor=TensorDesc(data_type=DataType.FLOAT32, sizes=sizes)).with_outputs()

@@ -14,7 +14,7 @@ import numpy as np
 
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean
-from dmlpy.description.tensors import TensorDesc
+from dmlpy.keras.activations import of_rows
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationLogSoftmaxDesc,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dmlpy.keras.layer import Shape
 
 _EPSILON = 1e-7
+_LOG_SOFTMAX, _SOFTPLUS = ActivationLogSoftmaxDesc(), ActivationSoftplusDesc()
 
 
 class Loss(ABC):
@@ -100,7 +101,7 @@ class BinaryCrossentropy(Crossentropy):
     def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
         # softplus(z) - t * z, split so that nothing cancels: softplus(z) = max(z, 0) + softplus(-|z|).
         xp = backend.xp
-        scores = _apply(ActivationSoftplusDesc(), -abs(logits), backend)
+        scores = _apply(_SOFTPLUS, -abs(logits), backend)
         scores += xp.maximum(logits, 0) - targets * logits
         gradient = values - targets
         gradient /= values.shape[-1]
@@ -125,7 +126,7 @@ class CategoricalCrossentropy(Crossentropy):
         return scores, gradient
 
     def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
-        logarithms = _apply(ActivationLogSoftmaxDesc(), logits, backend)
+        logarithms = _apply(_LOG_SOFTMAX, logits, backend)
         scores = -(targets * logarithms).sum(axis=-1)
         return scores, targets.sum(axis=-1, keepdims=True) * values - targets
 
@@ -154,7 +155,7 @@ class SparseCategoricalCrossentropy(Crossentropy):
         return CategoricalCrossentropy().of_values(one_hot, values, backend)
 
     def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
-        logarithms = _apply(ActivationLogSoftmaxDesc(), logits, backend)
+        logarithms = _apply(_LOG_SOFTMAX, logits, backend)
         scores = -backend.xp.take_along_axis(logarithms, targets, axis=-1)[..., 0]
         gradient = values.copy()
         rows, columns = backend.xp.arange(targets.size), targets.reshape(-1)
@@ -165,8 +166,7 @@ class SparseCategoricalCrossentropy(Crossentropy):
 def _apply(desc: ActivationDesc, x: Array, backend: Backend) -> Array:
     """Applies an activation to each row of an array."""
     rows = backend.xp.ascontiguousarray(x).reshape(-1, x.shape[-1])
-    full = desc.replace(input_tensor=TensorDesc.of(rows)).with_outputs()
-    return backend.run(full, input_tensor=rows).output_tensor.reshape(x.shape)
+    return backend.run(of_rows(desc, rows.shape), input_tensor=rows).output_tensor.reshape(x.shape)
 
 
 LOSSES: Mapping[str, type[Loss]] = {

@@ -166,7 +166,8 @@ class RecurrentPasses:
         if key not in self._known:
             self._known[key] = self._gradient_desc(desc, given | outputs, [*self.constants, *(["input_tensor"] if wants_input else [])])
         gradient = self._known[key]
-        read = {name: array for name, array in tensors.items() if name in gradient.tensors()}
+        described = gradient.tensors()
+        read = {name: array for name, array in tensors.items() if name in described}
         found = self.backend.run(gradient, **read, **given, **outputs)
         self.descs = (desc, gradient)
         constants = {name: getattr(found, _gradient_of(name)) for name in self.constants}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.blas import limited
 from dmlpy.keras.activations import activation as find_activation
+from dmlpy.keras.activations import of_rows
 from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems
 from dmlpy.keras.initializers import Initializer
 from dmlpy.keras.initializers import initializer as find_initializer
@@ -155,7 +155,7 @@ class Dense(Layer):
         if isinstance(self.activation, ActivationIdentityDesc):
             self._descs = ()
             return z
-        desc = self.activation.replace(input_tensor=TensorDesc.of(z)).with_outputs()
+        desc = of_rows(self.activation, z.shape)
         self._descs = (desc,)
         return self.backend.run(desc, input_tensor=z).output_tensor
 

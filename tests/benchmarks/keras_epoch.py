@@ -1,4 +1,4 @@
-"""An epoch of the character model with dmlpy.keras on the NumPy device, beside Keras 3 with TensorFlow on the CPU.
+"""An epoch of the character model with dmlpy.keras on the device `cpu`, beside Keras 3 with TensorFlow on the CPU.
 
     pip install matplotlib, and keras and tensorflow here or in another environment
     python tests/benchmarks/keras_epoch.py [--keras-python PYTHON] [--batches 1432] [--json FILE]
@@ -51,7 +51,7 @@ def prepare(path: Path, batches: int) -> tuple[int, int]:
     text, _ = read_text()
     steps = [window(text, step) for step in range(batches)]
     x, y = (np.concatenate([step[which].T for step in steps]).astype(np.int32) for which in (0, 1))
-    model = network(BATCH, WINDOW, HIDDEN, "numpy")
+    model = network(BATCH, WINDOW, HIDDEN, "cpu")
     embedding, gru, dense = model.layers
     weights = [*embedding.get_weights(), *gru.get_weights(order="keras3"), *dense.get_weights()]
     np.savez(path, x=x, y=y, **{f"weight_{index}": array for index, array in enumerate(weights)})
@@ -61,7 +61,7 @@ def prepare(path: Path, batches: int) -> tuple[int, int]:
 def dmlpy_model(batch: int, window: int, weights: list[Any]) -> Any:
     from dmlpy.keras import GRU, Adam, Dense, Embedding, Sequential
 
-    model = Sequential(device="numpy")
+    model = Sequential(device="cpu")
     model.add(Embedding(96, 64, batch_input_shape=(batch, window)))
     model.add(GRU(HIDDEN, inner_activation="sigmoid", reset_after=True, return_sequences=True, stateful=True))
     model.add(Dense(96, activation="softmax"))

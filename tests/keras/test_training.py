@@ -373,3 +373,18 @@ FIT: list[tuple[str, Callable[[], Any], str]] = [
 def test_errors(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(dml.DescError, match=message):
         call()
+
+
+def test_later_steps_build_no_descs(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = compiled(Embedding(5, 4), GRU(3), Dense(3, activation="softmax"), loss="sparse_categorical_crossentropy", rule="adam")
+    x, y = np.arange(12).reshape(4, 3) % 5, [0, 1, 2, 0]
+    m.train_on_batch(x, y)
+
+    def refuse(self: Any, **members: Any) -> None:
+        raise AssertionError(f"{type(self).__name__} is built again")
+
+    monkeypatch.setattr(dml.OperatorDesc, "__init__", refuse)
+    monkeypatch.setattr(dml.TensorDesc, "__init__", refuse)
+    m.train_on_batch(x, y)
+    with pytest.raises(AssertionError, match="is built again"):
+        m.train_on_batch(x[:3], y[:3])
