@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,20 @@ from tests.support.tolerance import assert_close
 
 @pytest.mark.parametrize("case", NODES, ids=str)
 def test_a_node_gives_what_onnx_runtime_gives(case: StoredNode) -> None:
+    check(case)
+
+
+# One case of each operator, and all whose weights are blocks of 4 or 8 bits.
+WEIGHTS = {case.name if case.operator == "MatMulNBits" else case.operator: case for case in NODES}.values()
+
+
+@pytest.mark.parametrize("case", WEIGHTS, ids=str)
+def test_weights_may_be_initializers(case: StoredNode) -> None:
+    """As exporters have them: DirectML owns what is known before the model runs."""
+    check(replace(case, known=tuple(index for index in case.inputs if index)))
+
+
+def check(case: StoredNode) -> None:
     found = case.model()
     (record,) = found.interpretation().records
     assert record.where == "directml", record.problems

@@ -108,7 +108,10 @@ def dynamic_matmul(node: Node) -> Expression:
 
 @lowers("MatMulNBits", domain=MICROSOFT)
 def matmul_blocks(node: Node) -> Expression:
-    """DEQUANTIZE of the blocks, of which each byte holds two where they have 4 bits, and GEMM."""
+    """DEQUANTIZE of the blocks, of which each byte holds two where they have 4 bits, and GEMM.
+
+    The weights are dequantized in each run, into scratch that other nodes share: kept, they would take up to eight times their bytes.
+    """
     bits, block = int(node.attribute("bits", 4)), int(node.attribute("block_size", 0))
     rows, columns = int(node.attribute("N")), int(node.attribute("K"))
     if bits not in (4, 8):
@@ -119,7 +122,7 @@ def matmul_blocks(node: Node) -> Expression:
         raise node.unsupported("weight_prepacked", 0)
     count = -(-columns // block)
     data_type = DataType.UINT4 if bits == 4 else DataType.UINT8
-    weights = node.x(1).packed().viewed(TensorDesc(data_type=data_type, sizes=[rows, count * block]))
+    weights = node.x(1).reshape(rows, count * block) if bits == 8 else _nibbles(node, 1, rows, count * block)
     scales = node.x(2).reshape(rows, count)
     floats = node.has(3) and node.data_type(3) not in (DataType.UINT8, DataType.INT8)
     if floats:
@@ -141,13 +144,15 @@ def _zero_points(node: Node, rows: int, count: int, data_type: DataType) -> Expr
     """A zero point for each block; half of the range where none are given."""
     if not node.has(3):
         return x.constant(np.full((1, 1), 8, ml_dtypes.uint4) if data_type is DataType.UINT4 else np.full((1, 1), 128, np.uint8))
-    given = node.x(3)
-    if data_type is DataType.UINT8:
-        return given.reshape(rows, count)
-    if count % 2 == 0:
-        return given.packed().viewed(TensorDesc(data_type=DataType.UINT4, sizes=[rows, count]))
-    whole = unpack_int4(node.array(3).reshape(-1), "UINT4", [rows, count + 1])  # each row begins with a byte of its own
-    return x.constant(np.ascontiguousarray(whole[:, :count]).astype(ml_dtypes.uint4))
+    return node.x(3).reshape(rows, count) if data_type is DataType.UINT8 else _nibbles(node, 3, rows, count)
+
+
+def _nibbles(node: Node, index: int, rows: int, columns: int) -> Expression:
+    """The 4-bit elements [rows, columns] of an input of bytes; a row of an odd number of them has one more, which means nothing."""
+    if columns % 2 == 0 and node.value(index).array is None:
+        return node.x(index).packed().viewed(TensorDesc(data_type=DataType.UINT4, sizes=[rows, columns]))
+    whole = unpack_int4(np.ravel(node.array(index)), "UINT4", [rows, columns + columns % 2])
+    return node.known(f"input{index}", np.ascontiguousarray(whole[:, :columns]).astype(ml_dtypes.uint4))
 
 
 def _one(node: Node, index: int, rank: int) -> Expression | None:
