@@ -108,7 +108,7 @@ class CompiledOperator:
 
     @cached_property
     def _reserve_configuration(self) -> dict[str, Any]:
-        return configuration(self.desc, self.device)
+        return configuration(self.desc, self.device, self._plan)
 
     @cached_property
     def binding_properties(self) -> BindingProperties:

@@ -97,6 +97,9 @@ class Plan(ABC):
     strategy: str | None = None
     """The strategy that the device took, with the reason, where it chose among several and `describe` does not tell."""
 
+    reserve_layout: str = "columns"
+    """The name of the layout in which it writes or reads a training operator's reserve; a device may have several."""
+
     def load(self) -> None:  # noqa: B027  most plans need nothing
         """Makes ready what launches need beside memory, such as kernels to compile; called before the first `bind`.
 

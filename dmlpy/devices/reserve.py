@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.markers import TensorField
     from dmlpy.devices.device import Device
+    from dmlpy.devices.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +37,9 @@ class Reserve:
         return cls(array.array if isinstance(array, Reserve) else array, configuration)
 
 
-def configuration(desc: OperatorDesc, device: Device) -> dict[str, Any]:
-    """The configuration that a desc's reserve on a device belongs to."""
-    return {"device": device.memory_kind, **desc.reserve_configuration()}
+def configuration(desc: OperatorDesc, device: Device, plan: Plan) -> dict[str, Any]:
+    """The configuration that a desc's reserve belongs to, by a plan of a device."""
+    return {"device": device.memory_kind, "layout": plan.reserve_layout, **desc.reserve_configuration()}
 
 
 def foreign_problems(field: TensorField, reserve: Reserve, own: Mapping[str, Any]) -> list[Problem]:

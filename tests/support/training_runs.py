@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ TRAINING: dict[str, Any] = {"RNN": RNNTrainingDesc, "LSTM": LSTMTrainingDesc, "G
 
 
 GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
+
+
+KeptGates = Callable[[Any, int], Iterable[tuple[int, int, ActivationDesc | None]]]
+"""What a reserve keeps of a direction's gates: see `kept_gates`, which is NumPy's."""
 
 
 RESERVE, MASK, X_DROPOUT, H_DROPOUT = "reserve_tensor", "step_mask_tensor", "input_dropout_tensor", "state_dropout_tensor"
@@ -121,31 +126,46 @@ def build(
     return Run(desc, inputs, results)
 
 
+@dataclass(frozen=True)
+class KeptRows:
+    """What a reserve keeps: of gates [D, T, K, B, H], and h and c before and after each step [D, T + 1, B, entries]."""
+
+    kept: Array
+    hidden: Array
+    memory: Array | None
+
+    @classmethod
+    def of_columns(cls, desc: Any, array: Array) -> KeptRows:
+        """Of NumPy's plans."""
+        views = ReserveViews.of(desc, array)
+        memory = None if views.memory is None else views.memory.swapaxes(2, 3)
+        return cls(views.kept.swapaxes(3, 4), views.hidden.swapaxes(2, 3), memory)
+
+
 def check(run: Run, walked: Trace, kind: Any = None) -> None:
     """All outputs against the plain loop, the reserve part by part, each to the tolerance of its type or of `kind`."""
     for name, placed in run.outputs.items():
         assert (placed.gaps() == GUARD).all(), f"{name}: written between or beside its elements"
         if name == RESERVE:
-            check_reserve(run.desc, placed.elements, walked, run.terms, kind)
+            check_reserve(run.desc, KeptRows.of_columns(run.desc, placed.elements), kept_gates, walked, run.terms, kind)
         else:
             assert_close(placed.elements, walked.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
 
 
-def check_reserve(desc: Any, array: Array, walked: Trace, terms: int, kind: Any = None) -> None:
+def check_reserve(desc: Any, reserve: KeptRows, gates: KeptGates, walked: Trace, terms: int, kind: Any = np.float32) -> None:
     """Every slot of the states, and of each step that a sample takes what its gates keep."""
-    reserve, kind = ReserveViews.of(desc, array), kind or array.dtype
-    assert_close(reserve.hidden.swapaxes(2, 3), walked.hidden, kind, terms=terms, what="h in the reserve")
+    kind = kind or np.float32
+    assert_close(reserve.hidden, walked.hidden, kind, terms=terms, what="h in the reserve")
     assert (reserve.memory is not None) == isinstance(desc, LSTMTrainingDesc)
     if reserve.memory is not None:
-        assert_close(reserve.memory.swapaxes(2, 3), walked.memory, kind, terms=terms, what="c in the reserve")
+        assert_close(reserve.memory, walked.memory, kind, terms=terms, what="c in the reserve")
     for d, arguments in enumerate(walked.arguments):
-        for index, gate, activation in kept_gates(desc, d):
+        for index, gate, activation in gates(desc, d):
             taken = ~np.isnan(arguments[:, gate])
             expected = arguments[:, gate][taken]
             if activation is not None:
                 expected = activate(activation, expected)
-            kept = reserve.kept[d, :, index].swapaxes(1, 2)[taken]
-            assert_close(kept, expected, kind, terms=terms, what=f"gate {gate} in the reserve")
+            assert_close(reserve.kept[d, :, index][taken], expected, kind, terms=terms, what=f"gate {gate} in the reserve")
 
 
 def kept_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:

@@ -1,23 +1,57 @@
-"""The compiled plan of RNN, LSTM and GRU forward."""
+"""The compiled plans of the recurrent operators."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
+from dmlpy.devices.cpu.walks.activations import COMPILED
+from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.plan import RecurrentPlan
+    from dmlpy.devices.cpu.walks.gradient import GradientPlan
+    from dmlpy.devices.cpu.walks.layer import RecurrentPlan
+    from dmlpy.devices.cpu.walks.stack import CompiledNetworkPlan
 
 
-# The training forms derive from these, but keep a reserve, may mask steps and project.
-@plan(RNNDesc, LSTMDesc, GRUDesc, derived=False)
+def refusal(desc: RecurrentDesc) -> str | None:
+    """Returns why a layer, its training form or its gradient has no compiled form; None if it has one.
+
+    A training form and its gradient get the same answer, for they share the reserve's layout.
+    """
+    tensors = desc.tensors()
+    for name in ("projection_tensor", "step_mask_tensor", "input_dropout_tensor", "state_dropout_tensor"):
+        if name in tensors:
+            return f"a recurrent layer with {name} has no compiled form"
+    if sys.platform == "win32":  # kernels call the C library there, whose functions LLVM's loader does not find
+        for activation in desc.activation_descs:
+            if type(activation) not in COMPILED:
+                return f"{activation.short_name()} has no compiled form in a recurrent layer on Windows"
+    return None
+
+
+@plan(RecurrentDesc)
 def recurrent_plan(desc: RecurrentDesc) -> RecurrentPlan | str:
-    """The plan for a checked desc, or which of its activations has no compiled form."""
-    from dmlpy.devices.cpu.plan import FUNCTIONS, RecurrentPlan
+    """The plan for a checked desc of a layer or a training form, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.walks.layer import RecurrentPlan
 
-    for activation in desc.activation_descs:
-        if type(activation) not in FUNCTIONS:
-            return f"{activation.short_name()} has no compiled form in a recurrent layer"
-    return RecurrentPlan(desc)
+    return refusal(desc) or RecurrentPlan(desc)
+
+
+@plan(RecurrentGradDesc)
+def gradient_plan(desc: RecurrentGradDesc) -> GradientPlan | str:
+    """The plan for a checked desc of a gradient, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.walks.gradient import GradientPlan
+
+    return refusal(desc) or GradientPlan(desc)
+
+
+@plan(CudnnRNNDesc)
+def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan | str:
+    """The plan for a checked desc of a stacked network or its gradient, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.walks.stack import CompiledNetworkPlan
+
+    return "a recurrent network with a projection has no compiled form" if desc.num_proj else CompiledNetworkPlan(desc)

@@ -167,6 +167,9 @@ class Vectors:
         self.kind = VectorType(self.lanes)
         self.size = FLOAT_BYTES * self.lanes
         self.load, self.store, self.all_of = self._load(), self._store(), self._all_of()
+        self.load_some, self.store_some = self._load_some(), self._store_some()
+        self.lane, self.with_lane = self._lane(), self._with_lane()
+        self.where_within, self.where_above = self._where_within(), self._where_above()
         self.add, self.subtract, self.multiply, self.divide = (self._binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
         self.at_most, self.at_least = self._bound(">"), self._bound("<")
         self.multiply_add = self._multiply_add()
@@ -214,6 +217,96 @@ class Vectors:
             return types.void(types.int64, self.kind), generate
 
         return store
+
+    def _first(self, builder: Any, count: Any) -> Any:
+        """The mask of the first lanes."""
+        none = ir.Constant(ir.VectorType(ADDRESS, self.lanes), ir.Undefined)
+        first = builder.insert_element(none, count, ir.Constant(INDEX, 0))
+        counts = builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
+        return builder.icmp_signed("<", ir.Constant(ir.VectorType(ADDRESS, self.lanes), list(range(self.lanes))), counts)
+
+    def _load_some(self) -> Any:
+        @intrinsic
+        def load_some(context: Any, address: Any, count: Any) -> Any:
+            """Loads the first `count` lanes; the others are 0."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                pointer = self._pointer(builder, arguments[0], 0)
+                kind = ir.FunctionType(self._vector, [pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes), self._vector])
+                function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
+                zeros = ir.Constant(self._vector, [0.0] * self.lanes)
+                return builder.call(function, [pointer, INDEX(FLOAT_BYTES), self._first(builder, arguments[1]), zeros])
+
+            return self.kind(types.int64, types.int64), generate
+
+        return load_some
+
+    def _store_some(self) -> Any:
+        @intrinsic
+        def store_some(context: Any, address: Any, value: Any, count: Any) -> Any:
+            """Stores the first `count` lanes."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                pointer = self._pointer(builder, arguments[0], 0)
+                kind = ir.FunctionType(ir.VoidType(), [self._vector, pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes)])
+                function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
+                builder.call(function, [arguments[1], pointer, INDEX(FLOAT_BYTES), self._first(builder, arguments[2])])
+                return context.get_dummy_value()
+
+            return types.void(types.int64, self.kind, types.int64), generate
+
+        return store_some
+
+    def _lane(self) -> Any:
+        @intrinsic
+        def lane(context: Any, x: Any, index: Any) -> Any:
+            """One lane's float."""
+            return types.float32(self.kind, types.int64), lambda context, builder, signature, arguments: builder.extract_element(*arguments)
+
+        return lane
+
+    def _with_lane(self) -> Any:
+        @intrinsic
+        def with_lane(context: Any, x: Any, index: Any, value: Any) -> Any:
+            """The vector with another value in one lane."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                x, index, value = arguments
+                return builder.insert_element(x, value, index)
+
+            return self.kind(self.kind, types.int64, types.float32), generate
+
+        return with_lane
+
+    def _where_within(self) -> Any:
+        @intrinsic
+        def where_within(context: Any, x: Any, low: Any, high: Any, value: Any) -> Any:
+            """The value where x is from low to high or NaN, 0 elsewhere."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                x, low, high, value = arguments
+                zeros = ir.Constant(self._vector, [0.0] * self.lanes)
+                inside = builder.and_(builder.fcmp_unordered(">=", x, low), builder.fcmp_unordered("<=", x, high))
+                return builder.select(inside, value, zeros)
+
+            return self.kind(*[self.kind] * 4), generate
+
+        return where_within
+
+    def _where_above(self) -> Any:
+        @intrinsic
+        def where_above(context: Any, x: Any, limit: Any, value: Any) -> Any:
+            """The value where x is above the limit, NaN where x is, 0 elsewhere."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                x, limit, value = arguments
+                zeros = ir.Constant(self._vector, [0.0] * self.lanes)
+                chosen = builder.select(builder.fcmp_ordered(">", x, limit), value, zeros)
+                return builder.select(builder.fcmp_unordered("uno", x, x), x, chosen)
+
+            return self.kind(*[self.kind] * 3), generate
+
+        return where_above
 
     def _all_of(self) -> Any:
         @intrinsic

@@ -13,16 +13,16 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cpu import plans
-from dmlpy.operators.activation import ActivationSoftsignDesc
+from tests.support import training_runs
 from tests.support.exact import exact
-from tests.support.recurrent_runs import USUAL, build
+from tests.support.recurrent_runs import build
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 RNG = np.random.default_rng(1)
 SIZES = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
 RELU = dml.ActivationReluDesc(input_tensor=SIZES, output_tensor=SIZES)
-OTHER_FUNCTION = build("GRU", RNG, functions=(USUAL["GRU"][0], ActivationSoftsignDesc()))
+PROJECTED = training_runs.build("LSTM", RNG, p=3, outputs=("output_sequence_tensor",))
 NO_NUMBA = "Numba is not installed: pip install 'dmlpy[cpu]'"
 
 
@@ -31,9 +31,7 @@ NO_NUMBA = "Numba is not installed: pip install 'dmlpy[cpu]'"
     [
         pytest.param(build("RNN", RNG).desc, True, "compiled", id="compiled"),
         pytest.param(build("RNN", RNG).desc, False, f"numpy ({NO_NUMBA})", id="no Numba"),
-        pytest.param(
-            OTHER_FUNCTION.desc, True, "numpy (ACTIVATION_SOFTSIGN has no compiled form in a recurrent layer)", id="another activation"
-        ),
+        pytest.param(PROJECTED.desc, True, "numpy (a recurrent layer with projection_tensor has no compiled form)", id="another option"),
         pytest.param(RELU, True, "numpy (ACTIVATION_RELU has no compiled form)", id="another operator"),
         pytest.param(RELU, False, "numpy (ACTIVATION_RELU has no compiled form)", id="another operator, no Numba"),
     ],
@@ -50,7 +48,7 @@ def test_the_plan_names_the_strategy_and_why(
 
 
 def test_results_of_a_desc_without_a_compiled_form() -> None:
-    run = OTHER_FUNCTION
+    run = PROJECTED
     found = dml.compile(run.desc, "cpu")(**{name: placed.elements for name, placed in run.inputs.items()})
     expected = exact(run.desc, run.arrays)
     np.testing.assert_allclose(found.output_sequence_tensor, expected["output_sequence_tensor"], rtol=1e-5, atol=1e-6)

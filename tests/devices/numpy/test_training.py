@@ -37,9 +37,11 @@ from tests.support.training_runs import (
     TRAINING,
     X_DROPOUT,
     Array,
+    KeptRows,
     build,
     check,
     check_reserve,
+    kept_gates,
 )
 
 
@@ -371,7 +373,7 @@ def test_through_the_front_door() -> None:
     walked = traced(run.desc, run.arrays)
     for name in OUTPUTS[:2]:
         assert_close(getattr(results, name), walked.outputs[name], np.float32, terms=run.terms, what=name)
-    check_reserve(run.desc, results.reserve_tensor.array, walked, run.terms)
+    check_reserve(run.desc, KeptRows.of_columns(run.desc, results.reserve_tensor.array), kept_gates, walked, run.terms)
 
 
 def test_a_projection_is_packed_with_the_other_constants() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.recurrent.philox import dropout_multipliers, dropout_scratch, round_keys
-from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc, ReserveDesc
 from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, stack_of
@@ -34,13 +34,30 @@ _MASK_ELEMENTS = 1 << 14
 _WORD = 0xFFFFFFFF
 
 
+class LayerPlan(Protocol):
+    """A plan of one layer."""
+
+    temporary_size: int
+
+    def describe(self) -> str: ...
+
+    def load(self) -> None: ...
+
+    def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch: ...
+
+
 @plan(CudnnRNNDesc)
 class NetworkPlan(PlanWithoutConstants):
     """A network of stacked layers, or its gradient, on the host.
 
+    Attributes:
+        library: what the layers' plans are made with.
+
     Args:
         desc: a checked desc.
     """
+
+    library = "NumPy"
 
     def __init__(self, desc: CudnnRNNDesc) -> None:
         self._desc = desc
@@ -57,7 +74,7 @@ class NetworkPlan(PlanWithoutConstants):
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
 
     def describe(self) -> str:
-        lines = [f"NumPy, {COMPUTE} arithmetic; {len(self._plans)} layer(s), one after the other, in the same scratch"]
+        lines = [f"{self.library}, {COMPUTE} arithmetic; {len(self._plans)} layer(s), one after the other, in the same scratch"]
         for layer, work in zip(self._stack.layers, self._plans, strict=True):
             lines.append(f"layer {layer.number}:")
             lines += [f"    {line}" for line in (*layer.describe(), *work.describe().splitlines())]
@@ -86,10 +103,10 @@ class NetworkPlan(PlanWithoutConstants):
 
     # memory
 
-    def _layer_plan(self, desc: ReserveDesc) -> RecurrentPlan | GradientPlan:
+    def _layer_plan(self, desc: ReserveDesc) -> LayerPlan:
         return GradientPlan(desc) if isinstance(desc, RecurrentGradDesc) else RecurrentPlan(desc)
 
-    def _layer_layout(self, layer: StackLayer, plan: Plan) -> Layout:
+    def _layer_layout(self, layer: StackLayer, plan: LayerPlan) -> Layout:
         own = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
         return Layout([*own, ("work", (plan.temporary_size,), np.dtype(np.uint8))], _ALIGNMENT)
 
@@ -132,9 +149,7 @@ class NetworkPlan(PlanWithoutConstants):
         given = arrays.get("dropout_offset")
         return (lambda: 0) if given is None else (lambda: int(given[0]))
 
-    def _layer(
-        self, layer: StackLayer, plan: RecurrentPlan | GradientPlan, layout: Layout, arrays: Arrays, memory: Memory, temporary: int
-    ) -> list[Call]:
+    def _layer(self, layer: StackLayer, plan: LayerPlan, layout: Layout, arrays: Arrays, memory: Memory, temporary: int) -> list[Call]:
         """The work of one layer."""
         own = layout.typed_pointers(temporary + self._shared.size)
         memory = {**memory, **own}

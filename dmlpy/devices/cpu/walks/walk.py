@@ -13,114 +13,48 @@ from typing import TYPE_CHECKING, Any
 
 from numba import njit
 
-from dmlpy.devices.cpu.team import CACHE_LINE, PROCESSOR
-from dmlpy.devices.cpu.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, keep_kernel, lstm_kernel, rnn_kernel
-from dmlpy.devices.cpu.vectors import integer_at, jit, pause, processor, record_at, set_integer, vectors_of, yield_thread
-from dmlpy.devices.cpu.walk_parameters import NUMBERS, PARAMETERS, STATES
+from dmlpy.devices.cpu.registers import FLOAT_BYTES
+from dmlpy.devices.cpu.team import CACHE_LINE
+from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, set_integer, vectors_of
+from dmlpy.devices.cpu.walks.meeting import are_here, let_join, meet, tell_processor, wait_for
+from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES
+from dmlpy.devices.cpu.walks.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, lstm_kernel, pass_kernel, rnn_kernel
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
     from dmlpy.devices.cpu.registers import Registers
     from dmlpy.devices.cpu.team import Share
 
-_SPINS = 4000
-"""How often a thread polls for another one before it yields its processor: less than a tenth of a millisecond. Threads that yield
-sooner settle on one core where the others are busy."""
-_LOOKS = 32
-"""After this many looks a thread checks whether the other one waits for the processor that it occupies, and yields at once if so."""
 
-
-@jit
-def _tell_processor(line: Any) -> Any:
-    """Writes the processor that this thread runs on to its line of the flags."""
-    here = processor()
-    set_integer(line + PROCESSOR, here)
-    return here
-
-
-@jit
-def _are_together(line: Any, here: Any) -> Any:
-    """Returns whether a thread was last seen on this processor, so that it cannot go on until this one yields."""
-    return here >= 0 and integer_at(line + PROCESSOR) == here
-
-
-@jit
-def _await(line: Any, address: Any, other: Any, number: Any) -> None:
-    """Waits until a flag reaches a number.
-
-    Args:
-        line: the line of this thread.
-        address: the address of the flag.
-        other: the line of the thread that raises it.
-        number: the number to wait for.
-    """
-    looks = 0
-    while integer_at(address) < number:
-        looks += 1
-        if looks < _SPINS and looks % _LOOKS != 0:
-            pause()
-        elif _are_together(other, _tell_processor(line)) or looks >= _SPINS:
-            yield_thread()
-
-
-@jit
-def _meet(thread: Any, threads: Any, flags: Any, number: Any) -> None:
-    """Waits until all threads have reached a meeting."""
-    if threads > 1:
-        line = flags + CACHE_LINE * thread
-        _tell_processor(line)
-        set_integer(line, number)
-        for other in range(threads):
-            _await(line, flags + CACHE_LINE * other, flags + CACHE_LINE * other, number)
-
-
-@jit
-def _are_here(threads: Any, flags: Any, met: Any) -> Any:
-    """Returns whether all other threads wait to join the first one, and none of them for its processor."""
-    if threads > 1:
-        here = _tell_processor(flags)
-        for other in range(1, threads):
-            line = flags + CACHE_LINE * other
-            if integer_at(line) <= met or _are_together(line, here):
-                return False
-    return threads > 1
-
-
-@jit
-def _let_join(flags: Any, met: Any, step: Any, block: Any) -> None:
-    """Lets the others join at a step: its chunk's input products are there for the blocks before `block`."""
-    set_integer(flags + 16, block)
-    set_integer(flags + 8, met + 1 + step)
-
-
-def _over_samples(gates: int, part: int, unit: Any, keeps: bool, registers: Registers) -> Any:
+def _over_samples(gates: int, part: int, unit: Any, passes: bool, registers: Registers) -> Any:
     """Makes a block's step: the product of some gates with the factors' rows, then `unit` for each sample.
 
     Args:
         gates: the number of gates.
         part: bytes of a sample's input parts.
         unit: the kernel.
-        keeps: whether the samples past their end are left as they are.
+        passes: whether it also carries the states of the samples past their end.
         registers: the registers that it is compiled for.
     """
-    vectors, keep = vectors_of(registers), keep_kernel(registers)
+    vectors, pass_by = vectors_of(registers), pass_kernel(registers)
     product, most, row_size = vectors.product(gates), registers.columns(gates), gates * vectors.size
 
     @jit
     def step(
         p: Any, time: Any, block: Any, parts: Any, matrix: Any, factors: Any, start: Any, start_row: Any, old: Any, new: Any, sums: Any
     ) -> None:
-        groups = (p.batch + most - 1) // most
+        active = integer_at(p.bases + 8 * time + 8) - integer_at(p.bases + 8 * time)
+        groups = (active + most - 1) // most
         for group in range(groups):
-            first = p.batch * group // groups
-            columns = p.batch * (group + 1) // groups - first
+            first = active * group // groups
+            columns = active * (group + 1) // groups - first
             product(columns, matrix, p.hidden, factors + first * p.state_row, p.state_row, start + first * start_row, start_row, sums)
             for column in range(columns):
-                sample = first + column
-                if keeps and p.lengths != 0 and p.time + time >= integer_at(p.lengths + 8 * sample):
-                    keep(p, time, block, sample, old, new)
-                else:
-                    unit(p, time, block, sample, parts + sample * part, sums + column * row_size, old, new)
+                row = first + column
+                unit(p, time, block, row, parts + row * part, sums + column * row_size, old, new)
+        if passes:
+            for row in range(active, p.batch):
+                pass_by(p, time, block, row, old, new)
 
     return step
 
@@ -129,18 +63,38 @@ def _project(gates: int, registers: Registers) -> Any:
     """Computes the input products of some steps' rows, biases included, for a thread's blocks."""
     vectors = vectors_of(registers)
     product, most, part = vectors.product(gates), registers.columns(gates), gates * vectors.size
+    load, store, load_some, store_some = vectors.load, vectors.store, vectors.load_some, vectors.store_some
+    lanes = registers.lanes
+
+    @jit
+    def gather(p: Any, first: Any, columns: Any, target: Any) -> None:
+        """Copies some rows of the input, which lie apart, beside each other."""
+        for column in range(columns):
+            source = p.input + integer_at(p.rows + 8 * (first + column)) * p.input_row
+            to = target + column * p.inputs * FLOAT_BYTES
+            for entry in range(0, p.inputs, lanes):
+                if p.inputs - entry >= lanes:
+                    store(to + entry * FLOAT_BYTES, load(source + entry * FLOAT_BYTES))
+                else:
+                    width = p.inputs - entry
+                    store_some(to + entry * FLOAT_BYTES, load_some(source + entry * FLOAT_BYTES, width), width)
 
     @njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)  # called in several places: not inlined
-    def project(p: Any, first_block: Any, last_block: Any, low: Any, count: Any) -> None:
-        rows = count * p.batch
+    def project(p: Any, thread: Any, first_block: Any, last_block: Any, low: Any, count: Any) -> None:
+        before = integer_at(p.bases + 8 * low)
+        rows = integer_at(p.bases + 8 * (low + count)) - before
         groups = (rows + most - 1) // most
         for block in range(first_block, last_block):
             matrix, bias, target = p.weights + block * p.inputs * part, p.bias + block * part, p.parts + block * p.chunk * p.batch * part
             for group in range(groups):
                 row = rows * group // groups
                 columns = rows * (group + 1) // groups - row
-                factors = p.input + (low * p.batch + row) * p.input_row
-                product(columns, matrix, p.inputs, factors, p.input_row, bias, 0, target + row * part)
+                if p.rows != 0:
+                    factors, factor_row = p.gathered + thread * p.gathered_size, p.inputs * FLOAT_BYTES
+                    gather(p, before + row, columns, factors)
+                else:
+                    factors, factor_row = p.input + (before + row) * p.input_row, p.input_row
+                product(columns, matrix, p.inputs, factors, factor_row, bias, 0, target + row * part)
 
     return project
 
@@ -151,7 +105,7 @@ def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
     Args:
         kind: the cell.
         resets_first: whether a GRU's last product waits for the reset gate.
-        functions: names of its activations (see `units.activation`): f, then g, then h.
+        functions: names of its activations (see `functions.activation`): f, then g, then h.
         registers: the registers that it is compiled for.
     """
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
@@ -174,57 +128,58 @@ def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
         if joins:
             # The first thread is already working; this one takes its share from the step at which it is let in.
             line = flags + CACHE_LINE * thread
-            _tell_processor(line)
+            tell_processor(line)
             set_integer(line, met + 1)
-            _await(line, flags + 8, flags, met + 1)
+            wait_for(line, flags + 8, flags, met + 1)
             first_step, done = integer_at(flags + 8) - met - 1, integer_at(flags + 16)
             if first_step >= p.steps:
                 return
         together = threads if joins else 1
         for begin in range(first_step - first_step % p.chunk, p.steps, p.chunk):
             count = min(p.chunk, p.steps - begin)
-            low = p.steps - begin - count if p.backward != 0 else begin
+            low = p.time + (p.steps - begin - count if p.backward != 0 else begin)
             # The first thread computes input products alone until the others arrive; then each thread computes those of its blocks.
             if together == 1:
                 done = 0
                 while done < p.blocks and together == 1:
-                    if _are_here(threads, flags, met):
-                        _let_join(flags, met, begin, done)
+                    if are_here(threads, flags, met):
+                        let_join(flags, met, begin, done)
                         together, joins = threads, True
                     else:
-                        project(p, done, done + 1, low, count)
+                        project(p, thread, done, done + 1, low, count)
                         done += 1
             if not joins:
                 if together > 1:
-                    project(p, p.blocks * thread // together, p.blocks * (thread + 1) // together, low, count)
+                    project(p, thread, p.blocks * thread // together, p.blocks * (thread + 1) // together, low, count)
             elif done < p.blocks:
                 left = p.blocks - done  # divided anew, so not by ownership
-                project(p, done + left * thread // together, done + left * (thread + 1) // together, low, count)
-                _meet(thread, together, flags, met + 2 + NUMBERS * begin)
+                project(p, thread, done + left * thread // together, done + left * (thread + 1) // together, low, count)
+                meet(thread, together, flags, met + 2 + NUMBERS * begin)
             joins = False
             for step in range(max(begin, first_step), begin + count):
-                if together == 1 and _are_here(threads, flags, met):
-                    _let_join(flags, met, step, p.blocks)
+                if together == 1 and are_here(threads, flags, met):
+                    let_join(flags, met, step, p.blocks)
                     together = threads
                 first_block, last_block = p.blocks * thread // together, p.blocks * (thread + 1) // together
-                time = p.steps - 1 - step if p.backward != 0 else step
+                time = p.time + (p.steps - 1 - step if p.backward != 0 else step)
+                parts_row = integer_at(p.bases + 8 * time) - integer_at(p.bases + 8 * low)
                 place, odd = p.turn + step, step & 1
                 old, new = p.state + place % STATES * p.state_size, p.state + (place + 1) % STATES * p.state_size
                 for turn in range(first_block, last_block):
                     block = turn if odd else first_block + last_block - 1 - turn
-                    parts = p.parts + (block * p.chunk + time - low) * p.batch * part
+                    parts = p.parts + (block * p.chunk * p.batch + parts_row) * part
                     start, start_row = (p.hidden_bias + block * part, 0) if resets_last else (parts, part)
                     matrix = p.recurrence + block * p.hidden * gate_bytes
                     step_gates(p, time, block, parts, matrix, old, start, start_row, old, new, sums)
                 if resets_first:
-                    _meet(thread, together, flags, met + 3 + NUMBERS * step)
+                    meet(thread, together, flags, met + 3 + NUMBERS * step)
                     for turn in range(first_block, last_block):
                         block = turn if odd else first_block + last_block - 1 - turn
-                        parts = p.parts + (block * p.chunk + time - low) * p.batch * part
+                        parts = p.parts + (block * p.chunk * p.batch + parts_row) * part
                         matrix = p.candidate + block * p.hidden * size
                         step_candidate(p, time, block, parts, matrix, p.reset, parts + 2 * size, part, old, new, sums)
-                _meet(thread, together, flags, met + 4 + NUMBERS * step)
+                meet(thread, together, flags, met + 4 + NUMBERS * step)
         if together < threads:
-            _let_join(flags, met, p.steps, 0)  # too late: there is nothing left to do
+            let_join(flags, met, p.steps, 0)  # too late: there is nothing left to do
 
     return walk

@@ -1,7 +1,8 @@
-"""The plan of a recurrent layer on the Numba device: packed constants, memory layout, and the parameters of each walk."""
+"""The compiled plan of a recurrent layer or its training form: packed constants, memory layout, and the parameters of each walk."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,22 +15,22 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import team
-from dmlpy.devices.cpu.walk_parameters import NUMBERS, PARAMETERS, STATES
+from dmlpy.devices.cpu.walks.activations import constants_of, names_of
+from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES, copied
+from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
+from dmlpy.devices.cpu.walks.rows import ActiveRows
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
-from dmlpy.devices.threads import available_threads
-from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
+from dmlpy.devices.threads import available_threads, share
+from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.kernels import Function
-    from dmlpy.operators.recurrent.layer import RecurrentDesc
+    from dmlpy.operators.recurrent.layer import RecurrentDesc, RecurrentGeometry
 
-FUNCTIONS: dict[type[ActivationDesc], str] = {ActivationSigmoidDesc: "sigmoid", ActivationTanhDesc: "tanh", ActivationReluDesc: "relu"}
-"""The activations that walks are compiled with."""
-
-WALK = Kernel("dmlpy.devices.cpu.walk:walk_of", 5)
+WALK = Kernel("dmlpy.devices.cpu.walks.walk:walk_of", 5)
 """The walk of a cell: its kind, whether it resets first, its activations' names, and the registers."""
 
 _ALIGNMENT = 64
@@ -39,7 +40,12 @@ _SHARE = 1 << 15
 """Multiplications of a step's recurrent product that make a thread worth its meetings with the others. Two threads have twice as many: an
 LSTM of 128 units and one sample, whose weights are 256 KB. Below, two were seen to gain nothing or to lose."""
 
+_WALK = 1 << 21
+"""Multiplications of a direction that make a thread of its own worth waking: some tens of microseconds."""
+
 Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = Mapping[str, Array]
+Call = Callable[[], object]
 Copy = tuple[Array, Array | float]
 """The target and the source of a copy."""
 
@@ -56,24 +62,40 @@ class _Span:
     after: Sequence[Copy]
 
 
+def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
+    """The number of threads that share the steps of a layer with this many blocks of units."""
+    multiplications = sizes.gates * sizes.hidden_size * sizes.hidden_size * sizes.batch_size
+    return max(1, min(available_threads(), blocks, multiplications // _SHARE))
+
+
+def _run(walk: Call, thread: int) -> None:
+    walk()
+
+
 def _copy(copies: Sequence[Copy]) -> None:
     for target, source in copies:
         target[...] = source
 
 
 class RecurrentPlan(Plan):
-    """RNN, LSTM or GRU by a compiled walk. Arithmetic and states are float32.
+    """RNN, LSTM or GRU by a compiled walk, or the training form of one. Arithmetic and states are float32.
 
     Args:
-        desc: a checked desc whose activations are all in `FUNCTIONS`.
+        desc: a checked desc without dropout, a step mask and a projection.
     """
+
+    reserve_layout = RESERVE_LAYOUT
 
     def __init__(self, desc: RecurrentDesc) -> None:
         self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
         sizes, self._registers = self._sizes, host_registers()
         self._blocks = -(-sizes.hidden_size // self._registers.lanes)
-        multiplications = sizes.gates * sizes.hidden_size * sizes.hidden_size * sizes.batch_size
-        self._threads = max(1, min(available_threads(), self._blocks, multiplications // _SHARE))
+        self._threads = step_threads(sizes, self._blocks)
+        all_steps = sizes.gates * sizes.hidden_size * sizes.batch_size * (sizes.hidden_size + sizes.input_size) * sizes.seq_length
+        # Two walks on a thread each never wait for each other.
+        self._walkers = 2 if sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and all_steps >= _WALK else 1
+        if self._walkers == 2:
+            self._threads = 1
         self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
@@ -82,7 +104,7 @@ class RecurrentPlan(Plan):
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
-        self.prepared_temporary_size = self._scratch.size
+        self.prepared_temporary_size = self._scratch.size * self._walkers
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
 
     def load(self) -> None:
@@ -92,17 +114,25 @@ class RecurrentPlan(Plan):
         lanes, most = self._registers.lanes, self._registers.columns(self._sizes.gates)
         reading = "in place" if self._input_row is not None else "copied to float32 a chunk at a time"
         writing = "in place" if self._writes_output_directly else "copied from float32 a chunk at a time"
+        order = "both at once, on a thread each" if self._walkers == 2 else f"one after the other; {self._threads} thread(s)"
         return "\n".join(
             [
-                f"Numba, float32 arithmetic; {self._sizes.num_directions} direction(s), one after the other; {self._threads} thread(s)",
+                f"Numba, float32 arithmetic; {self._sizes.num_directions} direction(s), {order}",
                 f"input product: {self._chunk} of {self._sizes.seq_length} steps at a time, input {reading}, output {writing}",
                 f"step: blocks of {lanes} units, {self._sizes.gates} gate(s) of up to {most} samples in registers, {self._blocks} block(s)",
+                *(["sequences that end early: the longest first, only the steps that are taken"] if self._is_ragged else []),
             ]
         )
 
-    def pack(self, constants: Pointers, persistent: int) -> Launch:
-        copies, sums = self._packing(self._views(constants), self._packed.arrays_at(persistent))
+    @property
+    def _is_ragged(self) -> bool:
+        return "sequence_lengths_tensor" in self._tensors
 
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        return self._pack(self._views(constants), persistent)
+
+    def _pack(self, arrays: Arrays, persistent: int) -> Launch:
+        copies, sums = self._packing(arrays, self._packed.arrays_at(persistent))
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
 
         def launch(stream: int) -> None:
@@ -114,27 +144,29 @@ class RecurrentPlan(Plan):
         return launch
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        arrays = self._views(tensors)
+        return self.bind_arrays(self._views(tensors), temporary, persistent)
+
+    def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
+        """Binds as `bind` does, over arrays of the described sizes, strides and types."""
         pack: Launch | None = None
         if persistent is None:
-            pack = self.pack({name: tensors[name] for name in self.constants}, temporary)
+            pack = self._pack({name: arrays[name] for name in self.constants}, temporary)
             persistent, temporary = temporary, temporary + self.persistent_size
-        packed, scratch = self._packed.arrays_at(persistent), self._scratch.arrays_at(temporary)
-        directions = [(walk, *self._direction(index, arrays, packed, scratch)) for index, walk in enumerate(self._walks)]
-        threads, converts = self._threads, self._tensors["input_tensor"].data_type.numpy != np.float32
+        packed, walks = self._packed.arrays_at(persistent), list[Call]()
+        for direction in range(self._sizes.num_directions):
+            scratch = self._scratch.arrays_at(temporary + direction % self._walkers * self._scratch.size)
+            walks.append(self._direction(direction, arrays, packed, scratch))
+        walkers, converts = self._walkers, self._tensors["input_tensor"].data_type.numpy != np.float32
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore") if converts else nullcontext():  # FLOAT16 results may overflow
                 if pack is not None:
                     pack(stream)
-                run = team().run
-                for walk, begin, spans, end in directions:
-                    _copy(begin)
-                    for span in spans:
-                        _copy(span.before)
-                        run(walk, span.address, threads, span.meetings, span)
-                        _copy(span.after)
-                    _copy(end)
+                if walkers == 2:
+                    share(_run, walks, walkers)
+                else:
+                    for walk in walks:
+                        walk()
 
         return launch
 
@@ -160,11 +192,8 @@ class RecurrentPlan(Plan):
     @cached_property
     def _walks(self) -> list[Function]:
         """The compiled walk of each direction."""
-        return [self._walk_of(direction) for direction in range(self._sizes.num_directions)]
-
-    def _walk_of(self, direction: int) -> Function:
-        functions = tuple(FUNCTIONS[type(activation)] for activation in self._desc.activations_of(direction))
-        return WALK(self._cell.kind, self._cell.resets_first, functions, self._registers)
+        names = [names_of(self._desc.activations_of(direction)) for direction in range(self._sizes.num_directions)]
+        return [WALK(self._cell.kind, self._cell.resets_first, each, self._registers) for each in names]
 
     def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, resets_first = self._sizes, self._cell.resets_first
@@ -200,10 +229,10 @@ class RecurrentPlan(Plan):
             shapes["input"] = (self._chunk, batch, sizes.input_size)
         if not self._writes_output_directly:
             shapes["output"] = (self._chunk, batch, sizes.hidden_size)
-        found: list[tuple[str, Sequence[int], np.dtype[Any]]] = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
-        if "sequence_lengths_tensor" in self._tensors:
-            found.append(("lengths", (batch,), np.dtype(np.int64)))
-        return found
+        if self._is_ragged:
+            shapes["gathered"] = (self._threads, registers.columns(sizes.gates), sizes.input_size)
+        floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
+        return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._is_ragged)]
 
     # constants
 
@@ -246,25 +275,18 @@ class RecurrentPlan(Plan):
 
     # walks
 
-    def _direction(
-        self, direction: int, arrays: Mapping[str, Array], packed: Mapping[str, Array], scratch: Mapping[str, Array]
-    ) -> tuple[list[Copy], list[_Span], list[Copy]]:
-        """The work before a direction's walk, its spans, and the work after it."""
-        sizes = self._sizes
-        steps, hidden = sizes.seq_length, sizes.hidden_size
+    def _direction(self, direction: int, arrays: Arrays, packed: Arrays, scratch: Arrays) -> Call:
+        """The work of one direction: initial states, all spans, final states."""
+        sizes, x, y = self._sizes, arrays["input_tensor"][0], arrays.get("output_sequence_tensor")
+        steps = sizes.seq_length
         backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
-        states = {"hidden_init_tensor": scratch["state"][0]}
-        finals = {"output_single_tensor": scratch["state"][steps % STATES]}
-        if self._cell.has_memory:
-            states["cell_mem_init_tensor"] = finals["output_cell_single_tensor"] = scratch["memory"]
-        begin: list[Copy] = []
-        for name, state in states.items():
-            begin.append((state[:, :hidden], arrays[name][0, direction] if name in arrays else 0.0))
-        if "lengths" in scratch:
-            begin.append((scratch["lengths"], arrays["sequence_lengths_tensor"].reshape(-1)))
-        end: list[Copy] = [(arrays[name][0, direction], state[:, :hidden]) for name, state in finals.items() if name in arrays]
-        x = arrays["input_tensor"][0]
-        y = arrays["output_sequence_tensor"][:, direction] if "output_sequence_tensor" in arrays else None
+        lengths = arrays["sequence_lengths_tensor"].reshape(-1) if self._is_ragged else None
+        rows = ActiveRows(steps, sizes.batch_size, lengths, scratch)
+        reserve = None
+        if isinstance(self._desc, ReserveDesc) and "reserve_tensor" in arrays:
+            reserve = ReserveRows.of(self._desc, arrays["reserve_tensor"])
+        begin, end = self._states(direction, backward, arrays, scratch, rows, reserve)
+        fixed = self._parameters(direction, backward, packed, scratch, rows, reserve)
         staged = self._input_row is None or not self._writes_output_directly
         spans: list[_Span] = []
         for start in range(0, steps, self._chunk if staged else steps):
@@ -272,22 +294,70 @@ class RecurrentPlan(Plan):
             low = steps - start - count if backward else start
             before: list[Copy] = []
             after: list[Copy] = []
-            rows, results = x[low : low + count], None if y is None else y[low : low + count]
+            given, results = x[low : low + count], None if y is None else y[low : low + count, direction]
             if self._input_row is None:
-                before.append((scratch["input"][:count], rows))
-                rows = scratch["input"]
+                before.append((scratch["input"][:count], given))
+                given = scratch["input"]
             if results is not None and not self._writes_output_directly:
                 after.append((results, scratch["output"][:count]))
                 results = scratch["output"]
-            parameters = self._parameters(direction, packed, scratch, rows, results)
+            parameters = copied(fixed)
+            # Addresses are those of time 0, wherever that would be.
+            parameters["input"] = given.ctypes.data - low * sizes.batch_size * fixed["input_row"]
+            if results is not None:
+                parameters["output"] = results.ctypes.data - low * results.strides[0]
+                parameters["output_step"], parameters["output_row"] = results.strides[:2]
             parameters["steps"], parameters["time"], parameters["turn"], parameters["backward"] = count, low, start % STATES, backward
             spans.append(_Span(before, parameters, parameters.ctypes.data, NUMBERS * count + 2, after))
-        return begin, spans, end
+        walk, threads = self._walks[direction], self._threads
+
+        def run() -> None:
+            rows.update()
+            begin()
+            run_in_team = team().run
+            for span in spans:
+                _copy(span.before)
+                run_in_team(walk, span.address, threads, span.meetings, span)
+                _copy(span.after)
+            end()
+
+        return run
+
+    def _states(
+        self, direction: int, backward: bool, arrays: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
+    ) -> tuple[Call, Call]:
+        """The work before and after a walk: its states' rows are brought from the samples' order and back."""
+        sizes, order, ragged = self._sizes, rows.order, self._is_ragged
+        steps, hidden = sizes.seq_length, sizes.hidden_size
+        states = {"hidden_init_tensor": scratch["state"][0]}
+        finals = {"output_single_tensor": scratch["state"][steps % STATES]}
+        slots = {"hidden_init_tensor": None if reserve is None else reserve.hidden}
+        if self._cell.has_memory:
+            states["cell_mem_init_tensor"] = finals["output_cell_single_tensor"] = scratch["memory"]
+            slots["cell_mem_init_tensor"] = None if reserve is None else reserve.memory
+        first = steps if backward else 0
+        initial = [(state[:, :hidden], arrays[name][0, direction] if name in arrays else None) for name, state in states.items()]
+        kept: list[Copy] = []
+        for name, slot in slots.items():
+            if slot is not None:
+                kept.append((slot[direction, first], arrays[name][0, direction] if name in arrays else 0.0))
+        results = [(arrays[name][0, direction], state[:, :hidden]) for name, state in finals.items() if name in arrays]
+
+        def begin() -> None:
+            for target, source in initial:
+                target[...] = 0.0 if source is None else source[order] if ragged else source
+            _copy(kept)
+
+        def end() -> None:
+            for target, source in results:
+                target[order if ragged else slice(None)] = source
+
+        return begin, end
 
     def _parameters(
-        self, direction: int, packed: Mapping[str, Array], scratch: Mapping[str, Array], rows: Array, results: Array | None
+        self, direction: int, backward: bool, packed: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
     ) -> Array:
-        """The parameters that do not depend on time: sizes, options, addresses."""
+        """The parameters that all spans share: sizes, options, addresses."""
         sizes = self._sizes
         values: dict[str, Any] = {
             "batch": sizes.batch_size,
@@ -295,18 +365,25 @@ class RecurrentPlan(Plan):
             "hidden": sizes.hidden_size,
             "blocks": self._blocks,
             "chunk": self._chunk,
-            "input": rows.ctypes.data,
             "input_row": sizes.input_size * FLOAT_BYTES if self._input_row is None else self._input_row,
             "couple": self._cell.couple_input_forget,
             "clip": self._cell.clip or 0.0,
             "state_size": scratch["state"].strides[0],
             "state_row": scratch["state"].strides[1],
             "sums_size": scratch["sums"].strides[0],
+            "constants": constants_of(self._desc.activations_of(direction)),
         }
         values |= {name: array[direction].ctypes.data for name, array in packed.items()}
         values |= {name: array.ctypes.data for name, array in scratch.items() if name not in ("input", "output")}
-        if results is not None:
-            values |= {"output": results.ctypes.data, "output_step": results.strides[0], "output_row": results.strides[1]}
+        values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
+        if "gathered" in scratch:
+            values["gathered_size"] = scratch["gathered"].strides[0]
+        if reserve is not None:
+            after = 0 if backward else 1
+            values |= {"kept": reserve.kept[direction].ctypes.data, "kept_values": self._cell.kept}
+            values["kept_hidden"] = reserve.hidden[direction, after:].ctypes.data
+            if reserve.memory is not None:
+                values["kept_memory"] = reserve.memory[direction, after:].ctypes.data
         parameters = np.zeros(1, PARAMETERS)
         for name, value in values.items():
             parameters[name] = value

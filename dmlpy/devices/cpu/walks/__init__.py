@@ -1,0 +1,1 @@
+"""Compiled walks over time, and the plans that run them."""

@@ -1,0 +1,286 @@
+"""The compiled plan of the gradients of RNN, LSTM and GRU: the walk back over a block of steps, then the products over all of them.
+
+The gates' gradients of a block are a matrix with a row for each step that a sample takes. x and h[t-1] are such matrices already, so
+the gradients of the weights, the biases and x take a product each, by NumPy's BLAS. Blocks are summed in the order of the walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.arrays import array_at
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.devices.blas import with_limited_blas
+from dmlpy.devices.cpu.kernels import Function, Kernel
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.walks.activations import constants_of, names_of
+from dmlpy.devices.cpu.walks.gradient_products import BlockRows, RowProducts, product_shapes
+from dmlpy.devices.cpu.walks.layer import step_threads
+from dmlpy.devices.cpu.walks.parameters import GRADIENT_NUMBERS, GRADIENT_PARAMETERS, copied
+from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
+from dmlpy.devices.cpu.walks.rows import ActiveRows
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+
+if TYPE_CHECKING:
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+    from dmlpy.operators.recurrent.layer import RecurrentCell
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = Mapping[str, Array]
+Call = Callable[[], object]
+
+GRADIENT_WALK = Kernel("dmlpy.devices.cpu.walks.gradient_walk:gradient_walk_of", 5)
+"""The walk back of a cell: its kind, whether it resets first, its activations' names, and the registers."""
+
+_ALIGNMENT = 64
+_BLOCK_ROWS = 2048
+"""Rows (steps times batch) that one block's products sum over, at most, unless one step has more."""
+
+
+@dataclass(frozen=True)
+class GateColumns:
+    """The gates' gradients in a row: which gates' they are, and which columns enter the products.
+
+    Attributes:
+        gates: blocks of H columns.
+        of_input: the first block that multiplies x and W, and the gates of these blocks.
+        of_state: the first block that multiplies h[t-1] and R, and the gates of these blocks.
+    """
+
+    gates: int
+    of_input: tuple[int, tuple[int, ...]]
+    of_state: tuple[int, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, cell: RecurrentCell) -> GateColumns:
+        """The columns of a cell: in the descs' order, but with q = r * da_h before z, r, h where the reset gate comes last."""
+        if cell.resets_last:
+            return cls(4, (1, (0, 1, 2)), (0, (2, 0, 1)))
+        gates = tuple(range(cell.gates))
+        return cls(cell.gates, (0, gates), (0, gates))
+
+
+class GradientPlan(PlanWithoutConstants):
+    """The gradient of RNN, LSTM or GRU by compiled walks.
+
+    Args:
+        desc: a checked desc without dropout, a step mask and a projection.
+    """
+
+    reserve_layout = RESERVE_LAYOUT
+
+    def __init__(self, desc: RecurrentGradDesc) -> None:
+        self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
+        sizes, self._registers = self._sizes, host_registers()
+        self._columns = GateColumns.of(self._cell)
+        self._blocks = -(-sizes.hidden_size // self._registers.lanes)
+        self._threads = step_threads(sizes, self._blocks)
+        blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
+        self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
+        self._is_ragged = "sequence_lengths_tensor" in self._tensors
+        self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
+        self.temporary_size = self._scratch.size
+
+    def load(self) -> None:
+        _ = self._walks
+
+    @cached_property
+    def _walks(self) -> list[Function]:
+        """The compiled walk of each direction."""
+        names = [names_of(self._desc.activations_of(direction)) for direction in range(self._sizes.num_directions)]
+        return [GRADIENT_WALK(self._cell.kind, self._cell.resets_first, each, self._registers) for each in names]
+
+    def describe(self) -> str:
+        sizes = self._sizes
+        names = ("input", "weight", "recurrence", "bias")
+        products = [name for name in names if f"{name}_gradient_tensor" in self._tensors]
+        summed = f"gradients of {', '.join(products)}: products of" if products else "no product over"
+        return "\n".join(
+            [
+                f"Numba, float32 arithmetic; {sizes.num_directions} direction(s), one after the other; {self._threads} thread(s)",
+                f"step: blocks of {self._registers.lanes} units, up to {self._registers.columns(1)} samples in registers, "
+                f"{self._blocks} block(s)",
+                f"{summed} {self._block_steps} of {sizes.seq_length} steps at a time",
+                *(["sequences that end early: the longest first, only the steps that are taken"] if self._is_ragged else []),
+            ]
+        )
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        views = {}
+        for name, pointer in tensors.items():
+            tensor = self._tensors[name]
+            views[name] = array_at(pointer, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
+        return self.bind_arrays(views, temporary, persistent)
+
+    def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
+        """Binds as `bind` does, over arrays of the described sizes, strides and types."""
+        sizes, scratch = self._sizes, self._scratch.arrays_at(temporary)
+        lengths = arrays["sequence_lengths_tensor"].reshape(-1) if self._is_ragged else None
+        rows = ActiveRows(sizes.seq_length, sizes.batch_size, lengths, scratch)
+        directions = [self._direction(direction, arrays, scratch, rows) for direction in range(sizes.num_directions)]
+
+        def launch(stream: int) -> None:
+            with np.errstate(all="ignore"):
+                rows.update()
+                for direction in directions:
+                    direction()
+
+        entries = max(sizes.input_size, sizes.hidden_size)
+        return with_limited_blas(launch, self._columns.gates * sizes.hidden_size * entries * sizes.batch_size * self._block_steps)
+
+    def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        sizes, lanes, blocks = self._sizes, self._registers.lanes, self._blocks
+        batch, hidden, rows = sizes.batch_size, sizes.hidden_size, self._block_steps * sizes.batch_size
+        waiting = int(self._cell.resets_first)
+        shapes: dict[str, tuple[int, ...]] = {
+            "recurrence": (blocks, (len(self._columns.of_state[1]) - waiting) * hidden, lanes),
+            "carry": (blocks, batch, lanes),
+            "gates": (rows, self._columns.gates * hidden),
+            "sums": (self._threads, self._registers.columns(1), lanes),
+        }
+        if self._cell.has_memory:
+            shapes["memory_carry"] = (blocks, batch, lanes)
+        if self._cell.peephole:
+            shapes["peephole"] = (blocks, 3, lanes)
+        if waiting:
+            shapes |= {"candidate": (blocks, hidden, lanes), "operand": (rows, hidden)}
+        upstream = self._tensors.get("output_sequence_gradient_tensor")
+        if upstream is not None and not (upstream.data_type.numpy == np.float32 and upstream.element_strides[-1] == 1):
+            shapes["upstream"] = (self._block_steps, batch, hidden)
+        shapes |= product_shapes(self._desc, self._columns.gates, self._columns.of_input[1], self._columns.of_state[1], self._block_steps)
+        floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
+        return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._is_ragged)]
+
+    # the work of a direction
+
+    def _direction(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> Call:
+        sizes, block = self._sizes, self._block_steps
+        backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
+        reserve = ReserveRows.of(self._desc, arrays["reserve_tensor"])
+        pack, (begin, end) = self._packing(direction, arrays, scratch), self._states(direction, arrays, scratch, rows)
+        fixed = self._parameters(direction, backward, scratch, rows, reserve)
+        products = RowProducts(
+            self._desc, self._columns.of_input, self._columns.of_state, direction, backward, reserve, arrays, scratch, rows
+        )
+        upstream = arrays.get("output_sequence_gradient_tensor")
+        starts = range(0, sizes.seq_length, block)
+        spans: list[tuple[Call | None, Array, int, Callable[[bool], None]]] = []
+        for start in starts if backward else reversed(starts):
+            stop = min(start + block, sizes.seq_length)
+            parameters, read = copied(fixed), None
+            parameters["steps"], parameters["time"] = stop - start, start
+            if upstream is not None:
+                given = upstream[start:stop, direction]
+                if "upstream" in scratch:
+                    read = partial(np.copyto, scratch["upstream"][: stop - start], given)
+                    given = scratch["upstream"]
+                parameters["upstream"] = given.ctypes.data - start * given.strides[0]
+                parameters["upstream_step"], parameters["upstream_row"] = given.strides[:2]
+            spans.append((read, parameters, GRADIENT_NUMBERS * (stop - start) + 3, products.bound(BlockRows(start, stop))))
+        walk, threads = self._walks[direction], self._threads
+
+        def run() -> None:
+            pack()
+            begin()
+            run_in_team = team().run
+            for number, (read, parameters, meetings, multiply) in enumerate(spans):
+                if read is not None:
+                    read()
+                run_in_team(walk, parameters.ctypes.data, threads, meetings, parameters)
+                multiply(number == 0)
+            end()
+            products.give()
+
+        return run
+
+    def _packing(self, direction: int, arrays: Arrays, scratch: Arrays) -> Call:
+        """Copies R, and peepholes, to blocks of units."""
+        hidden, lanes, waiting = self._sizes.hidden_size, self._registers.lanes, self._cell.resets_first
+        by_gate = arrays["recurrence_tensor"][0, direction].reshape(self._sizes.gates, hidden, hidden)
+        whole, left = divmod(hidden, lanes)
+        gates = self._columns.of_state[1]
+        targets = [
+            (scratch["recurrence"][:, at * hidden : (at + 1) * hidden], gate) for at, gate in enumerate(gates[: len(gates) - waiting])
+        ]
+        if waiting:
+            targets.append((scratch["candidate"], gates[-1]))
+        copies: list[tuple[Array, Array | float]] = []
+        pieces = [(target, by_gate[gate]) for target, gate in targets]
+        if "peephole" in scratch:
+            pieces.append((scratch["peephole"], arrays["peephole_tensor"][0, 0, direction].reshape(3, hidden)))
+        for target, matrix in pieces:
+            if left:
+                copies += [(target[whole], 0.0), (target[whole, :, :left], matrix[:, whole * lanes :])]
+            copies.append((target[:whole].swapaxes(0, 1), matrix[:, : whole * lanes].reshape(len(matrix), whole, lanes)))
+
+        def pack() -> None:
+            for target, source in copies:
+                target[...] = source
+
+        return pack
+
+    def _states(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> tuple[Call, Call]:
+        """The gradients of the final states, before the walk, and those of the initial states, after it."""
+        hidden, order = self._sizes.hidden_size, rows.order if self._is_ragged else slice(None)
+        begins: list[tuple[Array, Array | None]] = []
+        ends: list[tuple[Array, Array]] = []
+        for carry, single, initial in (("carry", "output_single", "hidden_init"), ("memory_carry", "output_cell_single", "cell_mem_init")):
+            if carry not in scratch:
+                continue
+            upstream, target = arrays.get(f"{single}_gradient_tensor"), arrays.get(f"{initial}_gradient_tensor")
+            begins.append((scratch[carry], None if upstream is None else upstream[0, direction]))
+            if target is not None:
+                ends.append((target[0, direction], scratch[carry]))
+        whole, left = divmod(hidden, self._registers.lanes)
+        units = whole * self._registers.lanes
+
+        def begin() -> None:
+            for carry, upstream in begins:
+                carry[...] = 0.0
+                if upstream is not None:
+                    given = upstream[order]
+                    carry[:whole].swapaxes(0, 1)[...] = given[:, :units].reshape(len(given), whole, -1) if whole else 0.0
+                    if left:
+                        carry[whole, :, :left] = given[:, units:]
+
+        def end() -> None:
+            for target, carry in ends:
+                target[order] = carry.swapaxes(0, 1).reshape(len(target), -1)[:, :hidden]
+
+        return begin, end
+
+    def _parameters(self, direction: int, backward: bool, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows) -> Array:
+        """The parameters that all blocks share."""
+        sizes, before, after = self._sizes, int(backward), int(not backward)
+        values: dict[str, Any] = {
+            "batch": sizes.batch_size,
+            "hidden": sizes.hidden_size,
+            "blocks": self._blocks,
+            "backward": backward,
+            "couple": self._cell.couple_input_forget,
+            "clip": self._cell.clip or 0.0,
+            "constants": constants_of(self._desc.activations_of(direction)),
+            "kept": reserve.kept[direction].ctypes.data,
+            "kept_values": self._cell.kept,
+            "hidden_before": reserve.hidden[direction, before:].ctypes.data,
+            "gates_row": self._columns.gates * sizes.hidden_size * FLOAT_BYTES,
+            "terms": scratch["recurrence"].shape[1],
+            "sums_size": scratch["sums"].strides[0],
+        }
+        if reserve.memory is not None:
+            values["memory_before"] = reserve.memory[direction, before:].ctypes.data
+            values["memory_after"] = reserve.memory[direction, after:].ctypes.data
+        for name in ("recurrence", "candidate", "carry", "memory_carry", "gates", "sums", "operand", "peephole"):
+            if name in scratch:
+                values[name] = scratch[name].ctypes.data
+        values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
+        parameters = np.zeros(1, GRADIENT_PARAMETERS)
+        for name, value in values.items():
+            parameters[name] = value
+        return parameters

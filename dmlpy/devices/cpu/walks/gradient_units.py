@@ -1,0 +1,234 @@
+"""Kernels of a step back: from dh, and for LSTM dc, the gradients of the gates' sums, for a block of units of one sample.
+
+All take `p`, the parameters of the walk (see `parameters.GRADIENT_PARAMETERS`), the time, the block, the row, and the address of the row's
+gradients. dh and dc of a row are changed in place: afterwards `carry` holds what of dh reaches h of the step before apart from the gates'
+products, which the walk then adds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.vectors import integer_at, jit, vectors_of
+from dmlpy.devices.cpu.walks.functions import activation, slope
+from dmlpy.devices.cpu.walks.units import clip_kernel, put_part_kernel
+
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+
+
+def _get_part_kernel(registers: Registers) -> Any:
+    """Reads the floats that belong to units of this block: get_part(p, address, block)."""
+    vectors = vectors_of(registers)
+    load, load_some, lanes = vectors.load, vectors.load_some, registers.lanes
+
+    @jit
+    def get_part(p: Any, address: Any, block: Any) -> Any:
+        width = p.hidden - block * lanes
+        if width >= lanes:
+            return load(address)
+        return load_some(address, width)
+
+    return get_part
+
+
+def _gradient_kernel(registers: Registers) -> Any:
+    """The gradient of h[t]: what later steps gave, and the upstream gradient of this step."""
+    vectors, get_part = vectors_of(registers), _get_part_kernel(registers)
+    load, add, size = vectors.load, vectors.add, vectors.size
+
+    @jit
+    def gradient(p: Any, time: Any, block: Any, row: Any) -> Any:
+        dh = load(p.carry + (block * p.batch + row) * size)
+        if p.upstream != 0:
+            sample = integer_at(p.order + 8 * row)
+            dh = add(dh, get_part(p, p.upstream + time * p.upstream_step + sample * p.upstream_row + block * size, block))
+        return dh
+
+    return gradient
+
+
+def _gate_kernel(name: str, role: int, registers: Registers) -> Any:
+    """What a gate gives: gate(p, kept) returns its value and its derivative."""
+    vectors, clipped = vectors_of(registers), clip_kernel(registers)
+    all_of, where_within = vectors.all_of, vectors.where_within
+    function, derivative, keeps_argument = activation(name, role, registers), slope(name, role, registers), name == "other"
+
+    @jit
+    def gate(p: Any, kept: Any) -> Any:
+        if keeps_argument or p.clip > 0:
+            x = clipped(p, kept)
+            y = function(p, x)
+            steepness = derivative(p, x, y)
+            if p.clip > 0:
+                bound = np.float32(p.clip)
+                steepness = where_within(kept, all_of(-bound), all_of(bound), steepness)
+            return y, steepness
+        return kept, derivative(p, kept, kept)
+
+    return gate
+
+
+def _kept_kernel(registers: Registers) -> Any:
+    """Reads a value that the reserve keeps of a gate."""
+    get_part, size = _get_part_kernel(registers), vectors_of(registers).size
+
+    @jit
+    def kept(p: Any, time: Any, block: Any, sample: Any, gate: Any) -> Any:
+        row = (time * p.kept_values + gate) * p.batch + sample
+        return get_part(p, p.kept + row * p.hidden * FLOAT_BYTES + block * size, block)
+
+    return kept
+
+
+def _state_kernel(registers: Registers) -> Any:
+    """Reads a state from its slots, which begin with that of time 0."""
+    get_part, size = _get_part_kernel(registers), vectors_of(registers).size
+
+    @jit
+    def state(p: Any, slots: Any, time: Any, block: Any, sample: Any) -> Any:
+        return get_part(p, slots + (time * p.batch + sample) * p.hidden * FLOAT_BYTES + block * size, block)
+
+    return state
+
+
+def rnn_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+    """The step back of RNN."""
+    vectors, put_part, kept, gradient = (
+        vectors_of(registers),
+        put_part_kernel(registers),
+        _kept_kernel(registers),
+        _gradient_kernel(registers),
+    )
+    store, multiply, all_of, size = vectors.store, vectors.multiply, vectors.all_of, vectors.size
+    f = _gate_kernel(functions[0], 0, registers)
+
+    @jit
+    def rnn(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+        _, df = f(p, kept(p, time, block, integer_at(p.order + 8 * row), 0))
+        put_part(p, gates + block * size, block, multiply(gradient(p, time, block, row), df))
+        store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
+
+    return rnn
+
+
+def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+    """The step back of LSTM. Its gates' gradients lie in the descs' order: i, o, f, c."""
+    vectors, put_part, kept, gradient = (
+        vectors_of(registers),
+        put_part_kernel(registers),
+        _kept_kernel(registers),
+        _gradient_kernel(registers),
+    )
+    load, store, all_of, size, state = vectors.load, vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
+    multiply, multiply_add, subtract = vectors.multiply, vectors.multiply_add, vectors.subtract
+    f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions[:2]))
+    of_cell, slope_of_cell = activation(functions[2], 2, registers), slope(functions[2], 2, registers)
+
+    @jit
+    def lstm(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+        sample, at = integer_at(p.order + 8 * row), (block * p.batch + row) * size
+        width, start = p.hidden * FLOAT_BYTES, block * size
+        c, c_before = state(p, p.memory_after, time, block, sample), state(p, p.memory_before, time, block, sample)
+        i, di = f(p, kept(p, time, block, sample, 0))
+        o, do = f(p, kept(p, time, block, sample, 1))
+        n, dn = g(p, kept(p, time, block, sample, 3))
+        y = of_cell(p, c)
+        dh = gradient(p, time, block, row)
+        da_o = multiply(multiply(dh, y), do)
+        dc = multiply_add(multiply(dh, o), slope_of_cell(p, c, y), load(p.memory_carry + at))
+        peephole = p.peephole + 3 * start
+        if p.peephole != 0:
+            dc = multiply_add(load(peephole + size), da_o, dc)
+        if p.couple != 0:
+            da_i, da_f = multiply(multiply(dc, subtract(n, c_before)), di), all_of(_ZERO)
+            carried = multiply(dc, subtract(all_of(_ONE), i))
+        else:
+            forget, df = f(p, kept(p, time, block, sample, 2))
+            da_i, da_f = multiply(multiply(dc, n), di), multiply(multiply(dc, c_before), df)
+            carried = multiply(dc, forget)
+        if p.peephole != 0:
+            carried = multiply_add(load(peephole), da_i, multiply_add(load(peephole + 2 * size), da_f, carried))
+        store(p.memory_carry + at, carried)
+        store(p.carry + at, all_of(_ZERO))
+        put_part(p, gates + start, block, da_i)
+        put_part(p, gates + width + start, block, da_o)
+        put_part(p, gates + 2 * width + start, block, da_f)
+        put_part(p, gates + 3 * width + start, block, multiply(multiply(dc, i), dn))
+
+    return lstm
+
+
+def gru_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+    """The step back of a GRU whose reset gate comes after the product: gradients q, z, r, h, where q = r * da_h is the product's."""
+    vectors, put_part, kept, gradient = (
+        vectors_of(registers),
+        put_part_kernel(registers),
+        _kept_kernel(registers),
+        _gradient_kernel(registers),
+    )
+    store, all_of, size, state = vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
+    multiply, subtract = vectors.multiply, vectors.subtract
+    f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions))
+
+    @jit
+    def gru(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+        sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
+        z, dz = f(p, kept(p, time, block, sample, 0))
+        r, dr = f(p, kept(p, time, block, sample, 1))
+        n, dn = g(p, kept(p, time, block, sample, 2))
+        dh, before = gradient(p, time, block, row), state(p, p.hidden_before, time, block, sample)
+        da_h = multiply(multiply(dh, subtract(all_of(_ONE), z)), dn)
+        put_part(p, gates + start, block, multiply(r, da_h))
+        put_part(p, gates + width + start, block, multiply(multiply(dh, subtract(before, n)), dz))
+        put_part(p, gates + 2 * width + start, block, multiply(multiply(da_h, kept(p, time, block, sample, 3)), dr))
+        put_part(p, gates + 3 * width + start, block, da_h)
+        store(p.carry + (block * p.batch + row) * size, multiply(dh, z))
+
+    return gru
+
+
+def gru_candidate_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+    """The step back of a GRU whose reset gate comes before the product, up to that product: gradients z, r, h without r."""
+    vectors, put_part, kept, gradient = (
+        vectors_of(registers),
+        put_part_kernel(registers),
+        _kept_kernel(registers),
+        _gradient_kernel(registers),
+    )
+    store, all_of, size, state = vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
+    multiply, subtract = vectors.multiply, vectors.subtract
+    f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions))
+
+    @jit
+    def gru_candidate(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+        sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
+        z, dz = f(p, kept(p, time, block, sample, 0))
+        n, dn = g(p, kept(p, time, block, sample, 2))
+        dh, before = gradient(p, time, block, row), state(p, p.hidden_before, time, block, sample)
+        put_part(p, gates + start, block, multiply(multiply(dh, subtract(before, n)), dz))
+        put_part(p, gates + 2 * width + start, block, multiply(multiply(dh, subtract(all_of(_ONE), z)), dn))
+        store(p.carry + (block * p.batch + row) * size, multiply(dh, z))
+
+    return gru_candidate
+
+
+def gru_reset_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+    """The rest of it, from the gradient of r * h[t-1] at `sums`; r * h[t-1] is written where it is wanted."""
+    vectors, put_part, kept = vectors_of(registers), put_part_kernel(registers), _kept_kernel(registers)
+    load, store, size, state = vectors.load, vectors.store, vectors.size, _state_kernel(registers)
+    multiply, multiply_add = vectors.multiply, vectors.multiply_add
+    f = _gate_kernel(functions[0], 0, registers)
+
+    @jit
+    def gru_reset(p: Any, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
+        sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
+        r, dr = f(p, kept(p, time, block, sample, 1))
+        before, dq, carry = state(p, p.hidden_before, time, block, sample), load(sums), p.carry + (block * p.batch + row) * size
+        put_part(p, gates + width + start, block, multiply(multiply(dq, before), dr))
+        put_part(p, operand + start, block, multiply(r, before))
+        store(carry, multiply_add(dq, r, load(carry)))
+
+    return gru_reset

@@ -1,0 +1,65 @@
+"""What the plans of recurrent layers and their gradients agree on with the compiled walks: parameters, states and meetings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.walks.activations import CONSTANTS
+
+_INTEGERS = (
+    *("steps", "batch", "inputs", "hidden", "blocks", "chunk", "backward", "turn", "time"),
+    *("input", "input_row", "weights", "recurrence", "candidate", "bias", "hidden_bias", "peephole", "couple"),
+    *("parts", "state", "state_size", "state_row", "memory", "update", "reset", "sums", "sums_size"),
+    *("output", "output_step", "output_row", "order", "bases", "rows", "gathered", "gathered_size"),
+    *("kept", "kept_values", "kept_hidden", "kept_memory"),
+)
+STATES = 3
+"""Buffers for h that steps use in turn. With two, a step would write what the other cores have just read: measured a sixth slower."""
+
+_OTHERS = (("clip", np.float64), ("functions", np.int64), ("constants", np.float32, (CONSTANTS,)))
+
+PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *_OTHERS])
+"""What a walk reads: numbers, addresses (0 for none), and distances in bytes.
+
+A walk takes `steps` steps at the times from `time` on, the last one first if `backward`, in chunks of `chunk` steps that share an input
+product. Sequences may end early: a state's row r is that of sample order[r], the longest sequence first, so that the samples that take a
+step are its first rows; step t has bases[t + 1] - bases[t] of them. `turn` is the number of the state that is read first, of STATES
+[batch, blocks * lanes] that are `state_size` apart; `memory`, `update` and `reset` lie like one. `input` is that of time 0, its rows
+(samples, then steps) `input_row` apart; `rows`, where sequences end early, has for each row of the input products the number of its row,
+and `gathered` room for some, for each thread. Constants are packed by blocks: weights [blocks, inputs, gates, lanes], recurrence
+likewise, with `candidate` [blocks, hidden, 1, lanes] apart where it waits for the reset gate. `parts` holds a chunk's input products
+[blocks, chunk * batch, gates, lanes]; `sums` a part for each thread. `output` is that of time 0. `kept` is the reserve's part of this
+direction [T, kept_values, batch, hidden], `kept_hidden` and `kept_memory` the states after each step [T, batch, hidden]. `functions`
+is the address of `constants`, which `activations.constants_of` gives. `clip` is 0 for none.
+"""
+
+NUMBERS = 3
+"""The number of meetings in a step: after the input product, the gates, and h."""
+
+_GRADIENT_INTEGERS = (
+    *("steps", "batch", "hidden", "blocks", "backward", "time", "order", "bases", "couple", "peephole"),
+    *("kept", "kept_values", "hidden_before", "memory_before", "memory_after", "upstream", "upstream_step", "upstream_row"),
+    *("carry", "memory_carry", "gates", "gates_row", "recurrence", "terms", "candidate", "sums", "sums_size", "operand"),
+)
+
+GRADIENT_PARAMETERS = np.dtype([*((name, np.int64) for name in _GRADIENT_INTEGERS), *_OTHERS])
+"""What a walk back reads: numbers, addresses (0 for none), and distances in bytes.
+
+The names that `PARAMETERS` has mean the same. Steps are those of the forward walk, and taken in the opposite order: the first one
+first if `backward`. `hidden_before`, `memory_before` and `memory_after` are slots [T, batch, hidden] of the states around each step.
+`carry` and `memory_carry` are dh and dc [blocks, batch, lanes]. `gates` are the gates' gradients of the first row of `time`, `gates_row`
+apart; the first `terms` of them enter the product with `recurrence`, [blocks, terms, lanes]; for a GRU that resets first the last
+`hidden` enter that with `candidate`, and `operand` gets rows of r * h[t-1]. `sums` is room for some rows, for each thread.
+"""
+
+GRADIENT_NUMBERS = 2
+"""The number of meetings in a step: after the gates, and after a reset gate's."""
+
+
+def copied(parameters: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """A copy of a walk's parameters, which knows where its own constants are."""
+    copy = parameters.copy()
+    copy["functions"] = copy["constants"].ctypes.data
+    return copy

@@ -1,0 +1,225 @@
+"""The compiled plans of training forms, gradients and stacked networks, at the NumPy device's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
+from tests.support.cudnn_runs import check_torch
+from tests.support.exact import traced
+from tests.support.gradient_runs import CELLS, UPSTREAM, Plans
+from tests.support.gradient_runs import backward as backward_by
+from tests.support.networks import torch_cases
+from tests.support.pairwise import first_few
+from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, OPTIONAL, USUAL, Layout, scratch
+from tests.support.tolerance import assert_close
+from tests.support.training_runs import DIRECTIONS, H_DROPOUT, MASK, RESERVE, X_DROPOUT, KeptRows, build, check_reserve
+
+pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+
+from dmlpy.devices.cpu.walks import gradient, layer
+from dmlpy.devices.cpu.walks.gradient import GradientPlan
+from dmlpy.devices.cpu.walks.layer import RecurrentPlan
+from dmlpy.devices.cpu.walks.reserve import ReserveRows, keeps_argument
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LAYOUTS: tuple[Layout, ...] = ("packed", "padded", "permuted", "broadcast")
+
+
+def _kept_rows(desc: Any, array: Array) -> KeptRows:
+    rows = ReserveRows.of(desc, array)
+    return KeptRows(rows.kept, rows.hidden, rows.memory)
+
+
+def _kept_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
+    f, *others = desc.activations_of(d)
+    for gate in range(desc.cell.kept):
+        if gate == 2 and desc.cell.couple_input_forget:
+            continue
+        is_gate = gate < len(desc.gate_names)
+        activation = others[0] if others and gate == len(desc.gate_names) - 1 else f
+        yield gate, gate, activation if is_gate and not keeps_argument(activation, desc.cell.clip is not None) else None
+
+
+CPU = Plans(RecurrentPlan, GradientPlan, _kept_rows, _kept_gates)
+backward = partial(backward_by, plans=CPU)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 4), (3, 19), (9, 32)])
+@pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table])
+def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: bool, batch: int, hidden: int, dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    lengths = [int(length) for length in rng.integers(0, 6, batch)] if ragged else None
+    run = build(cell, rng, b=batch, h=hidden, dtype=dtype, direction=direction, lengths=lengths, **flags)
+    backward(run, rng).check()
+    walked = traced(run.desc, run.arrays)
+    for name, placed in run.outputs.items():
+        if name == RESERVE:
+            check_reserve(run.desc, _kept_rows(run.desc, placed.elements), _kept_gates, walked, run.terms)
+        else:
+            assert_close(placed.elements, walked.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
+
+
+@pytest.mark.parametrize("function", EVERY_ACTIVATION, ids=lambda desc: type(desc).__name__)
+def test_every_activation(function: Any) -> None:
+    rng = np.random.default_rng(5)
+    run = build("RNN", rng, lengths=[3, 4, 1], direction="BIDIRECTIONAL", functions=(function, function))
+    backward(run, rng).check()
+
+
+@pytest.mark.parametrize(
+    ("cell", "flags"), [("LSTM", FLAGS["LSTM"][-2]), ("LSTM", FLAGS["LSTM"][0]), *(("GRU", each) for each in FLAGS["GRU"])]
+)
+def test_other_activations_in_every_role(cell: str, flags: dict[str, Any]) -> None:
+    rng, others = np.random.default_rng(5), (ActivationSoftsignDesc(), ActivationScaledTanhDesc(alpha=0.9, beta=0.7), ActivationGeluDesc())
+    run = build(cell, rng, lengths=[3, 4, 1], functions=others[: len(USUAL[cell])], **flags)
+    backward(run, rng).check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "role"), [(cell, role) for cell, usual in USUAL.items() for role in range(len(usual))])
+@pytest.mark.parametrize("function", EVERY_ACTIVATION, ids=lambda desc: type(desc).__name__)
+def test_every_activation_in_every_role(function: Any, cell: str, role: int) -> None:
+    """Most compile walks of their own."""
+    rng, usual = np.random.default_rng(5), USUAL[cell]
+    functions = (*usual[:role], function, *usual[role + 1 :], *usual)
+    run = build(cell, rng, lengths=[3, 4, 1], direction="BIDIRECTIONAL", functions=functions, **FLAGS[cell][-1])
+    backward(run, rng).check()
+
+
+@pytest.mark.parametrize("seed", first_few(range(60), 20))
+def test_random_layouts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cell = CELLS[seed % 3]
+    t, b = int(rng.choice([1, 2, 6, 9])), int(rng.choice([1, 2, 8]))
+    flags = dict(FLAGS[cell][rng.integers(len(FLAGS[cell]))])
+    flags["optional"] = tuple(name for name in OPTIONAL if rng.integers(2))
+    lengths = None if rng.integers(2) else [int(length) for length in rng.integers(0, t + 3, b)]
+    sizes = {"t": t, "b": b, "i": int(rng.integers(1, 8)), "h": int(rng.choice([1, 5, 16]))}
+    dtype = rng.choice(np.array([np.float32, np.float16]))
+    direction = str(rng.choice(DIRECTIONS))
+    run = build(cell, rng, **sizes, dtype=dtype, direction=direction, lengths=lengths, layouts=LAYOUTS, **flags)
+    back = backward(run, rng, upstream=[name for name in UPSTREAM if rng.integers(3)], layouts=LAYOUTS)
+    kept = {name: placed.memory.copy() for name, placed in back.inputs.items()}
+    back.check()
+    for name, placed in back.inputs.items():
+        np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
+
+
+@pytest.mark.parametrize("lengths", [None, [1, 8, 4, 0, 15], [2, 2, 2, 1, 2], [0] * 5], ids=["full", "ragged", "short", "empty"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_blocks_and_threads(cell: str, lengths: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradient, "_BLOCK_ROWS", 25)
+    monkeypatch.setattr(layer, "_SHARE", 1)
+    rng = np.random.default_rng(2)
+    run = build(cell, rng, t=13, b=5, i=5, h=35, direction="BIDIRECTIONAL", lengths=lengths)
+    found = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(layer, "available_threads", lambda threads=threads: threads)
+        back = backward(run, np.random.default_rng(4))
+        assert "5 of 13 steps at a time" in GradientPlan(back.desc).describe()
+        found.append(back.check(f"{threads} threads: "))
+    for others in found[1:]:  # how the work is shared changes no sum
+        for name, array in others.items():
+            np.testing.assert_array_equal(array, found[0][name], err_msg=name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_each_output_alone(cell: str) -> None:
+    run = build(cell, np.random.default_rng(3), direction="BIDIRECTIONAL", lengths=[2, 4, 1])
+    everything = backward(run, np.random.default_rng(4)).launch()
+    for name, expected in everything.items():
+        alone = backward(run, np.random.default_rng(4), gradients=[name]).launch()
+        assert alone.keys() == {name}
+        np.testing.assert_array_equal(alone[name], expected, err_msg=name)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_nothing_leaks_from_steps_not_taken(cell: str, direction: str) -> None:
+    rng, lengths = np.random.default_rng(6), [2, 4, 0]
+    run = build(cell, rng, direction=direction, lengths=lengths)
+    back = backward(run, rng)
+    clean = back.launch()
+    reserve = ReserveRows.of(back.desc, back.inputs[RESERVE].elements)
+    for sample, length in enumerate(lengths):
+        back.inputs["input_tensor"].elements[0, length:, sample] = np.nan
+        back.inputs["output_sequence_gradient_tensor"].elements[length:, :, sample] = np.nan
+        reserve.kept[:, length:, :, sample] = np.nan
+    for name, array in back.launch().items():
+        np.testing.assert_array_equal(array, clean[name], err_msg=name)
+
+
+def test_both_directions_input_gradients_are_rounded_as_one() -> None:
+    """They cancel here, which FLOAT16 in between would spoil."""
+    rng = np.random.default_rng(6)
+    run = build("RNN", rng, t=1, dtype=np.float16, direction="BIDIRECTIONAL", optional=())
+    weights = run.inputs["weight_tensor"].elements
+    weights[0, 1] = -weights[0, 0]
+    back = backward(run, rng)
+    for name in UPSTREAM[:2]:
+        given = back.inputs[name].elements
+        given[:, 1] = given[:, 0]
+    found = back.launch()
+    assert (found["weight_gradient_tensor"][0, 0] != 0).all()
+    assert not found["input_gradient_tensor"].any()
+
+
+def test_a_bound_launch_reads_its_tensors_anew() -> None:
+    rng = np.random.default_rng(9)
+    one, other = (backward(build("LSTM", rng, lengths=lengths), rng) for lengths in ([4, 2, 3], [1, 4, 0]))
+    plan = GradientPlan(one.desc)
+    _, temporary = scratch(plan.temporary_size)
+    launch = plan.bind({name: placed.pointer for name, placed in (one.inputs | one.outputs).items()}, temporary, None)
+    launch(0)
+    for name, placed in one.inputs.items():
+        placed.elements[...] = other.inputs[name].elements
+    launch(0)
+    for name, array in other.launch().items():
+        np.testing.assert_array_equal(one.outputs[name].elements, array, err_msg=name)
+
+
+def test_an_optimised_walk_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_OPT")
+    rng = np.random.default_rng(1)
+    backward(build("LSTM", rng, b=9, h=40, lengths=[4, 3, 2, 1, 0, 4, 4, 2, 4]), rng).check()
+
+
+# the device
+
+
+def test_a_reserve_of_the_other_layout_is_refused() -> None:
+    rng = np.random.default_rng(10)
+    run = build("GRU", rng)
+    back = backward(run, rng)
+    arrays = {name: array for name, array in back.arrays.items() if name != RESERVE}
+    forward = dml.compile(run.desc, "cpu")(**run.arrays)
+    found = dml.compile(back.desc, "cpu")(**arrays, reserve_tensor=forward.reserve_tensor)
+    for name, array in back.check().items():
+        np.testing.assert_array_equal(getattr(found, name), array, err_msg=name)
+    with pytest.raises(dml.BindError, match=r'a reserve of layout "?rows'):
+        dml.compile(back.desc, "numpy")(**arrays, reserve_tensor=forward.reserve_tensor)
+
+
+@pytest.mark.parametrize("option", [{"p": 3}, {"mask": [[1, 0, 1]] * 4}, {"dropout": (X_DROPOUT,)}, {"dropout": (H_DROPOUT,)}])
+def test_what_has_no_compiled_form_has_neither_pass(option: dict[str, Any]) -> None:
+    run = build("LSTM", np.random.default_rng(1), **option)
+    name = {"p": "projection_tensor", "mask": MASK}.get(next(iter(option))) or option["dropout"][0]
+    for desc in (run.desc, run.desc.gradient()):
+        assert dml.compile(desc, "cpu").plan.startswith(f"strategy: numpy (a recurrent layer with {name} has no compiled form)")
+
+
+@pytest.mark.parametrize("name", torch_cases())
+def test_networks(name: str) -> None:
+    check_torch(dml.device("cpu"), name)
