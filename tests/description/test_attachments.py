@@ -116,9 +116,9 @@ def table_of(package: str) -> Attachments[str]:
     ("kind", "numpy", "cuda", "cpu"),
     [
         ("DML_OPERATOR_LSTM", "RecurrentPlan", "layer_plan", "recurrent_plan"),
-        ("DMLPY_OPERATOR_LSTM_TRAINING", "RecurrentPlan", "layer_plan", None),
-        ("DMLPY_OPERATOR_LSTM_GRAD", "GradientPlan", "gradient_plan", None),
-        ("DMLPY_OPERATOR_CUDNN_RNN_BACKPROP_V3", "NetworkPlan", "network_plan", None),
+        ("DMLPY_OPERATOR_LSTM_TRAINING", "RecurrentPlan", "layer_plan", "recurrent_plan"),
+        ("DMLPY_OPERATOR_LSTM_GRAD", "GradientPlan", "gradient_plan", "gradient_plan"),
+        ("DMLPY_OPERATOR_CUDNN_RNN_BACKPROP_V3", "NetworkPlan", "network_plan", "network_plan"),
         ("DMLPY_OPERATOR_GRU_BLOCK_CELL", "GRUBlockCellPlan", "block_cell_plan", None),
         ("DMLPY_OPERATOR_GRU_BLOCK_CELL_GRAD", "GRUBlockCellGradPlan", "block_cell_gradient_plan", None),
         ("DML_OPERATOR_BATCH_NORMALIZATION", "forward_plan", "forward_plan", None),
@@ -130,7 +130,7 @@ def table_of(package: str) -> Attachments[str]:
         ("DML_OPERATOR_ACTIVATION_SOFTMAX", "SoftmaxPlan", "groups_plan", None),
         ("DML_OPERATOR_ACTIVATION_LOG_SOFTMAX1", "LogSoftmaxPlan", "groups_plan", None),
         ("DML_OPERATOR_ACTIVATION_HARDMAX", "HardmaxPlan", "groups_plan", None),
-        ("DML_OPERATOR_GEMM", None, "GemmPlan", None),
+        ("DML_OPERATOR_GEMM", None, "GemmPlan", "product_plan"),
     ],
 )
 def test_each_device_has_its_plan_for_an_operator(kind: str, numpy: str | None, cuda: str | None, cpu: str | None) -> None:

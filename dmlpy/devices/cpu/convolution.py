@@ -10,7 +10,7 @@ from dmlpy.devices.numpy.convolution.geometry import Geometry
 from dmlpy.operators.convolution import ConvolutionDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.convolution_plan import ConvolutionPlan
+    from dmlpy.devices.cpu.windows.convolution_plan import ConvolutionPlan
 
 _FEWEST = 8
 """Positions of the window in an image, at least: vectors run along them."""
@@ -21,7 +21,7 @@ _SPARSEST = 16
 @plan(ConvolutionDesc)
 def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
     """The plan for a checked desc, or why there is none."""
-    from dmlpy.devices.cpu.convolution_plan import ConvolutionPlan
+    from dmlpy.devices.cpu.windows.convolution_plan import ConvolutionPlan
 
     geometry = Geometry.of(desc)
     if geometry.backward:

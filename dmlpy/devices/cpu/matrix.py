@@ -11,7 +11,7 @@ from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.product_plan import ProductPlan
+    from dmlpy.devices.cpu.gemm.plan import ProductPlan
 
 _FEWEST_ROWS, _FEWEST_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
@@ -20,7 +20,7 @@ _FEWEST_ROWS, _FEWEST_COLUMNS = 4, 16
 @plan(GEMMDesc)
 def product_plan(desc: GEMMDesc) -> ProductPlan | str:
     """The plan for a checked desc, or why there is none."""
-    from dmlpy.devices.cpu.product_plan import ProductPlan
+    from dmlpy.devices.cpu.gemm.plan import ProductPlan
 
     if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
         return "compiled matrix products are of FLOAT32"

@@ -10,7 +10,7 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.pooling_plan import PoolingPlan
+    from dmlpy.devices.cpu.windows.pooling_plan import PoolingPlan
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 _SPARSEST = 16
@@ -20,7 +20,7 @@ _SPARSEST = 16
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | str:
     """The plan for a checked desc, or why there is none."""
-    from dmlpy.devices.cpu.pooling_plan import PoolingPlan
+    from dmlpy.devices.cpu.windows.pooling_plan import PoolingPlan
 
     if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
         return "compiled poolings are of FLOAT32, without indices"

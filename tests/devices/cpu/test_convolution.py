@@ -51,8 +51,8 @@ def case_of(name: str, **members: Any) -> tuple[dml.ConvolutionDesc, dict[str, A
 
 def run_on(threads: int, desc: dml.ConvolutionDesc, given: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> Array:
     """The result on so many threads, with the filters packed before."""
-    from dmlpy.devices.cpu import convolution_plan
     from dmlpy.devices.cpu.plans import compiled_plan
+    from dmlpy.devices.cpu.windows import convolution_plan
 
     monkeypatch.setattr(convolution_plan, "_WORK_OF_A_THREAD", 1)
     monkeypatch.setattr(convolution_plan, "available_threads", lambda: threads)
@@ -81,7 +81,8 @@ def test_tiles_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_registers_of_other_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dmlpy.devices.cpu import convolution_plan, registers
+    from dmlpy.devices.cpu import registers
+    from dmlpy.devices.cpu.windows import convolution_plan
 
     monkeypatch.setattr(convolution_plan, "host_registers", lambda: registers.Registers(8, 16))
     desc, given = case_of("many terms, images")
@@ -119,9 +120,9 @@ def test_parts_of_larger_tensors(name: str) -> None:
 
 def test_a_thread_that_comes_when_all_is_over_touches_nothing() -> None:
     """The memory of the parameters may be another launch's by then, which has not begun."""
-    from dmlpy.devices.cpu.convolution_parameters import PARAMETERS
-    from dmlpy.devices.cpu.convolution_plan import CONVOLUTION
     from dmlpy.devices.cpu.registers import host_registers
+    from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
+    from dmlpy.devices.cpu.windows.convolution_plan import CONVOLUTION
 
     parameters, flags = np.zeros(1, PARAMETERS), np.zeros((2, 8), np.int64)
     parameters["items"], flags[0, 1] = 5, 1

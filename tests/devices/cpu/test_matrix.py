@@ -42,7 +42,7 @@ def case_of(name: str) -> tuple[dml.GEMMDesc, dict[str, Array]]:
 
 def run_on(threads: int, desc: dml.GEMMDesc, given: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> Array:
     """The result on so many threads, with B packed by the launch."""
-    from dmlpy.devices.cpu import product_plan
+    from dmlpy.devices.cpu.gemm import plan as product_plan
     from dmlpy.devices.cpu.plans import compiled_plan
 
     monkeypatch.setattr(product_plan, "_WORK_OF_A_THREAD", 1)

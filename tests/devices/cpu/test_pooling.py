@@ -39,8 +39,8 @@ def desc_of(name: str, kind: Any, x: np.ndarray[Any, Any], **members: Any) -> dm
 @pytest.mark.parametrize("name", CASES)
 def test_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, and the same bits on one."""
-    from dmlpy.devices.cpu import pooling_plan
     from dmlpy.devices.cpu.plans import compiled_plan
+    from dmlpy.devices.cpu.windows import pooling_plan
 
     monkeypatch.setattr(pooling_plan, "_WORK_OF_A_THREAD", 1)
     x = np.random.default_rng(1).normal(size=CASES[name][0]).astype(np.float32)

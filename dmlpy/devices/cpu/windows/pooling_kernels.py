@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.parts import part_filler
-from dmlpy.devices.cpu.pooling_parameters import PARAMETERS
 from dmlpy.devices.cpu.products import masked_store
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.vectors import float_at, integer_at, jit, record_at, set_float, vectors_of
+from dmlpy.devices.cpu.windows.parts import part_filler
+from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share

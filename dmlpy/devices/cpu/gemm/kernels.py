@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.product_parameters import PARAMETERS, VECTORS
+from dmlpy.devices.cpu.gemm.parameters import PARAMETERS, VECTORS
 from dmlpy.devices.cpu.products import masked_load, masked_store
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.kernels import Kernel
-from dmlpy.devices.cpu.part_layout import PartLayout
-from dmlpy.devices.cpu.pooling_parameters import PARAMETERS
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.windows.part_layout import PartLayout
+from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
-POOLING = Kernel("dmlpy.devices.cpu.pooling_kernels:pooling_of", 5)
+POOLING = Kernel("dmlpy.devices.cpu.windows.pooling_kernels:pooling_of", 5)
 """The pooling: what is made of a window's elements, and the registers."""
 
 _ALIGNMENT = 64

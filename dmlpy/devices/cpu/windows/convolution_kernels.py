@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.convolution_parameters import PARAMETERS
-from dmlpy.devices.cpu.parts import part_filler
 from dmlpy.devices.cpu.products import masked_store, tile_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
+from dmlpy.devices.cpu.windows.parts import part_filler
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share

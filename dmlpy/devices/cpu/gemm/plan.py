@@ -9,8 +9,8 @@ import numpy as np
 
 from dmlpy.arrays import array_at
 from dmlpy.description.enums import MatrixTransform
+from dmlpy.devices.cpu.gemm.parameters import PARAMETERS, VECTORS
 from dmlpy.devices.cpu.kernels import Kernel
-from dmlpy.devices.cpu.product_parameters import PARAMETERS, VECTORS
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import team
 from dmlpy.devices.numpy.plans import COMPUTE, plan_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.matrix import GEMMDesc
 
-PRODUCT = Kernel("dmlpy.devices.cpu.product_kernels:product_of", 5)
+PRODUCT = Kernel("dmlpy.devices.cpu.gemm.kernels:product_of", 5)
 """The matrix product: the registers."""
 
 _ALIGNMENT = 64

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.kernels import Kernel
-from dmlpy.devices.cpu.part_layout import PartLayout
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, block_of, host_registers
 from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
+from dmlpy.devices.cpu.windows.part_layout import PartLayout
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE, plan_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dmlpy.description.value_structs import ScaleBias
     from dmlpy.operators.convolution import ConvolutionDesc
 
-CONVOLUTION = Kernel("dmlpy.devices.cpu.convolution_kernels:convolution_of", 5)
+CONVOLUTION = Kernel("dmlpy.devices.cpu.windows.convolution_kernels:convolution_of", 5)
 """The convolution: whether groups have one filter each, and the registers."""
 
 _ALIGNMENT = 64

@@ -1,0 +1,1 @@
+"""Compiled matrix products, with B packed in panels."""
