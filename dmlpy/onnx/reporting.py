@@ -93,7 +93,7 @@ def _sizes(model: Model, level: FeatureLevel) -> tuple[int, int | None]:
     weights = sum(array.nbytes for part in parts for array in part.owned.values())
     weights += sum(node.data_size for part in parts for node in part.graph.nodes if isinstance(node, ConstantNode))
     try:
-        scratch = [compile_graph(part.graph, "cpu", level).binding_properties.temporary_resource_size for part in parts]
+        scratch = [compile_graph(part.graph, "numpy", level).binding_properties.temporary_resource_size for part in parts]
     except (CompileError, DeviceError):
         return weights, None
     return weights, max(scratch, default=0)

@@ -56,7 +56,10 @@ def chosen(rows: Iterable[_Row], every: bool) -> list[_Row]:
 
 def first_few(values: Sequence[Any], count: int) -> list[Any]:
     """All values, as those of a parameter; those behind the first `count` are slow: random cases of which a few are enough in most runs."""
-    return [*values[:count], *(pytest.param(value, marks=pytest.mark.slow) for value in values[count:])]
+    return [
+        *values[:count],
+        *(pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.slow) for value in values[count:]),
+    ]
 
 
 def mark_slow(items: Iterable[pytest.Item]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cpu.walks.activations import COMPILED
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
 from tests.support.cudnn_runs import check_torch
 from tests.support.exact import traced
@@ -71,7 +72,11 @@ def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: 
             assert_close(placed.elements, walked.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
 
 
-@pytest.mark.parametrize("function", EVERY_ACTIVATION, ids=lambda desc: type(desc).__name__)
+@pytest.mark.parametrize(
+    "function",
+    # those that are compiled in need walks of their own; the others share one
+    [pytest.param(each, marks=[pytest.mark.slow] * (type(each) in COMPILED), id=type(each).__name__) for each in EVERY_ACTIVATION],
+)
 def test_every_activation(function: Any) -> None:
     rng = np.random.default_rng(5)
     run = build("RNN", rng, lengths=[3, 4, 1], direction="BIDIRECTIONAL", functions=(function, function))
@@ -79,7 +84,11 @@ def test_every_activation(function: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "flags"), [("LSTM", FLAGS["LSTM"][-2]), ("LSTM", FLAGS["LSTM"][0]), *(("GRU", each) for each in FLAGS["GRU"])]
+    ("cell", "flags"),
+    first_few(
+        [("LSTM", FLAGS["LSTM"][-2]), ("GRU", FLAGS["GRU"][0]), ("LSTM", FLAGS["LSTM"][0]), *(("GRU", each) for each in FLAGS["GRU"][1:])],
+        2,
+    ),
 )
 def test_other_activations_in_every_role(cell: str, flags: dict[str, Any]) -> None:
     rng, others = np.random.default_rng(5), (ActivationSoftsignDesc(), ActivationScaledTanhDesc(alpha=0.9, beta=0.7), ActivationGeluDesc())
