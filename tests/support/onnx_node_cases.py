@@ -87,7 +87,7 @@ def outcome(case: Any, device: Any = "numpy") -> Outcome:
 
 def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any) -> tuple[Status, str]:
     names = [item.name for item in case.model.graph.input]
-    given = dict(zip(names, map(_array, inputs), strict=False))
+    given = dict(zip(names, map(array_of, inputs), strict=False))
     sizes = {name: array.shape for name, array in given.items() if isinstance(array, np.ndarray)}
     model = onnx.load(case.model, sizes=sizes)
     records = model.interpretation().records
@@ -104,8 +104,8 @@ def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any) 
     if lost:
         return "nowhere", _reasons(lost)
     found = model.compile(device)({name: given[name] for name in model.inputs if name in given})
-    for item, expected in zip(case.model.graph.output, map(_array, outputs), strict=True):
-        if wrong := _difference(found[item.name], expected, case.rtol, case.atol):
+    for item, expected in zip(case.model.graph.output, map(array_of, outputs), strict=True):
+        if wrong := difference(found[item.name], expected, case.rtol, case.atol):
             return "wrong", f"{item.name}: {wrong}; {_reasons(records)}"
     hosted = [record for record in records if record.where == "host"]
     if hosted:
@@ -113,7 +113,7 @@ def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any) 
     return ("pass" if any(record.where == "directml" for record in records) else "folded"), ""
 
 
-def _array(value: Any) -> Any:
+def array_of(value: Any) -> Any:
     """A tensor that comes as ONNX's protobuf, as those of types that NumPy lacks do, as an array."""
     if isinstance(value, np.generic):
         return np.asarray(value)
@@ -139,12 +139,12 @@ def _reasons(records: Sequence[NodeRecord]) -> str:
     return "; ".join(f"{record.op_type}: {problem}".replace("\n", " ") for record in records for problem in record.problems[:1])
 
 
-def _difference(found: Any, expected: Any, rtol: float, atol: float) -> str:
+def difference(found: Any, expected: Any, rtol: float, atol: float) -> str:
     """How a result differs from the expected one; empty if it does not. Limits and comparison are those of ONNX's runner."""
     if isinstance(expected, list):
         if not isinstance(found, list) or len(found) != len(expected):
             return f"is no list of {len(expected)} tensors"
-        return next(filter(None, (_difference(*pair, rtol, atol) for pair in zip(found, expected, strict=True))), "")
+        return next(filter(None, (difference(*pair, rtol, atol) for pair in zip(found, expected, strict=True))), "")
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"
     if expected.dtype == object or expected.dtype.kind in "biuSU":

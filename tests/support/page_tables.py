@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from dmlpy.inspection import catalog
+from tests.support.folders import DATA
 from tests.support.layers import LAYERS
 
 DEVICES = {"numpy": "NumPy", "cpu": "CPU", "cuda": "CUDA"}
@@ -42,5 +44,31 @@ def dask_scaling() -> str:
     return scaling.markdown(json.loads(scaling.RECORD.read_text("utf-8")))
 
 
-TABLES: Mapping[str, Callable[[], str]] = {"operators": operators, "layers": layers, "dask-scaling": dask_scaling}
+def onnx_node_tests() -> str:
+    """ONNX's node tests that pass, by operator: all of them, and those of operators of which dmlpy does not pass every case."""
+    own = json.loads((DATA / "onnx_node_cases.json").read_text("utf-8"))
+    peer = json.loads((DATA / "onnx_runtime_node_cases.json").read_text("utf-8"))
+    outcomes = (
+        dict.fromkeys(own["pass"], "pass") | dict.fromkeys(own["folded"], "folded") | {name: one[0] for name, one in own["others"].items()}
+    )
+    counts: dict[str, Counter[str]] = {}
+    for name, (operator, theirs, _) in peer["cases"].items():
+        for row in ("**all**", operator):
+            counts.setdefault(row, Counter()).update(["cases", outcomes[name], f"peer {theirs}"])
+    columns = ("cases", "pass", "folded", "host", "nowhere", "wrong", "peer pass", "peer refused", "peer wrong")
+    names = ("cases", "on DirectML's operators", "known ahead", "a node on the host", "nowhere", "other results")
+    theirs = (f"ONNX Runtime {peer['onnxruntime']} passes", "refuses", "has other results")
+    lines = [["operator", *names, *theirs], ["---", *["---:"] * len(columns)]]
+    for operator, found in sorted(counts.items()):
+        if found["pass"] + found["folded"] < found["cases"]:
+            lines.append([operator, *(str(found[column] or "") for column in columns)])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "operators": operators,
+    "layers": layers,
+    "dask-scaling": dask_scaling,
+    "onnx-node-tests": onnx_node_tests,
+}
 """What makes each table, by the name that the pages give it."""
