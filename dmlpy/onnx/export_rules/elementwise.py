@@ -262,7 +262,7 @@ def bit_count(node: Node) -> Value:
     """The bits of each byte, looked up."""
     x, data_type = node.x("input_tensor"), node.tensor("input_tensor").data_type
     if x.is_float:
-        raise node.refusal("input_tensor.data_type", data_type, "integers: ONNX does not read the bits of floats")
+        raise node.unsaid("input_tensor.data_type", data_type, "integers: ONNX does not read the bits of floats")
     whole = x.cast(_UNSIGNED.get(x.element, x.element)).cast(TensorProto.UINT64)
     table = node.writer.constant(np.bitwise_count(np.arange(256)).astype(np.int64))
     total: Value | None = None
