@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cpu.team import Team
 from dmlpy.devices.cpu.walks.activations import COMPILED
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
 from tests.support.cudnn_runs import check_torch
@@ -142,6 +144,24 @@ def test_blocks_and_threads(cell: str, lengths: list[int] | None, monkeypatch: p
     for others in found[1:]:  # how the work is shared changes no sum
         for name, array in others.items():
             np.testing.assert_array_equal(array, found[0][name], err_msg=name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_threads_that_come_when_all_is_done_end(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait for nobody, in the walk and in the walk back."""
+    late: list[Any] = []
+    monkeypatch.setattr(layer, "_SHARE", 1)
+    monkeypatch.setattr(layer, "available_threads", lambda: 3)
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
+    backward(build(cell, np.random.default_rng(2), t=13, b=5, i=5, h=35), np.random.default_rng(4)).check()
+    assert len(late) >= 4  # two helpers for each of the passes
+    for share, *arguments in late:
+        thread = Thread(target=share, args=arguments, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -90,6 +90,8 @@ def gradient_walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...],
             set_integer(line, met + 1)
             wait_for(line, flags + 8, flags, met + 1)
             first_step = integer_at(flags + 8) - met - 1
+            if first_step >= p.steps:
+                return
         together = threads if joins else 1
         start = integer_at(p.bases + 8 * p.time)
         for step in range(first_step, p.steps):
