@@ -15,6 +15,8 @@ from dmlpy.devices.cost import Cost
 if TYPE_CHECKING:
     import numpy as np
 
+    from dmlpy.description.tensors import TensorDesc
+
 Launch = Callable[[int], None]
 """Enqueues the work on a stream, given as an integer handle (0 is the default stream). Allocates nothing, waits for nothing."""
 
@@ -30,6 +32,12 @@ def in_order(work: Sequence[Launch]) -> Launch:
             part(stream)
 
     return launch
+
+
+def arrays_of(tensors: Mapping[str, TensorDesc], pointers: Pointers) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+    """Tensors in host memory as arrays of the described sizes, strides and types: those that have an address."""
+    descs = {name: tensors[name] for name in pointers}
+    return {name: array_at(pointers[name], desc.sizes, desc.data_type.numpy, desc.element_strides) for name, desc in descs.items()}
 
 
 class Layout:

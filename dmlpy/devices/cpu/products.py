@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, INDEX, vectors_of
+from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, INDEX, each_count, vectors_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,15 +37,8 @@ def tile_product(filters: int, most: int, registers: Registers) -> Any:
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, *others = arguments
-            end = builder.append_basic_block("multiplied")
-            choice = builder.switch(count, end)
-            for vectors in range(1, most + 1):
-                block = builder.append_basic_block(f"vectors{vectors}")
-                choice.add_case(ADDRESS(vectors), block)
-                builder.position_at_end(block)
-                _product(builder, filters, vectors, most, registers, others)
-                builder.branch(end)
-            builder.position_at_end(end)
+            for number in each_count(builder, count, most):
+                _product(builder, filters, number, most, registers, others)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 8), generate

@@ -18,7 +18,7 @@ from numba.extending import intrinsic, models, register_model
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
 
@@ -28,6 +28,19 @@ FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 
 jit: Callable[..., Any] = njit(error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Compiles a function for use in kernels only, without Python's checks of divisors."""
+
+
+def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
+    """Yields the numbers from 1 to `most`, with the builder in the branch that is taken where `count` is the number; others take none."""
+    end = builder.append_basic_block("counted")
+    choice = builder.switch(count, end)
+    for number in range(1, most + 1):
+        block = builder.append_basic_block(f"count{number}")
+        choice.add_case(ADDRESS(number), block)
+        builder.position_at_end(block)
+        yield number
+        builder.branch(end)
+    builder.position_at_end(end)
 
 
 class VectorType(types.Type):
@@ -370,15 +383,8 @@ class Vectors:
         ) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 columns, *others = arguments
-                end = builder.append_basic_block("multiplied")
-                choice = builder.switch(columns, end)
-                for count in range(1, self.registers.columns(vectors) + 1):
-                    block = builder.append_basic_block(f"columns{count}")
-                    choice.add_case(ADDRESS(count), block)
-                    builder.position_at_end(block)
+                for count in each_count(builder, columns, self.registers.columns(vectors)):
                     self._product_of(builder, vectors, count, others)
-                    builder.branch(end)
-                builder.position_at_end(end)
                 return context.get_dummy_value()
 
             return types.void(*[types.int64] * 8), generate

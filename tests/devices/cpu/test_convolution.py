@@ -13,6 +13,9 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
+from dmlpy.devices.cpu.windows import convolution_plan
+from tests.support.compiled_plans import run_on
+
 RELU, SOFTPLUS = dml.ActivationReluDesc(), dml.ActivationSoftplusDesc(steepness=1.5)
 CLIP = dml.ElementWiseClipDesc(min=-0.5, max=1.5)
 SCALED = dml.ElementWiseClipDesc(min=-0.5, max=1.5, scale_bias=dml.ScaleBias(scale=2.0, bias=0.25))
@@ -49,44 +52,28 @@ def case_of(name: str, **members: Any) -> tuple[dml.ConvolutionDesc, dict[str, A
     return dml.ConvolutionDesc(**{place: tensor(array) for place, array in given.items()}, **own).with_outputs(), given
 
 
-def run_on(threads: int, desc: dml.ConvolutionDesc, given: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> Array:
-    """The result on so many threads, with the filters packed before."""
-    from dmlpy.devices.cpu.plans import compiled_plan
-    from dmlpy.devices.cpu.windows import convolution_plan
-
-    monkeypatch.setattr(convolution_plan, "_WORK_OF_A_THREAD", 1)
-    monkeypatch.setattr(convolution_plan, "available_threads", lambda: threads)
-    plan = compiled_plan(desc)
-    assert not isinstance(plan, str)
-    assert f"{threads} thread" in plan.describe()
-    assert desc.output_tensor is not None
-    result = np.full(desc.output_tensor.sizes, np.nan, np.float32)
-    pointers = {place: array.ctypes.data for place, array in given.items()} | {"output_tensor": result.ctypes.data}
-    memory = np.full((2, max(plan.prepared_temporary_size, plan.persistent_size) + 64), 0xA5, np.uint8)
-    temporary, persistent = (row.ctypes.data + -row.ctypes.data % 64 for row in memory)
-    plan.pack({place: pointers[place] for place in plan.constants}, persistent)(0)
-    plan.bind({place: pointers[place] for place in ("input_tensor", "output_tensor")}, temporary, persistent)(0)
-    return result
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_tiles_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, which change no bit."""
     desc, given = case_of(name)
-    result = run_on(2, desc, given, monkeypatch)
+    result = run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True)
     terms = int(np.prod(given["filter_tensor"].shape[1:]))
     assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=terms)
-    np.testing.assert_array_equal(run_on(1, desc, given, monkeypatch), result)
+    np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result)
 
 
 @pytest.mark.slow
 def test_registers_of_other_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     from dmlpy.devices.cpu import registers
-    from dmlpy.devices.cpu.windows import convolution_plan
 
     monkeypatch.setattr(convolution_plan, "host_registers", lambda: registers.Registers(8, 16))
     desc, given = case_of("many terms, images")
-    assert_close(run_on(2, desc, given, monkeypatch), dml.reference(desc, given).output_tensor, np.float32, terms=2700)
+    assert_close(
+        run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True),
+        dml.reference(desc, given).output_tensor,
+        np.float32,
+        terms=2700,
+    )
 
 
 @pytest.mark.parametrize("name", ["several tiles", "in place", "depthwise, strides"])

@@ -13,6 +13,9 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
+from dmlpy.devices.cpu.gemm import plan as product_plan
+from tests.support.compiled_plans import run_on
+
 RELU, GELU = dml.ActivationReluDesc(), dml.ActivationGeluDesc()
 
 # batch, rows, terms, columns, other members
@@ -40,31 +43,13 @@ def case_of(name: str) -> tuple[dml.GEMMDesc, dict[str, Array]]:
     return dml.GEMMDesc(**sized, **members).with_outputs(), given
 
 
-def run_on(threads: int, desc: dml.GEMMDesc, given: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> Array:
-    """The result on so many threads, with B packed by the launch."""
-    from dmlpy.devices.cpu.gemm import plan as product_plan
-    from dmlpy.devices.cpu.plans import compiled_plan
-
-    monkeypatch.setattr(product_plan, "_WORK_OF_A_THREAD", 1)
-    monkeypatch.setattr(product_plan, "available_threads", lambda: threads)
-    plan = compiled_plan(desc)
-    assert not isinstance(plan, str)
-    assert f"{threads} thread" in plan.describe()
-    assert desc.output_tensor is not None
-    result = np.full(desc.output_tensor.sizes, np.nan, np.float32)
-    memory = np.full(plan.temporary_size + 64, 0xA5, np.uint8)
-    pointers = {place: array.ctypes.data for place, array in given.items()} | {"output_tensor": result.ctypes.data}
-    plan.bind(pointers, memory.ctypes.data + -memory.ctypes.data % 64, None)(0)
-    return result
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_panels_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, which change no bit; prepared, which changes none either."""
     desc, given = case_of(name)
-    result = run_on(2, desc, given, monkeypatch)
+    result = run_on(2, product_plan, desc, given, monkeypatch)
     assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=CASES[name][2])
-    np.testing.assert_array_equal(run_on(1, desc, given, monkeypatch), result)
+    np.testing.assert_array_equal(run_on(1, product_plan, desc, given, monkeypatch), result)
     prepared = dml.compile(desc, "cpu").prepare(b_tensor=given["b_tensor"])
     np.testing.assert_array_equal(prepared(**{place: given[place] for place in given if place != "b_tensor"}).output_tensor, result)
 
@@ -81,7 +66,7 @@ def test_what_is_repeated_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) ->
         desc = dml.GEMMDesc(a_tensor=a, b_tensor=b, c_tensor=c).with_outputs()
         added = np.lib.stride_tricks.as_strided(given["c_tensor"], (2, 3, 10, 50), [4 * stride for stride in strides])
         expected = given["a_tensor"].astype(np.float64) @ given["b_tensor"] + added
-        assert_close(run_on(2, desc, given, monkeypatch), expected, np.float32, terms=30)
+        assert_close(run_on(2, product_plan, desc, given, monkeypatch), expected, np.float32, terms=30)
 
 
 # what a product of [1, 1, 20, 30] and [1, 1, 30, 40] is, and a part of the reason why NumPy runs it

@@ -13,6 +13,9 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
+from dmlpy.devices.cpu.windows import pooling_plan
+from tests.support.compiled_plans import run_on
+
 # sizes, window, strides, start padding, end padding, dilations
 CASES: dict[str, tuple[Any, ...]] = {
     "strides": ((2, 3, 33, 41), (3, 3), (2, 2), (1, 1), (1, 1), None),
@@ -39,26 +42,12 @@ def desc_of(name: str, kind: Any, x: np.ndarray[Any, Any], **members: Any) -> dm
 @pytest.mark.parametrize("name", CASES)
 def test_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, and the same bits on one."""
-    from dmlpy.devices.cpu.plans import compiled_plan
-    from dmlpy.devices.cpu.windows import pooling_plan
-
-    monkeypatch.setattr(pooling_plan, "_WORK_OF_A_THREAD", 1)
     x = np.random.default_rng(1).normal(size=CASES[name][0]).astype(np.float32)
     x[0, -1, 3, 4], x[0, 0, 5, 6], x[0, 0, 1, 1] = np.nan, np.inf, -np.inf
     averages = [desc_of(name, dml.AveragePoolingDesc, x, include_padding=include) for include in (False, True)]
     for desc in (desc_of(name, dml.MaxPoolingDesc, x), *averages):
         expected = np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor)
-        results = []
-        for threads in (1, 2):
-            monkeypatch.setattr(pooling_plan, "available_threads", lambda threads=threads: threads)
-            plan = compiled_plan(desc)
-            assert not isinstance(plan, str)
-            assert f"{threads} thread" in plan.describe()
-            result = np.full(expected.shape, 7.0, np.float32)
-            memory = np.empty(plan.temporary_size + 64, np.uint8)
-            place = memory.ctypes.data + -memory.ctypes.data % 64
-            plan.bind({"input_tensor": x.ctypes.data, "output_tensor": result.ctypes.data}, place, None)(0)
-            results.append(result)
+        results = [run_on(threads, pooling_plan, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)]
         assert_close(results[0], expected, np.float32, terms=250)
         np.testing.assert_array_equal(*results)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.cpu.kernels import Function, Kernel
@@ -25,7 +24,7 @@ from dmlpy.devices.cpu.walks.layer import step_threads
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_NUMBERS, GRADIENT_PARAMETERS, copied
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows
-from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 
 if TYPE_CHECKING:
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -112,11 +111,7 @@ class GradientPlan(PlanWithoutConstants):
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        views = {}
-        for name, pointer in tensors.items():
-            tensor = self._tensors[name]
-            views[name] = array_at(pointer, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
-        return self.bind_arrays(views, temporary, persistent)
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""

@@ -94,14 +94,14 @@ def _state_kernel(registers: Registers) -> Any:
     return state
 
 
+def _common_kernels(registers: Registers) -> tuple[Any, Any, Any, Any]:
+    """What every step back needs: vectors, and the kernels that write a gate's gradient, read what is kept, and read the gradient of h."""
+    return vectors_of(registers), put_part_kernel(registers), _kept_kernel(registers), _gradient_kernel(registers)
+
+
 def rnn_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
     """The step back of RNN."""
-    vectors, put_part, kept, gradient = (
-        vectors_of(registers),
-        put_part_kernel(registers),
-        _kept_kernel(registers),
-        _gradient_kernel(registers),
-    )
+    vectors, put_part, kept, gradient = _common_kernels(registers)
     store, multiply, all_of, size = vectors.store, vectors.multiply, vectors.all_of, vectors.size
     f = _gate_kernel(functions[0], 0, registers)
 
@@ -116,12 +116,7 @@ def rnn_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
 
 def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
     """The step back of LSTM. Its gates' gradients lie in the descs' order: i, o, f, c."""
-    vectors, put_part, kept, gradient = (
-        vectors_of(registers),
-        put_part_kernel(registers),
-        _kept_kernel(registers),
-        _gradient_kernel(registers),
-    )
+    vectors, put_part, kept, gradient = _common_kernels(registers)
     load, store, all_of, size, state = vectors.load, vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
     multiply, multiply_add, subtract = vectors.multiply, vectors.multiply_add, vectors.subtract
     f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions[:2]))
@@ -163,12 +158,7 @@ def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
 
 def gru_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
     """The step back of a GRU whose reset gate comes after the product: gradients q, z, r, h, where q = r * da_h is the product's."""
-    vectors, put_part, kept, gradient = (
-        vectors_of(registers),
-        put_part_kernel(registers),
-        _kept_kernel(registers),
-        _gradient_kernel(registers),
-    )
+    vectors, put_part, kept, gradient = _common_kernels(registers)
     store, all_of, size, state = vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
     multiply, subtract = vectors.multiply, vectors.subtract
     f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions))
@@ -192,12 +182,7 @@ def gru_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
 
 def gru_candidate_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
     """The step back of a GRU whose reset gate comes before the product, up to that product: gradients z, r, h without r."""
-    vectors, put_part, kept, gradient = (
-        vectors_of(registers),
-        put_part_kernel(registers),
-        _kept_kernel(registers),
-        _gradient_kernel(registers),
-    )
+    vectors, put_part, kept, gradient = _common_kernels(registers)
     store, all_of, size, state = vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
     multiply, subtract = vectors.multiply, vectors.subtract
     f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions))

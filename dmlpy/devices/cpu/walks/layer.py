@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
@@ -19,7 +18,7 @@ from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES, copied
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 
@@ -129,7 +128,7 @@ class RecurrentPlan(Plan):
         return "sequence_lengths_tensor" in self._tensors
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        return self._pack(self._views(constants), persistent)
+        return self._pack(arrays_of(self._tensors, constants), persistent)
 
     def _pack(self, arrays: Arrays, persistent: int) -> Launch:
         copies, sums = self._packing(arrays, self._packed.arrays_at(persistent))
@@ -144,7 +143,7 @@ class RecurrentPlan(Plan):
         return launch
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return self.bind_arrays(self._views(tensors), temporary, persistent)
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""
@@ -171,10 +170,6 @@ class RecurrentPlan(Plan):
         return launch
 
     # layout
-
-    def _views(self, pointers: Pointers) -> dict[str, Array]:
-        descs = {name: self._tensors[name] for name in pointers}
-        return {name: array_at(pointers[name], desc.sizes, desc.data_type.numpy, desc.element_strides) for name, desc in descs.items()}
 
     def _has_rows(self, tensor: TensorDesc) -> bool:
         """Returns whether the last dimension is contiguous float32."""

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, element_count, merged
 from dmlpy.devices.numpy.activation.formulas import Activation, parameterized_relu, relu_gradient, relu_of_halves
 from dmlpy.devices.numpy.plans import COMPUTE, plan
-from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationIdentityDesc,
@@ -71,11 +70,7 @@ class ElementsPlan(PlanWithoutConstants):
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        arrays = {}
-        for name, pointer in tensors.items():
-            tensor = self._tensors[name]
-            arrays[name] = array_at(pointer, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
-        return self.bind_arrays(arrays, temporary)
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary)
 
     def bind_arrays(self, arrays: Arrays, temporary: int) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes and strides, whose types may differ from the desc's."""

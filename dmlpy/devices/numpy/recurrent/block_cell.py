@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
 from dmlpy.devices.numpy.activation.formulas import logistic
 from dmlpy.devices.numpy.plans import COMPUTE, plan
-from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -69,11 +68,7 @@ class GRUBlockPlan(PlanWithoutConstants):
         ]
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        arrays = {}
-        for name, pointer in tensors.items():
-            tensor = self._tensors[name]
-            arrays[name] = array_at(pointer, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
-        return self.bind_arrays(arrays, temporary, persistent)
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, whose types may differ from the desc's."""

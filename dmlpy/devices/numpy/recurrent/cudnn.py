@@ -17,7 +17,7 @@ from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.devices.numpy.recurrent.philox import dropout_multipliers, dropout_scratch, round_keys
-from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc, ReserveDesc
 from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, stack_of
@@ -81,11 +81,7 @@ class NetworkPlan(PlanWithoutConstants):
         return "\n".join(lines)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        arrays = {}
-        for name, pointer in tensors.items():
-            tensor = self._tensors[name]
-            arrays[name] = array_at(pointer, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
-        return self.bind_arrays(arrays, temporary, persistent)
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.arrays import array_at
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.numpy.plans import COMPUTE, plan
@@ -32,7 +31,7 @@ from dmlpy.devices.numpy.recurrent.gradient_cells import Prepared, Rows, Span, S
 from dmlpy.devices.numpy.recurrent.gradient_products import BlockProducts, product_shapes
 from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.devices.numpy.recurrent.steps import Selection
-from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -83,11 +82,7 @@ class GradientPlan(PlanWithoutConstants):
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        views = {}
-        for name, pointer in tensors.items():
-            tensor = self._tensors[name]
-            views[name] = array_at(pointer, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
-        return self.bind_arrays(views, temporary, persistent)
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes and types."""

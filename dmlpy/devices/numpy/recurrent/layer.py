@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
 from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
 from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of
 from dmlpy.devices.numpy.recurrent.recurrence import Form, Recurrence
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 
@@ -83,7 +82,7 @@ class RecurrentPlan(Plan):
         return "\n".join([*lines, f"training: {'; '.join(training)}"] if training else lines)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        work = self._pack(self._views(constants), self._packed.arrays_at(persistent))
+        work = self._pack(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):
@@ -92,7 +91,7 @@ class RecurrentPlan(Plan):
         return launch
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return self.bind_arrays(self._views(tensors), temporary, persistent)
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes and types."""
@@ -131,13 +130,6 @@ class RecurrentPlan(Plan):
         return largest if self._division.threads == 1 else min(largest, WORK_OF_A_THREAD)
 
     # layout
-
-    def _views(self, pointers: Pointers) -> dict[str, Array]:
-        views = {}
-        for name, pointer in pointers.items():
-            tensor = self._tensors[name]
-            views[name] = array_at(pointer, tensor.sizes, tensor.data_type.numpy, tensor.element_strides)
-        return views
 
     def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         directions, width, hidden = self._sizes.num_directions, self._sizes.input_size, self._sizes.hidden_size
