@@ -369,12 +369,16 @@ class Vectors:
 
         return every_second
 
-    def product(self, vectors: int) -> Any:
+    def product(self, vectors: int, *, by_terms: bool = False) -> Any:
         """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums)`.
 
         sums[column][vector] = start[column][vector] + matrix[term][vector] * factors[column][term], summed over the terms in order (for one
         column, where the sums would wait for each other, in several parts). The matrix is packed [terms][vectors][lanes]; `columns` is 1 to
         `registers.columns(vectors)`; rows are apart by `row` and `start_row` bytes.
+
+        Args:
+            vectors: the number of vectors.
+            by_terms: whether the factors are [term][column], a row for each term.
         """
 
         @intrinsic
@@ -384,21 +388,22 @@ class Vectors:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 columns, *others = arguments
                 for count in each_count(builder, columns, self.registers.columns(vectors)):
-                    self._product_of(builder, vectors, count, others)
+                    self._product_of(builder, vectors, count, others, by_terms)
                 return context.get_dummy_value()
 
             return types.void(*[types.int64] * 8), generate
 
         return multiply
 
-    def _product_of(self, builder: Any, vectors: int, columns: int, arguments: Sequence[Any]) -> None:
+    def _product_of(self, builder: Any, vectors: int, columns: int, arguments: Sequence[Any], by_terms: bool) -> None:
         """The code of a product for a number of columns."""
         matrix, terms, factors, row, start, start_row, sums = arguments
         count = columns * vectors
         unrolled = 8 if count <= 4 else 4 if count <= 8 else 2
         # An addition waits about four cycles for the one before, so at least that many independent sums are needed.
         parts = 1 if columns > 1 else max(1, 8 // vectors)
-        factor_rows = [builder.add(factors, builder.mul(row, ADDRESS(column))) for column in range(columns)]
+        column_step, term_step = (ADDRESS(FLOAT_BYTES), row) if by_terms else (row, ADDRESS(FLOAT_BYTES))
+        factor_rows = [builder.add(factors, builder.mul(column_step, ADDRESS(column))) for column in range(columns)]
         totals = []
         for column in range(columns):
             begin = builder.add(start, builder.mul(start_row, ADDRESS(column)))
@@ -408,7 +413,7 @@ class Vectors:
         def add_term(term: Any, totals: list[Any], part: int) -> None:
             block = builder.add(matrix, builder.mul(term, ADDRESS(vectors * self.size)))
             values = [self.value_of(builder, block, vector * self.size) for vector in range(vectors)]
-            offset = builder.mul(term, ADDRESS(FLOAT_BYTES))
+            offset = builder.mul(term, term_step)
             for column in range(columns):
                 pointer = builder.inttoptr(builder.add(factor_rows[column], offset), FLOAT.as_pointer())
                 factor = self.repeated(builder, builder.load(pointer, align=FLOAT_BYTES))

@@ -225,6 +225,20 @@ def test_an_optimised_walk_back(monkeypatch: pytest.MonkeyPatch) -> None:
     backward(build("LSTM", rng, b=9, h=40, lengths=[4, 3, 2, 1, 0, 4, 4, 2, 4]), rng).check()
 
 
+def test_training_takes_no_product_of_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads would look for more work on the processors that the next walk needs."""
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("a product by NumPy")
+
+    for name in ("matmul", "dot"):
+        monkeypatch.setattr(np, name, refuse)
+    rng = np.random.default_rng(2)
+    for cell, flags in (("LSTM", {}), ("GRU", {"linear_before_reset": False})):
+        back = backward(build(cell, rng, direction="BIDIRECTIONAL", lengths=[4, 2, 3], **flags), rng)
+        assert all(np.isfinite(array).all() for array in back.launch().values())
+
+
 # the device
 
 

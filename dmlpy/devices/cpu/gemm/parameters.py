@@ -21,3 +21,21 @@ an entry of the batch, whose dimensions are `outer` and `batch` entries long. B 
 lanes], `panel_size` bytes each. The result is clip(alpha * sum + beta * c, low, high). Each thread has `scratch_size` bytes for a row of
 zeros and the sums.
 """
+
+_BLOCKED_INTEGERS = (
+    *("ticket", "done", "items", "rows", "terms", "columns", "row_parts"),
+    *("a", "a_row", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
+)
+BLOCKED_PARAMETERS = np.dtype([(name, np.int64) for name in _BLOCKED_INTEGERS])
+"""What a product of two matrices as they lie reads: numbers, addresses (0 for none), and distances in bytes.
+
+The first two are the state of `sharing`. An item is one of `row_parts` parts of the rows with `BLOCK_PANELS` panels of B's columns. A is
+[rows, terms], or [terms, rows] for the transposed form, B is [terms, columns]; their rows are contiguous, and `a_row` and `b_row` apart.
+The sums go to `output`, [rows, columns], and those of A's rows over all terms to `totals`; if `adds`, they are added to what is there.
+Each thread has `scratch_size` bytes for a row of zeros, a block of B and the sums.
+"""
+
+BLOCK_TERMS = 128
+"""Terms that are summed before the next tile's turn: a block of a panel of B and a group of A's rows then stay in the first-level cache."""
+BLOCK_GROUPS, BLOCK_PANELS = 32, 4
+"""Groups of rows, and panels, in an item, at most: so much of A in a block of terms, and all sums, stay in the second-level cache."""

@@ -1,7 +1,7 @@
 """The compiled plan of the gradients of RNN, LSTM and GRU: the walk back over a block of steps, then the products over all of them.
 
 The gates' gradients of a block are a matrix with a row for each step that a sample takes. x and h[t-1] are such matrices already, so
-the gradients of the weights, the biases and x take a product each, by NumPy's BLAS. Blocks are summed in the order of the walk.
+the gradients of the weights and x take a product each. Blocks are summed in the order of the walk.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.devices.blas import with_limited_blas
+from dmlpy.devices.cpu.gemm.blocked import load_products, scratch_bytes
 from dmlpy.devices.cpu.kernels import Function, Kernel
-from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import team
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
-from dmlpy.devices.cpu.walks.gradient_products import BlockRows, RowProducts, product_shapes
+from dmlpy.devices.cpu.walks.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
 from dmlpy.devices.cpu.walks.layer import step_threads
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_NUMBERS, GRADIENT_PARAMETERS, copied
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
+from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -83,11 +84,14 @@ class GradientPlan(PlanWithoutConstants):
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
         self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
         self._is_ragged = "sequence_lengths_tensor" in self._tensors
+        self._product_threads = available_threads()
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.temporary_size = self._scratch.size
 
     def load(self) -> None:
         _ = self._walks
+        for transposed in (False, True):
+            load_products(transposed=transposed)
 
     @cached_property
     def _walks(self) -> list[Function]:
@@ -126,8 +130,7 @@ class GradientPlan(PlanWithoutConstants):
                 for direction in directions:
                     direction()
 
-        entries = max(sizes.input_size, sizes.hidden_size)
-        return with_limited_blas(launch, self._columns.gates * sizes.hidden_size * entries * sizes.batch_size * self._block_steps)
+        return launch
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, lanes, blocks = self._sizes, self._registers.lanes, self._blocks
@@ -136,7 +139,7 @@ class GradientPlan(PlanWithoutConstants):
         shapes: dict[str, tuple[int, ...]] = {
             "recurrence": (blocks, (len(self._columns.of_state[1]) - waiting) * hidden, lanes),
             "carry": (blocks, batch, lanes),
-            "gates": (rows, self._columns.gates * hidden),
+            "gates": (rows, self._columns.gates * hidden + GATES_PADDING),
             "sums": (self._threads, self._registers.columns(1), lanes),
         }
         if self._cell.has_memory:
@@ -150,7 +153,8 @@ class GradientPlan(PlanWithoutConstants):
             shapes["upstream"] = (self._block_steps, batch, hidden)
         shapes |= product_shapes(self._desc, self._columns.gates, self._columns.of_input[1], self._columns.of_state[1], self._block_steps)
         floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
-        return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._is_ragged)]
+        products = ("products", (scratch_bytes(self._product_threads),), np.dtype(np.uint8))
+        return [*floats, products, *ActiveRows.scratch(sizes.seq_length, batch, self._is_ragged)]
 
     # the work of a direction
 
@@ -161,7 +165,16 @@ class GradientPlan(PlanWithoutConstants):
         pack, (begin, end) = self._packing(direction, arrays, scratch), self._states(direction, arrays, scratch, rows)
         fixed = self._parameters(direction, backward, scratch, rows, reserve)
         products = RowProducts(
-            self._desc, self._columns.of_input, self._columns.of_state, direction, backward, reserve, arrays, scratch, rows
+            self._desc,
+            self._columns.of_input,
+            self._columns.of_state,
+            direction,
+            backward,
+            reserve,
+            arrays,
+            scratch,
+            rows,
+            self._product_threads,
         )
         upstream = arrays.get("output_sequence_gradient_tensor")
         starts = range(0, sizes.seq_length, block)
@@ -264,7 +277,7 @@ class GradientPlan(PlanWithoutConstants):
             "kept": reserve.kept[direction].ctypes.data,
             "kept_values": self._cell.kept,
             "hidden_before": reserve.hidden[direction, before:].ctypes.data,
-            "gates_row": self._columns.gates * sizes.hidden_size * FLOAT_BYTES,
+            "gates_row": scratch["gates"].strides[0],
             "terms": scratch["recurrence"].shape[1],
             "sums_size": scratch["sums"].strides[0],
         }

@@ -1,13 +1,17 @@
-"""The products over the steps of a block: from rows of the gates' gradients those of x, W, R, the biases and the peepholes."""
+"""The products over the steps of a block: from rows of the gates' gradients those of x, W, R, the biases and the peepholes.
+
+They are compiled, as the walk is: the threads of NumPy's BLAS look for more work for a tenth of a second after each product, on the
+processors that the next walk needs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.devices.cpu.gemm.blocked import Multiply, bound_product
 from dmlpy.devices.numpy.recurrent.products import is_matrix
 
 if TYPE_CHECKING:
@@ -20,7 +24,12 @@ Arrays = Mapping[str, Array]
 Gates = tuple[int, tuple[int, ...]]
 """The first block of H columns, and the gates of these blocks."""
 
+Stage = Callable[[Array | None], None]
+"""Copies rows of a block beside each other: all of them, or those at the given numbers."""
+
 _PEEPHOLES = (0, 1, 2)
+GATES_PADDING = 16
+"""Floats between the rows of the gates' gradients: rows that are apart by a power of two share few sets of a cache."""
 
 
 class BlockRows(NamedTuple):
@@ -53,23 +62,19 @@ def product_shapes(
         "peephole": (len(_PEEPHOLES), hidden),
     }
     shapes: dict[str, tuple[int, ...]] = {f"{name}_sum": shape for name, shape in sums.items() if name in given}
-    if shapes and block < sizes.seq_length:
-        shapes["partial"] = (max(prod(shape) for shape in shapes.values()),)
-    if "bias" in given:
-        shapes["ones"] = (rows,)
     if "weight" in given and (ragged or not is_matrix(tensors["input_tensor"])):
         shapes["input_rows"] = (rows, width)
-    if ragged and given & {"recurrence", "peephole"}:
+    if ragged and "recurrence" in given:
         shapes["state_rows"] = (rows, hidden)
     if "input" in given:
         output, both = tensors["input_gradient_tensor"], sizes.num_directions == 2
-        if not is_matrix(output) or both or ragged:
+        if not is_matrix(output) or ragged:
             shapes["input_gradient"] = (rows, width)
         if both and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
             # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
             shapes["all_input_gradients"] = (sizes.seq_length, batch, width)
         weights = tensors["weight_tensor"]
-        if weights.data_type.numpy != np.float32 or weights.element_strides[-1] != 1 or weights.element_strides[-2] < width:
+        if weights.data_type.numpy != np.float32 or weights.element_strides[-1] != 1:
             shapes["weights"] = (len(of_input) * hidden, width)
     return shapes
 
@@ -87,6 +92,7 @@ class RowProducts:
         arrays: the arrays of the tensors.
         scratch: the scratch of the plan. Results without a place there are not computed.
         active: which rows there are.
+        threads: the most threads of a product.
     """
 
     def __init__(
@@ -100,10 +106,11 @@ class RowProducts:
         arrays: Arrays,
         scratch: Arrays,
         active: ActiveRows,
+        threads: int,
     ) -> None:
         self._sizes, self._cell, self._tensors = desc.geometry, desc.cell, desc.tensors()
         self._of_input, self._of_state, self._direction = of_input, of_state, direction
-        self._arrays, self._scratch, self._active = arrays, scratch, active
+        self._arrays, self._scratch, self._active, self._threads = arrays, scratch, active, threads
         before, after = int(backward), int(not backward)
         steps = self._sizes.seq_length
         self._before = reserve.hidden[direction, before : before + steps]
@@ -116,35 +123,40 @@ class RowProducts:
 
     def bound(self, block: BlockRows) -> Callable[[bool], None]:
         """The work on a block, whose argument says whether it is the walk's first; the first one also clears the sums."""
-        scratch, active, bases = self._scratch, self._active, self._active.bases
-        before = self._before[block.start : block.stop].reshape(-1, self._sizes.hidden_size)
-        x = self._arrays["input_tensor"][0, block.start : block.stop]
+        scratch, bases = self._scratch, self._active.bases
         hidden, batch = self._sizes.hidden_size, self._sizes.batch_size
-        inputs = self._columns(self._of_input)
-        state = self._columns(self._of_state)
+        gates = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
+        inputs, state = self._columns(self._of_input), self._columns(self._of_state)
+        stages, sums = list[Stage](), list[Multiply]()
+        totals = scratch.get("bias_sum")
+        if "weight_sum" in scratch:
+            rows = self._staged(stages, "input_rows", self._arrays["input_tensor"][0, block.start : block.stop])
+            of_all = inputs.stop - inputs.start == gates.shape[1]
+            sums.append(self._sum(gates[:, inputs], rows, scratch["weight_sum"], totals if of_all else None))
+            totals = None if of_all else totals
+        if totals is not None:
+            sums.append(self._sum(gates, None, None, totals))
+        if "recurrence_sum" in scratch:
+            rows, last = self._staged(stages, "state_rows", self._before[block.start : block.stop]), state.stop
+            if self._cell.resets_first:
+                last -= hidden
+                sums.append(self._sum(gates[:, last : state.stop], scratch["operand"], scratch["recurrence_sum"][last - state.start :]))
+            sums.append(self._sum(gates[:, state.start : last], rows, scratch["recurrence_sum"][: last - state.start]))
+        give_input = self._input_gradient(block, gates[:, inputs]) if "input_gradient_tensor" in self._arrays else None
 
         def multiply(first: bool) -> None:
             begin, end = int(bases[block.start]), int(bases[block.stop])
-            count = end - begin
-            gates = scratch["gates"][:count]
-            taken = None if active.rows is None else active.rows[begin:end] - block.start * batch
+            taken = None if self._active.rows is None else self._active.rows[begin:end] - block.start * batch
             if first and "weights" in scratch:
                 scratch["weights"][...] = self._arrays["weight_tensor"][0, self._direction]
-            if "bias_sum" in scratch:
-                scratch["ones"][:count] = 1.0
-                self._add("bias_sum", slice(None), scratch["ones"][:count], gates, first)
-            if "weight_sum" in scratch:
-                self._add("weight_sum", slice(None), gates[:, inputs].T, self._input_rows(x, taken), first)
-            if "recurrence_sum" in scratch:
-                states, last = self._rows(before, taken), state.stop
-                if self._cell.resets_first:
-                    last -= hidden
-                    self._add("recurrence_sum", slice(last, None), gates[:, last:].T, scratch["operand"][:count], first)
-                self._add("recurrence_sum", slice(0, last - state.start), gates[:, state.start : last].T, states, first)
+            for stage in stages:
+                stage(taken)
+            for add in sums:
+                add(end - begin, not first)
             if "peephole_sum" in scratch:
-                self._add_peepholes(block, gates, taken, first)
-            if "input_gradient_tensor" in self._arrays:
-                self._give_input_gradient(block, gates[:, inputs], taken)
+                self._add_peepholes(block, gates[: end - begin], taken, first)
+            if give_input is not None:
+                give_input(end - begin, taken)
 
         return multiply
 
@@ -170,34 +182,24 @@ class RowProducts:
         first, which = gates
         return slice(first * self._sizes.hidden_size, (first + len(which)) * self._sizes.hidden_size)
 
-    def _add(self, name: str, part: slice, left: Array, right: Array, first: bool) -> None:
-        """Adds a product to a part of a sum, which the first block initialises."""
-        total = self._scratch[name][part]
-        if first:
-            np.matmul(left, right, total)
-        elif left.shape[-1]:
-            product = self._scratch["partial"][: total.size].reshape(total.shape)
-            np.matmul(left, right, product)
-            np.add(total, product, total)
+    def _sum(self, gates: Array, rows: Array | None, output: Array | None, totals: Array | None = None) -> Multiply:
+        """Binds the product of the transposed gradients of some gates and rows."""
+        return bound_product(gates, rows, output, self._scratch["products"], self._threads, transposed=True, totals=totals)
 
-    def _rows(self, matrix: Array, taken: Array | None) -> Array:
-        """The rows [steps * batch, H] that belong to the gates' gradients."""
-        if taken is None:
-            return matrix
-        found = self._scratch["state_rows"][: len(taken)]
-        np.take(matrix, taken, 0, found, mode="clip")
-        return found
+    def _staged(self, stages: list[Stage], name: str, source: Array) -> Array:
+        """The rows [steps * batch, columns] of a block, which belong to the gates' gradients; what copies them is added to `stages`."""
+        if name not in self._scratch:
+            return _as_matrix(source)
+        target, batch = self._scratch[name], source.shape[1]
 
-    def _input_rows(self, x: Array, taken: Array | None) -> Array:
-        if "input_rows" not in self._scratch:
-            return x.reshape(-1, x.shape[-1])
-        if taken is None:
-            staged = self._scratch["input_rows"][: x.shape[0] * x.shape[1]]
-            staged.reshape(x.shape)[...] = x
-            return staged
-        staged = self._scratch["input_rows"][: len(taken)]
-        staged[...] = x[taken // x.shape[1], taken % x.shape[1]]
-        return staged
+        def stage(taken: Array | None) -> None:
+            if taken is None:
+                target[: source.shape[0] * batch].reshape(source.shape)[...] = source
+            else:
+                target[: len(taken)] = source[taken // batch, taken % batch]
+
+        stages.append(stage)
+        return target
 
     def _add_peepholes(self, block: BlockRows, gates: Array, taken: Array | None, first: bool) -> None:
         """Adds what the peepholes of i, o and f see: the cell state before the step, and after it for o."""
@@ -205,27 +207,40 @@ class RowProducts:
         assert self._memory is not None
         for gate in _PEEPHOLES:
             memory = self._memory[int(gate == 1)][block.start : block.stop].reshape(-1, hidden)
-            part = np.einsum("rh,rh->h", gates[:, gate * hidden : (gate + 1) * hidden], self._rows(memory, taken))
+            rows = memory if taken is None else memory[taken]
+            part = np.einsum("rh,rh->h", gates[:, gate * hidden : (gate + 1) * hidden], rows)
             total[gate] = part if first else total[gate] + part
 
-    def _give_input_gradient(self, block: BlockRows, gates: Array, taken: Array | None) -> None:
-        """Writes a block's input gradient, or adds it to the other direction's."""
+    def _input_gradient(self, block: BlockRows, gates: Array) -> Callable[[int, Array | None], None]:
+        """Binds what writes a block's input gradient, or adds it to the other direction's: for so many rows, the steps' rows taken."""
         output, kept = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
-        if "input_gradient" not in self._scratch:
-            np.matmul(gates, self._weights, output.reshape(-1, output.shape[-1]))
-            return
-        found = self._scratch["input_gradient"][: len(gates)]
-        np.matmul(gates, self._weights, found)
+        staged, adds = self._scratch.get("input_gradient"), self._direction == 1
+        found = _as_matrix(output) if staged is None else staged
+        multiply = bound_product(gates, self._weights, found, self._scratch["products"], self._threads)
         target = output if kept is None else kept[block.start : block.stop]
-        if taken is None:
-            whole = found.reshape(target.shape)
-            if self._direction == 0:
-                target[...] = whole
+
+        def give(count: int, taken: Array | None) -> None:
+            multiply(count, adds and staged is None)
+            if staged is None:
+                return
+            if taken is None:
+                whole = staged[:count].reshape(target.shape)
+                if adds:
+                    np.add(target, whole, target)
+                else:
+                    target[...] = whole
             else:
-                np.add(target, whole, target)
-        else:
-            if self._direction == 0:
-                target[...] = 0.0
-            target[divmod(taken, output.shape[1])] += found
-        if kept is not None and self._direction == 1:
-            output[...] = target
+                if not adds:
+                    target[...] = 0.0
+                target[divmod(taken, output.shape[1])] += staged[:count]
+            if kept is not None and adds:
+                output[...] = target
+
+        return give
+
+
+def _as_matrix(rows: Array) -> Array:
+    """[steps, batch, columns] as [steps * batch, columns], in place."""
+    matrix = rows.reshape(-1, rows.shape[-1])
+    assert np.may_share_memory(matrix, rows), "the plan stages what is no matrix"
+    return matrix

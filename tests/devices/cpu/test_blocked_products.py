@@ -1,0 +1,83 @@
+"""Compiled products of matrices as they lie in memory, against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.tolerance import assert_close
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu.gemm import blocked
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# rows, terms, columns: several parts of rows and panels, what is left over of groups, vectors and blocks of terms, and single ones
+SIZES = [(300, 260, 170), (37, 129, 33), (8, 128, 32), (1, 1, 1), (5, 3, 16)]
+
+
+def of(sizes: tuple[int, int, int], *, transposed: bool) -> tuple[Array, Array, Array]:
+    """A, B and an output, each with elements between its rows that belong to nobody."""
+    rng, (rows, terms, columns) = np.random.default_rng(5), sizes
+    shapes = ((terms, rows) if transposed else (rows, terms)), (terms, columns), (rows, columns)
+    whole = [np.full((height, width + 3), np.nan, np.float32) for height, width in shapes]
+    a, b, output = (array[:, :width] for array, (_, width) in zip(whole, shapes, strict=True))
+    a[...], b[...] = rng.normal(size=a.shape), rng.normal(size=b.shape)
+    return a, b, output
+
+
+def scratch_for(threads: int) -> Array:
+    return np.full(blocked.scratch_bytes(threads), 0xA5, np.uint8)
+
+
+@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "x".join(map(str, sizes)))
+def test_products_of_matrices_as_they_lie(sizes: tuple[int, int, int], transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written, then added; two threads change no bit, and nothing between the output's rows is touched."""
+    monkeypatch.setattr(blocked, "_WORK_OF_A_THREAD", 1)
+    rows, terms, _ = sizes
+    results = []
+    for threads in (1, 2):
+        a, b, output = of(sizes, transposed=transposed)
+        totals = np.full(rows, np.nan, np.float32)
+        multiply = blocked.bound_product(
+            a, b, output, scratch_for(threads), threads, transposed=transposed, totals=totals if transposed else None
+        )
+        left = np.float64(a.T if transposed else a)
+        multiply(terms if transposed else rows, False)
+        assert_close(output, left @ b, np.float32, terms=terms)
+        multiply(terms if transposed else rows, True)
+        assert_close(output, 2 * (left @ b), np.float32, terms=terms)
+        if transposed:
+            assert_close(totals, 2 * left.sum(1), np.float32, terms=terms)
+        assert output.base is not None
+        assert np.isnan(output.base[:, sizes[2] :]).all()
+        results.append(output.copy())
+    np.testing.assert_array_equal(*results)
+
+
+def test_fewer_terms_and_rows_than_bound() -> None:
+    """The first of them; none leave zeros, or what was there where they are added."""
+    a, b, output = of((20, 150, 40), transposed=True)
+    multiply = blocked.bound_product(a, b, output, scratch_for(1), 1, transposed=True)
+    multiply(131, False)
+    assert_close(output, np.float64(a[:131].T) @ b[:131], np.float32, terms=131)
+    before = output.copy()
+    multiply(0, True)
+    np.testing.assert_array_equal(output, before)
+    multiply(0, False)
+    np.testing.assert_array_equal(output, 0.0)
+    a, b, output = of((20, 150, 40), transposed=False)
+    blocked.bound_product(a, b, output, scratch_for(1), 1)(13, False)
+    assert_close(output[:13], np.float64(a[:13]) @ b, np.float32, terms=150)
+    assert np.isnan(output[13:]).all()
+
+
+def test_totals_alone() -> None:
+    a, _, _ = of((70, 300, 1), transposed=True)
+    totals = np.full(70, np.nan, np.float32)
+    blocked.bound_product(a, None, None, scratch_for(1), 1, transposed=True, totals=totals)(300, False)
+    assert_close(totals, np.float64(a).sum(0), np.float32, terms=300)
