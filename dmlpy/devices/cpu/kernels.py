@@ -14,9 +14,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable
 from contextlib import contextmanager
-from ctypes import CDLL, CFUNCTYPE, addressof, c_int, c_int64, c_void_p, create_string_buffer
+from ctypes import CDLL, CFUNCTYPE, addressof, c_int, c_int64, c_void_p, cast, create_string_buffer
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
@@ -27,9 +26,9 @@ from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.threads import apart_from_forks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
-Function = Callable[..., Any]
+Function = partial[Any]
 """A kernel for certain choices: takes integers (numbers and addresses), returns nothing of use."""
 
 _WORD_AFTER_S = 1.0
@@ -86,6 +85,11 @@ class Kernel:
             apart_from_forks(lambda stream: self._make(choices, form))(0)  # a child would find the locks of Numba and LLVM taken
             found = _functions[form]
         return found
+
+    def address(self, *choices: Hashable) -> int:
+        """The address of `kernel(*choices)` for kernels that call it: by Numba's convention, two pointers before the arguments."""
+        function: Any = self(*choices).func
+        return cast(function, c_void_p).value or 0
 
     def _make(self, choices: tuple[Hashable, ...], form: tuple[Hashable, ...]) -> None:
         """Reads or compiles a function, unless another thread has done so meanwhile."""

@@ -6,12 +6,17 @@ wakes after its launch is over finds another number there, takes nothing and tou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.vectors import ADDRESS, integer_at, jit, pause, set_integer, yield_thread
+from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, integer_at, jit, pause, set_integer, yield_thread
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.team import Share
 
 _BITS = 32
 """The bits of a ticket that are the next item."""
@@ -41,6 +46,21 @@ def _add(context: Any, address: Any, value: Any) -> Any:
         return builder.atomic_rmw("add", builder.inttoptr(arguments[0], ADDRESS.as_pointer()), arguments[1], "acq_rel")
 
     return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def _call(context: Any, function: Any, parameters: Any) -> Any:
+    """Calls a compiled share at an address, for one thread."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function, parameters = arguments
+        results = [builder.bitcast(cgutils.alloca_once(builder, ADDRESS), ADDRESS.as_pointer()) for _ in range(2)]  # see `kernels._RESULTS`
+        kind = ir.FunctionType(INDEX, [ADDRESS.as_pointer()] * 2 + [ADDRESS] * 5)
+        none = ADDRESS(0)
+        builder.call(builder.inttoptr(function, kind.as_pointer()), [*results, parameters, none, ADDRESS(1), none, none])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
 
 
 @jit
@@ -106,3 +126,21 @@ def wait_for_all(state: Any, finished: Any, items: Any, thread: Any, threads: An
                 pause()
             else:
                 yield_thread()
+
+
+def each_of() -> Share:
+    """The share that runs other shares, each on one thread, to be compiled.
+
+    Its parameters go on with the number of these shares, then for each the addresses of the function and of its parameters.
+    """
+
+    def each(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+        count, finished = integer_at(parameters + 16), 0
+        item = first_item(parameters, count, thread, threads, flags, met)
+        while item < count:
+            _call(integer_at(parameters + 24 + 16 * item), integer_at(parameters + 32 + 16 * item))
+            finished += 1
+            item = next_item(parameters, item, count, threads, met)
+        wait_for_all(parameters, finished, count, thread, threads)
+
+    return each

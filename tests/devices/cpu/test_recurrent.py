@@ -82,6 +82,7 @@ def test_random_descs(seed: int) -> None:
 @pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
 def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
+    monkeypatch.setattr(plans, "_WALK", 1)
     for (t, b, i, h), direction, dtype in [
         ((5, 1, 3, 48), "FORWARD", np.float32),
         ((140, 1, 2, 33), "BACKWARD", np.float32),
@@ -187,6 +188,7 @@ def test_a_bound_launch_reads_its_tensors_anew() -> None:
 
 def test_launches_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
+    monkeypatch.setattr(plans, "_WALK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 2)
     run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=40, direction="BIDIRECTIONAL")
     check_threads_share(run, RecurrentPlan(run.desc), exact(run.desc, run.arrays))
@@ -214,6 +216,7 @@ def test_helpers_do_not_wait_for_a_thread_that_was_interrupted() -> None:
 
 def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
+    monkeypatch.setattr(plans, "_WALK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 3)
     late: list[Any] = []
     monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
@@ -237,9 +240,39 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
             run.check(expected, f"{cell}, {delay} s late: ")
 
 
+@pytest.mark.parametrize("delay", [0.0, 1e-4, 1e-2])
+def test_both_directions_where_a_thread_wakes_up_late(delay: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's thread then walks in both; the late one finds nothing left to do."""
+    monkeypatch.setattr(plans, "_WALK", 1)
+    monkeypatch.setattr(plans, "available_threads", lambda: 2)
+    late: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
+    run = build("LSTM", np.random.default_rng(3), t=9, b=6, i=5, h=20, direction="BIDIRECTIONAL", lengths=[9, 3, 0, 4, 8, 1])
+    plan = RecurrentPlan(run.desc)
+    assert "both at once" in plan.describe()
+    with ThreadPoolExecutor(2) as pool:
+        launched = pool.submit(run.launch, plan)
+        share, *arguments = late.get(timeout=60)
+        time.sleep(delay)
+        pool.submit(share, *arguments).result(timeout=60)
+        launched.result(timeout=60)
+    run.check(exact(run.desc, run.arrays))
+
+
+@pytest.mark.parametrize(("steps", "threads"), [(1, 1), (100, 2)])
+def test_a_thread_is_woken_where_there_is_enough_to_do(steps: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step at a time of an LSTM with 128 units is over before another thread is awake."""
+    monkeypatch.setattr(plans, "available_threads", lambda: 2)
+    run = build("LSTM", np.random.default_rng(3), t=steps, b=1, i=40, h=128)
+    assert f"{threads} thread(s)" in RecurrentPlan(run.desc).describe()
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not let a thread choose its processors")
 def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
+    monkeypatch.setattr(plans, "_WALK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 2)
     monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
     started: list[Any] = []

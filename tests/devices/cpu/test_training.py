@@ -133,6 +133,7 @@ def test_random_layouts(seed: int) -> None:
 def test_blocks_and_threads(cell: str, lengths: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradient, "_BLOCK_ROWS", 25)
     monkeypatch.setattr(layer, "_SHARE", 1)
+    monkeypatch.setattr(layer, "_WALK", 1)
     rng = np.random.default_rng(2)
     run = build(cell, rng, t=13, b=5, i=5, h=35, direction="BIDIRECTIONAL", lengths=lengths)
     found = []
@@ -151,6 +152,7 @@ def test_threads_that_come_when_all_is_done_end(cell: str, monkeypatch: pytest.M
     """They wait for nobody, in the walk and in the walk back."""
     late: list[Any] = []
     monkeypatch.setattr(layer, "_SHARE", 1)
+    monkeypatch.setattr(layer, "_WALK", 1)
     monkeypatch.setattr(layer, "available_threads", lambda: 3)
     monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
     monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +12,17 @@ import numpy as np
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.team import team
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
+from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
 from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES, copied
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of
-from dmlpy.devices.threads import available_threads, share
+from dmlpy.devices.threads import available_threads
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.kernels import Function
@@ -38,42 +37,24 @@ _CHUNK_ROWS = 128
 _SHARE = 1 << 15
 """Multiplications of a step's recurrent product that make a thread worth its meetings with the others. Two threads have twice as many: an
 LSTM of 128 units and one sample, whose weights are 256 KB. Below, two were seen to gain nothing or to lose."""
-
 _WALK = 1 << 21
-"""Multiplications of a direction that make a thread of its own worth waking: some tens of microseconds."""
+"""Multiplications of a direction that make a thread worth waking: some tens of microseconds."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
-Call = Callable[[], object]
-Copy = tuple[Array, Array | float]
-"""The target and the source of a copy."""
-
-
-@dataclass(frozen=True)
-class _Span:
-    """The steps of one call of a walk, and the copies around it."""
-
-    before: Sequence[Copy]
-    parameters: Array
-    address: int
-    """That of the parameters."""
-    meetings: int
-    after: Sequence[Copy]
 
 
 def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
     """The number of threads that share the steps of a layer with this many blocks of units."""
-    multiplications = sizes.gates * sizes.hidden_size * sizes.hidden_size * sizes.batch_size
-    return max(1, min(available_threads(), blocks, multiplications // _SHARE))
+    if multiplications(sizes) < _WALK:
+        return 1
+    recurrent = sizes.gates * sizes.hidden_size * sizes.hidden_size * sizes.batch_size
+    return max(1, min(available_threads(), blocks, recurrent // _SHARE))
 
 
-def _run(walk: Call, thread: int) -> None:
-    walk()
-
-
-def _copy(copies: Sequence[Copy]) -> None:
-    for target, source in copies:
-        target[...] = source
+def multiplications(sizes: RecurrentGeometry) -> int:
+    """The multiplications of a direction, over all steps."""
+    return sizes.gates * sizes.hidden_size * sizes.batch_size * (sizes.hidden_size + sizes.input_size) * sizes.seq_length
 
 
 class RecurrentPlan(Plan):
@@ -90,9 +71,9 @@ class RecurrentPlan(Plan):
         sizes, self._registers = self._sizes, host_registers()
         self._blocks = -(-sizes.hidden_size // self._registers.lanes)
         self._threads = step_threads(sizes, self._blocks)
-        all_steps = sizes.gates * sizes.hidden_size * sizes.batch_size * (sizes.hidden_size + sizes.input_size) * sizes.seq_length
         # Two walks on a thread each never wait for each other.
-        self._walkers = 2 if sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and all_steps >= _WALK else 1
+        both = sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and multiplications(sizes) >= _WALK
+        self._walkers = 2 if both else 1
         if self._walkers == 2:
             self._threads = 1
         self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
@@ -107,7 +88,7 @@ class RecurrentPlan(Plan):
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
 
     def load(self) -> None:
-        _ = self._walks
+        _ = self._functions
 
     def describe(self) -> str:
         lanes, most = self._registers.lanes, self._registers.columns(self._sizes.gates)
@@ -136,7 +117,7 @@ class RecurrentPlan(Plan):
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore") if computes else nullcontext():  # infinite biases of opposite signs, or NaN
-                _copy(copies)
+                copy(copies)
                 for target, first, second in sums:
                     np.add(first, second, target, casting="unsafe", dtype=np.float32)
 
@@ -151,21 +132,22 @@ class RecurrentPlan(Plan):
         if persistent is None:
             pack = self._pack({name: arrays[name] for name in self.constants}, temporary)
             persistent, temporary = temporary, temporary + self.persistent_size
-        packed, walks = self._packed.arrays_at(persistent), list[Call]()
+        packed, directions = self._packed.arrays_at(persistent), list[Direction]()
         for direction in range(self._sizes.num_directions):
             scratch = self._scratch.arrays_at(temporary + direction % self._walkers * self._scratch.size)
-            walks.append(self._direction(direction, arrays, packed, scratch))
-        walkers, converts = self._walkers, self._tensors["input_tensor"].data_type.numpy != np.float32
+            directions.append(self._direction(direction, arrays, packed, scratch))
+        if self._walkers == 2:
+            walks = [both([WALK.address(*self._form(direction)) for direction in range(2)], directions)]
+        else:
+            walks = [alone(walk, direction, self._threads) for walk, direction in zip(self._functions, directions, strict=True)]
+        converts = self._tensors["input_tensor"].data_type.numpy != np.float32
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore") if converts else nullcontext():  # FLOAT16 results may overflow
                 if pack is not None:
                     pack(stream)
-                if walkers == 2:
-                    share(_run, walks, walkers)
-                else:
-                    for walk in walks:
-                        walk()
+                for walk in walks:
+                    walk()
 
         return launch
 
@@ -185,10 +167,14 @@ class RecurrentPlan(Plan):
         return FLOAT_BYTES * row if regular else None
 
     @cached_property
-    def _walks(self) -> list[Function]:
-        """The compiled walk of each direction."""
-        names = [names_of(self._desc.activations_of(direction)) for direction in range(self._sizes.num_directions)]
-        return [WALK(self._cell.kind, self._cell.resets_first, each, self._registers) for each in names]
+    def _functions(self) -> list[Function]:
+        """The compiled walk of each direction, and what runs both at once if they are."""
+        walks = [WALK(*self._form(direction)) for direction in range(self._sizes.num_directions)]
+        return [*walks, EACH()] if self._walkers == 2 else walks
+
+    def _form(self, direction: int) -> tuple[Hashable, ...]:
+        """The choices of a direction's walk."""
+        return self._cell.kind, self._cell.resets_first, names_of(self._desc.activations_of(direction)), self._registers
 
     def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, resets_first = self._sizes, self._cell.resets_first
@@ -270,7 +256,7 @@ class RecurrentPlan(Plan):
 
     # walks
 
-    def _direction(self, direction: int, arrays: Arrays, packed: Arrays, scratch: Arrays) -> Call:
+    def _direction(self, direction: int, arrays: Arrays, packed: Arrays, scratch: Arrays) -> Direction:
         """The work of one direction: initial states, all spans, final states."""
         sizes, x, y = self._sizes, arrays["input_tensor"][0], arrays.get("output_sequence_tensor")
         steps = sizes.seq_length
@@ -283,7 +269,7 @@ class RecurrentPlan(Plan):
         begin, end = self._states(direction, backward, arrays, scratch, rows, reserve)
         fixed = self._parameters(direction, backward, packed, scratch, rows, reserve)
         staged = self._input_row is None or not self._writes_output_directly
-        spans: list[_Span] = []
+        spans: list[Span] = []
         for start in range(0, steps, self._chunk if staged else steps):
             count = min(self._chunk, steps - start) if staged else steps
             low = steps - start - count if backward else start
@@ -303,20 +289,13 @@ class RecurrentPlan(Plan):
                 parameters["output"] = results.ctypes.data - low * results.strides[0]
                 parameters["output_step"], parameters["output_row"] = results.strides[:2]
             parameters["steps"], parameters["time"], parameters["turn"], parameters["backward"] = count, low, start % STATES, backward
-            spans.append(_Span(before, parameters, parameters.ctypes.data, NUMBERS * count + 2, after))
-        walk, threads = self._walks[direction], self._threads
+            spans.append(Span(before, parameters, parameters.ctypes.data, NUMBERS * count + 2, after))
 
-        def run() -> None:
+        def first() -> None:
             rows.update()
             begin()
-            run_in_team = team().run
-            for span in spans:
-                _copy(span.before)
-                run_in_team(walk, span.address, threads, span.meetings, span)
-                _copy(span.after)
-            end()
 
-        return run
+        return Direction(first, spans, end)
 
     def _states(
         self, direction: int, backward: bool, arrays: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
@@ -341,7 +320,7 @@ class RecurrentPlan(Plan):
         def begin() -> None:
             for target, source in initial:
                 target[...] = 0.0 if source is None else source[order] if ragged else source
-            _copy(kept)
+            copy(kept)
 
         def end() -> None:
             for target, source in results:

@@ -1,0 +1,89 @@
+"""The work of a layer's directions between the caller's tensors and the compiled walks: one after the other, or both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.team import team
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.cpu.kernels import Function
+
+EACH = Kernel("dmlpy.devices.cpu.sharing:each_of", 5)
+"""What runs walks at the same time, each on one thread."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Call = Callable[[], object]
+Copy = tuple[Array, Array | float]
+"""The target and the source of a copy."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The steps of one call of a walk, and the copies around it."""
+
+    before: Sequence[Copy]
+    parameters: Array
+    address: int
+    """That of the parameters."""
+    meetings: int
+    after: Sequence[Copy]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The work of a direction: what comes before the first span, the spans, and what comes after the last."""
+
+    begin: Call
+    spans: Sequence[Span]
+    end: Call
+
+
+def copy(copies: Sequence[Copy]) -> None:
+    """Makes copies in their order."""
+    for target, source in copies:
+        target[...] = source
+
+
+def alone(walk: Function, direction: Direction, threads: int) -> Call:
+    """The work of a direction by itself, each step on so many threads."""
+
+    def run() -> None:
+        direction.begin()
+        run_in_team = team().run
+        for span in direction.spans:
+            copy(span.before)
+            run_in_team(walk, span.address, threads, span.meetings, span)
+            copy(span.after)
+        direction.end()
+
+    return run
+
+
+def both(walks: Sequence[int], directions: Sequence[Direction]) -> Call:
+    """The work of two directions at once, on a thread each: they never wait for each other. `walks` are addresses."""
+    each, launches = EACH(), []
+    for spans in zip(*(direction.spans for direction in directions), strict=True):
+        pairs = [number for walk, span in zip(walks, spans, strict=True) for number in (walk, span.address)]
+        launches.append((spans, np.array([0, 0, len(walks), *pairs], np.int64)))
+
+    def run() -> None:
+        for direction in directions:
+            direction.begin()
+        for spans, parameters in launches:
+            for span in spans:
+                copy(span.before)
+            team().run(each, parameters.ctypes.data, 2, 2, (spans, parameters))
+            for span in spans:
+                copy(span.after)
+        for direction in directions:
+            direction.end()
+
+    return run
