@@ -184,3 +184,14 @@ def kept_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | N
 
 
 HOLES = {1: [[1], [0], [7], [0]], 3: [[0, 1, 1], [1, 0, 1], [1, 255, 0], [0, 1, 1]]}
+
+
+MASKS = {
+    "leading": [[0, 0, 0], [0, 0, 0], [0, 1, 1], [1, 1, 0], [1, 1, 1]],
+    "trailing": [[1, 1, 1], [1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]],
+    "holes": [[1, 0, 1], [0, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]],
+    "all": [[0, 0, 0]] * 5,
+    "one sample": [[0, 1, 1]] * 5,
+    "none": [[1, 2, 255]] * 5,
+}
+"""Step masks of 5 steps and 3 samples."""

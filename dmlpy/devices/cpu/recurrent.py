@@ -23,7 +23,7 @@ def refusal(desc: RecurrentDesc) -> str | None:
     A training form and its gradient get the same answer, for they share the reserve's layout.
     """
     tensors = desc.tensors()
-    for name in ("projection_tensor", "step_mask_tensor", "input_dropout_tensor", "state_dropout_tensor"):
+    for name in ("projection_tensor", "input_dropout_tensor", "state_dropout_tensor"):
         if name in tensors:
             return f"a recurrent layer with {name} has no compiled form"
     if sys.platform == "win32":  # kernels call the C library there, whose functions LLVM's loader does not find

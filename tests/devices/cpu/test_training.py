@@ -14,15 +14,16 @@ import dmlpy as dml
 from dmlpy.devices.cpu.team import Team
 from dmlpy.devices.cpu.walks.activations import COMPILED
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
+from dmlpy.reference.recurrent.layer import Trace
 from tests.support.cudnn_runs import check_torch
 from tests.support.exact import traced
 from tests.support.gradient_runs import CELLS, UPSTREAM, Plans
 from tests.support.gradient_runs import backward as backward_by
 from tests.support.networks import torch_cases
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, OPTIONAL, USUAL, Layout, scratch
+from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, OPTIONAL, USUAL, Layout, Run, scratch
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import DIRECTIONS, H_DROPOUT, MASK, RESERVE, X_DROPOUT, KeptRows, build, check_reserve
+from tests.support.training_runs import DIRECTIONS, H_DROPOUT, HOLES, MASKS, RESERVE, X_DROPOUT, KeptRows, build, check_reserve
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
@@ -30,6 +31,7 @@ from dmlpy.devices.cpu.walks import gradient, layer
 from dmlpy.devices.cpu.walks.gradient import GradientPlan
 from dmlpy.devices.cpu.walks.layer import RecurrentPlan
 from dmlpy.devices.cpu.walks.reserve import ReserveRows, keeps_argument
+from dmlpy.devices.cpu.walks.rows import ActiveRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -66,12 +68,49 @@ def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: 
     lengths = [int(length) for length in rng.integers(0, 6, batch)] if ragged else None
     run = build(cell, rng, b=batch, h=hidden, dtype=dtype, direction=direction, lengths=lengths, **flags)
     backward(run, rng).check()
-    walked = traced(run.desc, run.arrays)
+    _check_forward(run, traced(run.desc, run.arrays))
+
+
+def _check_forward(run: Run, walked: Trace) -> None:
     for name, placed in run.outputs.items():
         if name == RESERVE:
             check_reserve(run.desc, _kept_rows(run.desc, placed.elements), _kept_gates, walked, run.terms)
         else:
             assert_close(placed.elements, walked.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("lengths", [None, [5, 3, 2], [0, 3, 9]], ids=str)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table[:2]])
+def test_masks(cell: str, flags: dict[str, Any], mask: str, direction: str, lengths: list[int] | None, dtype: Any) -> None:
+    rng = np.random.default_rng(4)
+    run = build(cell, rng, t=5, h=19, direction=direction, lengths=lengths, mask=MASKS[mask], dtype=dtype, **flags)
+    backward(run, rng).check()
+    _check_forward(run, traced(run.desc, run.arrays))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_masked_step_repeats_the_output_before_it(cell: str) -> None:
+    run = build(cell, np.random.default_rng(4), t=6, b=1, direction="BIDIRECTIONAL", lengths=[5], mask=[0, 1, 0, 0, 1, 1])
+    run.launch(RecurrentPlan(run.desc))
+    forward, backward = np.moveaxis(run.outputs["output_sequence_tensor"].elements[:, :, 0], 1, 0)
+    assert (forward[0] == 0).all()  # and not the initial state
+    np.testing.assert_array_equal(forward[2:4], np.stack([forward[1]] * 2))
+    np.testing.assert_array_equal(backward[2:4], np.stack([backward[4]] * 2))
+
+
+def test_padding_costs_no_step() -> None:
+    """The steps that a mask leaves at the beginning or at the end are not taken; those in holes only where the samples after them are."""
+    takes = {"leading": [0, 0, 3, 2, 3], "trailing": [3, 2, 1, 0, 0], "holes": [3, 0, 2, 0, 3]}
+    for mask, counts in takes.items():
+        tensors = {"step_mask_tensor": np.array(MASKS[mask], np.uint8)[None, None]}
+        shapes = ActiveRows.scratch(5, 3, tensors)
+        rows = ActiveRows(5, 3, tensors, False, {name: np.zeros(sizes, dtype) for name, sizes, dtype in shapes})
+        rows.update()
+        assert np.diff(rows.bases).tolist() == counts, mask
 
 
 @pytest.mark.parametrize(
@@ -120,7 +159,8 @@ def test_random_layouts(seed: int) -> None:
     sizes = {"t": t, "b": b, "i": int(rng.integers(1, 8)), "h": int(rng.choice([1, 5, 16]))}
     dtype = rng.choice(np.array([np.float32, np.float16]))
     direction = str(rng.choice(DIRECTIONS))
-    run = build(cell, rng, **sizes, dtype=dtype, direction=direction, lengths=lengths, layouts=LAYOUTS, **flags)
+    mask = None if seed % 3 else rng.integers(0, 2, (t, b))
+    run = build(cell, rng, **sizes, dtype=dtype, direction=direction, lengths=lengths, mask=mask, layouts=LAYOUTS, **flags)
     back = backward(run, rng, upstream=[name for name in UPSTREAM if rng.integers(3)], layouts=LAYOUTS)
     kept = {name: placed.memory.copy() for name, placed in back.inputs.items()}
     back.check()
@@ -128,14 +168,21 @@ def test_random_layouts(seed: int) -> None:
         np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
 
 
-@pytest.mark.parametrize("lengths", [None, [1, 8, 4, 0, 15], [2, 2, 2, 1, 2], [0] * 5], ids=["full", "ragged", "short", "empty"])
+@pytest.mark.parametrize(
+    "skips",
+    [
+        *({}, {"lengths": [1, 8, 4, 0, 15]}, {"lengths": [2, 2, 2, 1, 2]}, {"lengths": [0] * 5}),
+        {"mask": np.arange(65).reshape(13, 5) % 3 > 0},
+    ],
+    ids=["full", "ragged", "short", "empty", "masked"],
+)
 @pytest.mark.parametrize("cell", CELLS)
-def test_blocks_and_threads(cell: str, lengths: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_and_threads(cell: str, skips: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradient, "_BLOCK_ROWS", 25)
     monkeypatch.setattr(layer, "_SHARE", 1)
     monkeypatch.setattr(layer, "_WALK", 1)
     rng = np.random.default_rng(2)
-    run = build(cell, rng, t=13, b=5, i=5, h=35, direction="BIDIRECTIONAL", lengths=lengths)
+    run = build(cell, rng, t=13, b=5, i=5, h=35, direction="BIDIRECTIONAL", **skips)
     found = []
     for threads in (1, 2, 3):
         monkeypatch.setattr(layer, "available_threads", lambda threads=threads: threads)
@@ -180,16 +227,23 @@ def test_each_output_alone(cell: str) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_nothing_leaks_from_steps_not_taken(cell: str, direction: str) -> None:
     rng, lengths = np.random.default_rng(6), [2, 4, 0]
-    run = build(cell, rng, direction=direction, lengths=lengths)
-    back = backward(run, rng)
-    clean = back.launch()
-    reserve = ReserveRows.of(back.desc, back.inputs[RESERVE].elements)
-    for sample, length in enumerate(lengths):
-        back.inputs["input_tensor"].elements[0, length:, sample] = np.nan
-        back.inputs["output_sequence_gradient_tensor"].elements[length:, :, sample] = np.nan
-        reserve.kept[:, length:, :, sample] = np.nan
-    for name, array in back.launch().items():
-        np.testing.assert_array_equal(array, clean[name], err_msg=name)
+    ended = np.arange(4)[:, None] >= lengths
+    for mask in (None, np.array(HOLES[3])):
+        run = build(cell, rng, direction=direction, lengths=lengths, mask=mask)
+        back = backward(run, rng)
+        clean = back.launch()
+        reserve = ReserveRows.of(back.desc, back.inputs[RESERVE].elements)
+        skipped = ended if mask is None else ended | (mask == 0)
+        back.inputs["input_tensor"].elements[0, skipped] = np.nan
+        back.inputs["output_sequence_gradient_tensor"].elements.swapaxes(1, 2)[ended] = np.nan
+        reserve.kept.transpose(1, 3, 0, 2, 4)[skipped] = np.nan
+        for name, array in back.launch().items():
+            np.testing.assert_array_equal(array, clean[name], err_msg=name)
+        # Nor does the forward walk see the input there.
+        shown = {name: placed.elements.copy() for name, placed in run.outputs.items() if name != RESERVE}
+        run.launch(RecurrentPlan(run.desc))
+        for name, array in shown.items():
+            np.testing.assert_array_equal(run.outputs[name].elements, array, err_msg=name)
 
 
 def test_both_directions_input_gradients_are_rounded_as_one() -> None:
@@ -257,10 +311,10 @@ def test_a_reserve_of_the_other_layout_is_refused() -> None:
         dml.compile(back.desc, "numpy")(**arrays, reserve_tensor=forward.reserve_tensor)
 
 
-@pytest.mark.parametrize("option", [{"p": 3}, {"mask": [[1, 0, 1]] * 4}, {"dropout": (X_DROPOUT,)}, {"dropout": (H_DROPOUT,)}])
+@pytest.mark.parametrize("option", [{"p": 3}, {"dropout": (X_DROPOUT,)}, {"dropout": (H_DROPOUT,)}])
 def test_what_has_no_compiled_form_has_neither_pass(option: dict[str, Any]) -> None:
     run = build("LSTM", np.random.default_rng(1), **option)
-    name = {"p": "projection_tensor", "mask": MASK}.get(next(iter(option))) or option["dropout"][0]
+    name = "projection_tensor" if "p" in option else option["dropout"][0]
     for desc in (run.desc, run.desc.gradient()):
         assert dml.compile(desc, "cpu").plan.startswith(f"strategy: numpy (a recurrent layer with {name} has no compiled form)")
 

@@ -32,6 +32,7 @@ from tests.support.training_runs import (
     H_DROPOUT,
     HOLES,
     MASK,
+    MASKS,
     OUTPUTS,
     RESERVE,
     TRAINING,
@@ -108,16 +109,6 @@ def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> No
             run = build(cell, rng, b=batch, direction="BIDIRECTIONAL", functions=functions, **flags)
             run.launch(RecurrentPlan(run.desc))
             check(run, traced(run.desc, run.arrays))
-
-
-MASKS = {
-    "leading": [[0, 0, 0], [0, 0, 0], [0, 1, 1], [1, 1, 0], [1, 1, 1]],
-    "trailing": [[1, 1, 1], [1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]],
-    "holes": [[1, 0, 1], [0, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]],
-    "all": [[0, 0, 0]] * 5,
-    "one sample": [[0, 1, 1]] * 5,
-    "none": [[1, 2, 255]] * 5,
-}
 
 
 @pytest.mark.pairwise

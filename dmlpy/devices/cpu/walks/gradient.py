@@ -23,7 +23,7 @@ from dmlpy.devices.cpu.walks.gradient_products import GATES_PADDING, BlockRows, 
 from dmlpy.devices.cpu.walks.layer import step_threads
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_NUMBERS, GRADIENT_PARAMETERS, copied
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
-from dmlpy.devices.cpu.walks.rows import ActiveRows
+from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
 
@@ -70,7 +70,7 @@ class GradientPlan(PlanWithoutConstants):
     """The gradient of RNN, LSTM or GRU by compiled walks.
 
     Args:
-        desc: a checked desc without dropout, a step mask and a projection.
+        desc: a checked desc without dropout and a projection.
     """
 
     reserve_layout = RESERVE_LAYOUT
@@ -83,7 +83,7 @@ class GradientPlan(PlanWithoutConstants):
         self._threads = step_threads(sizes, self._blocks)
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
         self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
-        self._is_ragged = "sequence_lengths_tensor" in self._tensors
+        self._selects = selects(self._tensors)
         self._product_threads = available_threads()
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.temporary_size = self._scratch.size
@@ -110,7 +110,7 @@ class GradientPlan(PlanWithoutConstants):
                 f"step: blocks of {self._registers.lanes} units, up to {self._registers.columns(1)} samples in registers, "
                 f"{self._blocks} block(s)",
                 f"{summed} {self._block_steps} of {sizes.seq_length} steps at a time",
-                *(["sequences that end early: the longest first, only the steps that are taken"] if self._is_ragged else []),
+                *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
             ]
         )
 
@@ -120,13 +120,10 @@ class GradientPlan(PlanWithoutConstants):
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""
         sizes, scratch = self._sizes, self._scratch.arrays_at(temporary)
-        lengths = arrays["sequence_lengths_tensor"].reshape(-1) if self._is_ragged else None
-        rows = ActiveRows(sizes.seq_length, sizes.batch_size, lengths, scratch)
-        directions = [self._direction(direction, arrays, scratch, rows) for direction in range(sizes.num_directions)]
+        directions = [self._direction(direction, arrays, scratch) for direction in range(sizes.num_directions)]
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):
-                rows.update()
                 for direction in directions:
                     direction()
 
@@ -154,13 +151,14 @@ class GradientPlan(PlanWithoutConstants):
         shapes |= product_shapes(self._desc, self._columns.gates, self._columns.of_input[1], self._columns.of_state[1], self._block_steps)
         floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
         products = ("products", (scratch_bytes(self._product_threads),), np.dtype(np.uint8))
-        return [*floats, products, *ActiveRows.scratch(sizes.seq_length, batch, self._is_ragged)]
+        return [*floats, products, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
 
     # the work of a direction
 
-    def _direction(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> Call:
+    def _direction(self, direction: int, arrays: Arrays, scratch: Arrays) -> Call:
         sizes, block = self._sizes, self._block_steps
         backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
+        rows = ActiveRows(sizes.seq_length, sizes.batch_size, arrays, backward, scratch)
         reserve = ReserveRows.of(self._desc, arrays["reserve_tensor"])
         pack, (begin, end) = self._packing(direction, arrays, scratch), self._states(direction, arrays, scratch, rows)
         fixed = self._parameters(direction, backward, scratch, rows, reserve)
@@ -194,6 +192,7 @@ class GradientPlan(PlanWithoutConstants):
         walk, threads = self._walks[direction], self._threads
 
         def run() -> None:
+            rows.update()
             pack()
             begin()
             run_in_team = team().run
@@ -235,7 +234,7 @@ class GradientPlan(PlanWithoutConstants):
 
     def _states(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> tuple[Call, Call]:
         """The gradients of the final states, before the walk, and those of the initial states, after it."""
-        hidden, order = self._sizes.hidden_size, rows.order if self._is_ragged else slice(None)
+        hidden, order = self._sizes.hidden_size, rows.order if self._selects else slice(None)
         begins: list[tuple[Array, Array | None]] = []
         ends: list[tuple[Array, Array]] = []
         for carry, single, initial in (("carry", "output_single", "hidden_init"), ("memory_carry", "output_cell_single", "cell_mem_init")):
@@ -288,6 +287,8 @@ class GradientPlan(PlanWithoutConstants):
             if name in scratch:
                 values[name] = scratch[name].ctypes.data
         values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
+        if rows.skips is not None:
+            values["skips"] = rows.skips.ctypes.data
         parameters = np.zeros(1, GRADIENT_PARAMETERS)
         for name, value in values.items():
             parameters[name] = value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cpu.gemm.blocked import Multiply, bound_product
+from dmlpy.devices.cpu.walks.rows import selects
 from dmlpy.devices.numpy.recurrent.products import is_matrix
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ Arrays = Mapping[str, Array]
 Gates = tuple[int, tuple[int, ...]]
 """The first block of H columns, and the gates of these blocks."""
 
-Stage = Callable[[Array | None], None]
-"""Copies rows of a block beside each other: all of them, or those at the given numbers."""
+Stage = Callable[[Array | None, int], None]
+"""Copies rows of a block beside each other: all of them, or those at the given numbers. The second argument is the first row's number."""
 
 _PEEPHOLES = (0, 1, 2)
 GATES_PADDING = 16
@@ -54,7 +55,7 @@ def product_shapes(
     sizes, tensors = desc.geometry, desc.tensors()
     batch, width, hidden = sizes.batch_size, sizes.input_size, sizes.hidden_size
     given = {name for name in ("input", "weight", "recurrence", "bias", "peephole") if f"{name}_gradient_tensor" in tensors}
-    rows, ragged = block * batch, "sequence_lengths_tensor" in tensors
+    rows, selective = block * batch, selects(tensors)
     sums = {
         "weight": (len(of_input) * hidden, width),
         "recurrence": (len(of_state) * hidden, hidden),
@@ -62,13 +63,13 @@ def product_shapes(
         "peephole": (len(_PEEPHOLES), hidden),
     }
     shapes: dict[str, tuple[int, ...]] = {f"{name}_sum": shape for name, shape in sums.items() if name in given}
-    if "weight" in given and (ragged or not is_matrix(tensors["input_tensor"])):
+    if "weight" in given and (selective or not is_matrix(tensors["input_tensor"])):
         shapes["input_rows"] = (rows, width)
-    if ragged and "recurrence" in given:
+    if selective and "recurrence" in given:
         shapes["state_rows"] = (rows, hidden)
     if "input" in given:
         output, both = tensors["input_gradient_tensor"], sizes.num_directions == 2
-        if not is_matrix(output) or ragged:
+        if not is_matrix(output) or selective:
             shapes["input_gradient"] = (rows, width)
         if both and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
             # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
@@ -150,13 +151,13 @@ class RowProducts:
             if first and "weights" in scratch:
                 scratch["weights"][...] = self._arrays["weight_tensor"][0, self._direction]
             for stage in stages:
-                stage(taken)
+                stage(taken, begin)
             for add in sums:
                 add(end - begin, not first)
             if "peephole_sum" in scratch:
                 self._add_peepholes(block, gates[: end - begin], taken, first)
             if give_input is not None:
-                give_input(end - begin, taken)
+                give_input(end - begin, taken, begin)
 
         return multiply
 
@@ -190,13 +191,14 @@ class RowProducts:
         """The rows [steps * batch, columns] of a block, which belong to the gates' gradients; what copies them is added to `stages`."""
         if name not in self._scratch:
             return _as_matrix(source)
-        target, batch = self._scratch[name], source.shape[1]
+        target, batch, active = self._scratch[name], source.shape[1], self._active
 
-        def stage(taken: Array | None) -> None:
+        def stage(taken: Array | None, begin: int) -> None:
             if taken is None:
                 target[: source.shape[0] * batch].reshape(source.shape)[...] = source
             else:
                 target[: len(taken)] = source[taken // batch, taken % batch]
+                active.clear_idle(target[: len(taken)], begin)  # what a skipped step reads may be no number
 
         stages.append(stage)
         return target
@@ -211,15 +213,18 @@ class RowProducts:
             part = np.einsum("rh,rh->h", gates[:, gate * hidden : (gate + 1) * hidden], rows)
             total[gate] = part if first else total[gate] + part
 
-    def _input_gradient(self, block: BlockRows, gates: Array) -> Callable[[int, Array | None], None]:
-        """Binds what writes a block's input gradient, or adds it to the other direction's: for so many rows, the steps' rows taken."""
+    def _input_gradient(self, block: BlockRows, gates: Array) -> Callable[[int, Array | None, int], None]:
+        """Binds what writes a block's input gradient, or adds it to the other direction's.
+
+        It takes the number of rows, their numbers in the block, and that of the first one among all.
+        """
         output, kept = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
-        staged, adds = self._scratch.get("input_gradient"), self._direction == 1
+        staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active
         found = _as_matrix(output) if staged is None else staged
         multiply = bound_product(gates, self._weights, found, self._scratch["products"], self._threads)
         target = output if kept is None else kept[block.start : block.stop]
 
-        def give(count: int, taken: Array | None) -> None:
+        def give(count: int, taken: Array | None, begin: int) -> None:
             multiply(count, adds and staged is None)
             if staged is None:
                 return
@@ -230,6 +235,7 @@ class RowProducts:
                 else:
                     target[...] = whole
             else:
+                active.clear_idle(staged[:count], begin)
                 if not adds:
                     target[...] = 0.0
                 target[divmod(taken, output.shape[1])] += staged[:count]

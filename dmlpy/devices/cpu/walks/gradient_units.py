@@ -14,7 +14,8 @@ import numpy as np
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import integer_at, jit, vectors_of
 from dmlpy.devices.cpu.walks.functions import activation, slope
-from dmlpy.devices.cpu.walks.units import clip_kernel, put_part_kernel
+from dmlpy.devices.cpu.walks.rows import REPEATS
+from dmlpy.devices.cpu.walks.units import clip_kernel, put_part_kernel, skip_of
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
@@ -48,6 +49,31 @@ def _gradient_kernel(registers: Registers) -> Any:
         return dh
 
     return gradient
+
+
+def pass_back_kernels(gates: int, registers: Registers) -> tuple[Any, Any]:
+    """What a skipped step gives.
+
+    carry_on(p, time, block, row) adds its upstream gradient to dh; clear(p, block, gates) writes zeros for the gates' gradients.
+
+    Args:
+        gates: blocks of H columns in a row of the gates' gradients.
+        registers: the registers that it is compiled for.
+    """
+    vectors, put_part, gradient = vectors_of(registers), put_part_kernel(registers), _gradient_kernel(registers)
+    store, all_of, size = vectors.store, vectors.all_of, vectors.size
+
+    @jit
+    def carry_on(p: Any, time: Any, block: Any, row: Any) -> None:
+        if skip_of(p, time, integer_at(p.order + 8 * row)) == REPEATS:
+            store(p.carry + (block * p.batch + row) * size, gradient(p, time, block, row))
+
+    @jit
+    def clear(p: Any, block: Any, row_gates: Any) -> None:
+        for gate in range(gates):
+            put_part(p, row_gates + gate * p.hidden * FLOAT_BYTES + block * size, block, all_of(_ZERO))
+
+    return carry_on, clear
 
 
 def _gate_kernel(name: str, role: int, registers: Registers) -> Any:

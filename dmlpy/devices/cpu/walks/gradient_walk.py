@@ -20,10 +20,12 @@ from dmlpy.devices.cpu.walks.gradient_units import (
     gru_gradient,
     gru_reset_gradient,
     lstm_gradient,
+    pass_back_kernels,
     rnn_gradient,
 )
 from dmlpy.devices.cpu.walks.meeting import are_here, let_join, meet, tell_processor, wait_for
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_NUMBERS, GRADIENT_PARAMETERS
+from dmlpy.devices.cpu.walks.units import put_part_kernel, skip_of
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
@@ -50,7 +52,7 @@ def _back(registers: Registers) -> Any:
 
 def _reset(functions: tuple[str, ...], registers: Registers) -> Any:
     """The reset gate's gradients of some rows, through the product that waits for it: reset(p, time, block, rows, gates, operand, sums)."""
-    vectors, unit = vectors_of(registers), gru_reset_gradient(functions, registers)
+    vectors, unit, put_part = vectors_of(registers), gru_reset_gradient(functions, registers), put_part_kernel(registers)
     product, most, size = vectors.product(1), registers.columns(1), vectors.size
     store, all_of, zero = vectors.store, vectors.all_of, np.float32(0.0)
 
@@ -66,7 +68,10 @@ def _reset(functions: tuple[str, ...], registers: Registers) -> Any:
             product(columns, matrix, p.hidden, gates + 2 * width + first * p.gates_row, p.gates_row, sums, size, sums)
             for column in range(columns):
                 row = first + column
-                unit(p, time, block, row, gates + row * p.gates_row, operand + row * width, sums + column * size)
+                if skip_of(p, time, integer_at(p.order + 8 * row)) != 0:
+                    put_part(p, operand + row * width + block * size, block, all_of(zero))
+                else:
+                    unit(p, time, block, row, gates + row * p.gates_row, operand + row * width, sums + column * size)
 
     return reset
 
@@ -78,6 +83,7 @@ def gradient_walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...],
     else:
         unit = {"RNN": rnn_gradient, "LSTM": lstm_gradient, "GRU": gru_gradient}[kind](functions, registers)
         reset = unit  # never called: the compiler only needs the name
+    carry_on, clear = pass_back_kernels({"RNN": 1, "LSTM": 4, "GRU": 3 if resets_first else 4}[kind], registers)
     back, parameters_at = _back(registers), record_at(GRADIENT_PARAMETERS)
 
     def walk(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
@@ -104,7 +110,14 @@ def gradient_walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...],
             rows, gates = integer_at(p.bases + 8 * time + 8) - base, p.gates + (base - start) * p.gates_row
             for block in range(first_block, last_block):
                 for row in range(rows):
-                    unit(p, time, block, row, gates + row * p.gates_row)
+                    if skip_of(p, time, integer_at(p.order + 8 * row)) != 0:
+                        carry_on(p, time, block, row)
+                        clear(p, block, gates + row * p.gates_row)
+                    else:
+                        unit(p, time, block, row, gates + row * p.gates_row)
+                if p.skips != 0:
+                    for row in range(rows, p.batch):
+                        carry_on(p, time, block, row)
             meet(thread, together, flags, met + 2 + GRADIENT_NUMBERS * step)
             if resets_first:
                 operand = p.operand + (base - start) * p.hidden * FLOAT_BYTES

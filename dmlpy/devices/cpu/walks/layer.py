@@ -16,7 +16,7 @@ from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
 from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES, copied
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
-from dmlpy.devices.cpu.walks.rows import ActiveRows
+from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.recurrent.gradient import ReserveDesc
@@ -61,7 +61,7 @@ class RecurrentPlan(Plan):
     """RNN, LSTM or GRU by a compiled walk, or the training form of one. Arithmetic and states are float32.
 
     Args:
-        desc: a checked desc without dropout, a step mask and a projection.
+        desc: a checked desc without dropout and a projection.
     """
 
     reserve_layout = RESERVE_LAYOUT
@@ -100,13 +100,13 @@ class RecurrentPlan(Plan):
                 f"Numba, float32 arithmetic; {self._sizes.num_directions} direction(s), {order}",
                 f"input product: {self._chunk} of {self._sizes.seq_length} steps at a time, input {reading}, output {writing}",
                 f"step: blocks of {lanes} units, {self._sizes.gates} gate(s) of up to {most} samples in registers, {self._blocks} block(s)",
-                *(["sequences that end early: the longest first, only the steps that are taken"] if self._is_ragged else []),
+                *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
             ]
         )
 
     @property
-    def _is_ragged(self) -> bool:
-        return "sequence_lengths_tensor" in self._tensors
+    def _selects(self) -> bool:
+        return selects(self._tensors)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         return self._pack(arrays_of(self._tensors, constants), persistent)
@@ -210,10 +210,10 @@ class RecurrentPlan(Plan):
             shapes["input"] = (self._chunk, batch, sizes.input_size)
         if not self._writes_output_directly:
             shapes["output"] = (self._chunk, batch, sizes.hidden_size)
-        if self._is_ragged:
+        if self._selects:
             shapes["gathered"] = (self._threads, registers.columns(sizes.gates), sizes.input_size)
         floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
-        return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._is_ragged)]
+        return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
 
     # constants
 
@@ -261,8 +261,7 @@ class RecurrentPlan(Plan):
         sizes, x, y = self._sizes, arrays["input_tensor"][0], arrays.get("output_sequence_tensor")
         steps = sizes.seq_length
         backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
-        lengths = arrays["sequence_lengths_tensor"].reshape(-1) if self._is_ragged else None
-        rows = ActiveRows(steps, sizes.batch_size, lengths, scratch)
+        rows = ActiveRows(steps, sizes.batch_size, arrays, backward, scratch)
         reserve = None
         if isinstance(self._desc, ReserveDesc) and "reserve_tensor" in arrays:
             reserve = ReserveRows.of(self._desc, arrays["reserve_tensor"])
@@ -301,7 +300,7 @@ class RecurrentPlan(Plan):
         self, direction: int, backward: bool, arrays: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
     ) -> tuple[Call, Call]:
         """The work before and after a walk: its states' rows are brought from the samples' order and back."""
-        sizes, order, ragged = self._sizes, rows.order, self._is_ragged
+        sizes, order, selective = self._sizes, rows.order, self._selects
         steps, hidden = sizes.seq_length, sizes.hidden_size
         states = {"hidden_init_tensor": scratch["state"][0]}
         finals = {"output_single_tensor": scratch["state"][steps % STATES]}
@@ -319,12 +318,12 @@ class RecurrentPlan(Plan):
 
         def begin() -> None:
             for target, source in initial:
-                target[...] = 0.0 if source is None else source[order] if ragged else source
+                target[...] = 0.0 if source is None else source[order] if selective else source
             copy(kept)
 
         def end() -> None:
             for target, source in results:
-                target[order if ragged else slice(None)] = source
+                target[order if selective else slice(None)] = source
 
         return begin, end
 

@@ -12,7 +12,7 @@ _INTEGERS = (
     *("steps", "batch", "inputs", "hidden", "blocks", "chunk", "backward", "turn", "time"),
     *("input", "input_row", "weights", "recurrence", "candidate", "bias", "hidden_bias", "peephole", "couple"),
     *("parts", "state", "state_size", "state_row", "memory", "update", "reset", "sums", "sums_size"),
-    *("output", "output_step", "output_row", "order", "bases", "rows", "gathered", "gathered_size"),
+    *("output", "output_step", "output_row", "order", "bases", "rows", "skips", "gathered", "gathered_size"),
     *("kept", "kept_values", "kept_hidden", "kept_memory"),
 )
 STATES = 3
@@ -24,10 +24,11 @@ PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *_OTHERS])
 """What a walk reads: numbers, addresses (0 for none), and distances in bytes.
 
 A walk takes `steps` steps at the times from `time` on, the last one first if `backward`, in chunks of `chunk` steps that share an input
-product. Sequences may end early: a state's row r is that of sample order[r], the longest sequence first, so that the samples that take a
-step are its first rows; step t has bases[t + 1] - bases[t] of them. `turn` is the number of the state that is read first, of STATES
+product. Samples may skip steps: a state's row r is that of sample order[r], such that those that take a step are among the first rows;
+step t has bases[t + 1] - bases[t] of them. `skips` [T, batch], where steps are masked, says of each sample whether it takes the step, and
+what its output shows if not: see `rows.ActiveRows`. `turn` is the number of the state that is read first, of STATES
 [batch, blocks * lanes] that are `state_size` apart; `memory`, `update` and `reset` lie like one. `input` is that of time 0, its rows
-(samples, then steps) `input_row` apart; `rows`, where sequences end early, has for each row of the input products the number of its row,
+(samples, then steps) `input_row` apart; `rows`, where samples skip steps, has for each row of the input products the number of its row,
 and `gathered` room for some, for each thread. Constants are packed by blocks: weights [blocks, inputs, gates, lanes], recurrence
 likewise, with `candidate` [blocks, hidden, 1, lanes] apart where it waits for the reset gate. `parts` holds a chunk's input products
 [blocks, chunk * batch, gates, lanes]; `sums` a part for each thread. `output` is that of time 0. `kept` is the reserve's part of this
@@ -39,7 +40,7 @@ NUMBERS = 3
 """The number of meetings in a step: after the input product, the gates, and h."""
 
 _GRADIENT_INTEGERS = (
-    *("steps", "batch", "hidden", "blocks", "backward", "time", "order", "bases", "couple", "peephole"),
+    *("steps", "batch", "hidden", "blocks", "backward", "time", "order", "bases", "skips", "couple", "peephole"),
     *("kept", "kept_values", "hidden_before", "memory_before", "memory_after", "upstream", "upstream_step", "upstream_row"),
     *("carry", "memory_carry", "gates", "gates_row", "recurrence", "terms", "candidate", "sums", "sums_size", "operand"),
 )

@@ -14,6 +14,7 @@ import numpy as np
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import integer_at, jit, vectors_of
 from dmlpy.devices.cpu.walks.functions import activation
+from dmlpy.devices.cpu.walks.rows import REPEATS
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
@@ -86,9 +87,15 @@ def put_kernel(registers: Registers) -> Any:
     return put
 
 
+@jit
+def skip_of(p: Any, time: Any, sample: Any) -> Any:
+    """What the mask says of a step of a sample: 0 if it takes the step, or if there is no mask."""
+    return integer_at(p.skips + 8 * (time * p.batch + sample)) if p.skips != 0 else 0
+
+
 @cache
 def pass_kernel(registers: Registers) -> Any:
-    """Past a sequence's end, carries the states and writes zeros to the output and to what the reserve keeps of gates."""
+    """Where a step is skipped, carries the states, and writes zeros to what the reserve keeps of gates and zeros or h to the output."""
     vectors = vectors_of(registers)
     load, store, all_of, size, put_part = vectors.load, vectors.store, vectors.all_of, vectors.size, put_part_kernel(registers)
     keep_gate, keep_state = reserve_kernels(registers)
@@ -99,7 +106,8 @@ def pass_kernel(registers: Registers) -> Any:
         h = load(old + at)
         store(new + at, h)
         if p.output != 0:
-            put_part(p, p.output + time * p.output_step + sample * p.output_row + block * size, block, all_of(_ZERO))
+            shown = h if skip_of(p, time, sample) == REPEATS else all_of(_ZERO)
+            put_part(p, p.output + time * p.output_step + sample * p.output_row + block * size, block, shown)
         for gate in range(p.kept_values):
             keep_gate(p, time, block, sample, gate, all_of(_ZERO))
         keep_state(p, p.kept_hidden, time, block, sample, h)

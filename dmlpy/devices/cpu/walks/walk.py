@@ -18,7 +18,15 @@ from dmlpy.devices.cpu.team import CACHE_LINE
 from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, set_integer, vectors_of
 from dmlpy.devices.cpu.walks.meeting import are_here, let_join, meet, tell_processor, wait_for
 from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES
-from dmlpy.devices.cpu.walks.units import gru_candidate_kernel, gru_gates_kernel, gru_kernel, lstm_kernel, pass_kernel, rnn_kernel
+from dmlpy.devices.cpu.walks.units import (
+    gru_candidate_kernel,
+    gru_gates_kernel,
+    gru_kernel,
+    lstm_kernel,
+    pass_kernel,
+    rnn_kernel,
+    skip_of,
+)
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
@@ -33,7 +41,7 @@ def _over_samples(gates: int, part: int, unit: Any, passes: bool, registers: Reg
         gates: the number of gates.
         part: bytes of a sample's input parts.
         unit: the kernel.
-        passes: whether it also carries the states of the samples past their end.
+        passes: whether it also carries the states of the samples that skip the step.
         registers: the registers that it is compiled for.
     """
     vectors, pass_by = vectors_of(registers), pass_kernel(registers)
@@ -51,7 +59,10 @@ def _over_samples(gates: int, part: int, unit: Any, passes: bool, registers: Reg
             product(columns, matrix, p.hidden, factors + first * p.state_row, p.state_row, start + first * start_row, start_row, sums)
             for column in range(columns):
                 row = first + column
-                unit(p, time, block, row, parts + row * part, sums + column * row_size, old, new)
+                if passes and skip_of(p, time, integer_at(p.order + 8 * row)) != 0:
+                    pass_by(p, time, block, row, old, new)
+                else:
+                    unit(p, time, block, row, parts + row * part, sums + column * row_size, old, new)
         if passes:
             for row in range(active, p.batch):
                 pass_by(p, time, block, row, old, new)
