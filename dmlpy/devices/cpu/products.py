@@ -102,7 +102,7 @@ def masked_store(registers: Registers) -> Any:
     def store(context: Any, address: Any, value: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             address, value, count = arguments
-            _store_lanes(builder, registers, address, value, _first_lanes(builder, registers, count))
+            _store_lanes(builder, registers, address, value, first_lanes(builder, registers, count))
             return context.get_dummy_value()
 
         return types.void(types.int64, kind, types.int64), generate
@@ -119,7 +119,7 @@ def masked_load(registers: Registers) -> Any:
     def load(context: Any, address: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             address, count = arguments
-            return _load_lanes(builder, registers, address, _first_lanes(builder, registers, count))
+            return load_lanes(builder, registers, address, first_lanes(builder, registers, count))
 
         return kind(types.int64, types.int64), generate
 
@@ -134,8 +134,8 @@ def masked_copy(registers: Registers) -> Any:
     def copy(context: Any, target: Any, source: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             target, source, count = arguments
-            chosen = _first_lanes(builder, registers, count)
-            _store_lanes(builder, registers, target, _load_lanes(builder, registers, source, chosen), chosen)
+            chosen = first_lanes(builder, registers, count)
+            _store_lanes(builder, registers, target, load_lanes(builder, registers, source, chosen), chosen)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, types.int64), generate
@@ -143,7 +143,7 @@ def masked_copy(registers: Registers) -> Any:
     return copy
 
 
-def _first_lanes(builder: Any, registers: Registers, count: Any) -> Any:
+def first_lanes(builder: Any, registers: Registers, count: Any) -> Any:
     """The mask of the first lanes of a vector."""
     lanes = registers.lanes
     indices = ir.VectorType(INDEX, lanes)
@@ -160,7 +160,7 @@ def _store_lanes(builder: Any, registers: Registers, address: Any, value: Any, c
     builder.call(function, [value, builder.inttoptr(address, vector.as_pointer()), ir.Constant(INDEX, FLOAT_BYTES), chosen])
 
 
-def _load_lanes(builder: Any, registers: Registers, address: Any, chosen: Any) -> Any:
+def load_lanes(builder: Any, registers: Registers, address: Any, chosen: Any) -> Any:
     """The chosen lanes from memory, 0 in the others; memory of others is not touched."""
     vector = ir.VectorType(FLOAT, registers.lanes)
     kind = ir.FunctionType(vector, [vector.as_pointer(), INDEX, chosen.type, vector])

@@ -21,6 +21,7 @@ from dmlpy.devices.cpu.team import team
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
 from dmlpy.devices.cpu.walks.layer import step_threads
+from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_NUMBERS, GRADIENT_PARAMETERS, copied
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
@@ -90,6 +91,7 @@ class GradientPlan(PlanWithoutConstants):
 
     def load(self) -> None:
         _ = self._walks
+        PACKING(self._registers)
         for transposed in (False, True):
             load_products(transposed=transposed)
 
@@ -217,10 +219,12 @@ class GradientPlan(PlanWithoutConstants):
         ]
         if waiting:
             targets.append((scratch["candidate"], gates[-1]))
-        copies: list[tuple[Array, Array | float]] = []
         pieces = [(target, by_gate[gate]) for target, gate in targets]
         if "peephole" in scratch:
             pieces.append((scratch["peephole"], arrays["peephole_tensor"][0, 0, direction].reshape(3, hidden)))
+        if all(is_packable(matrix) for _, matrix in pieces):
+            return bound_packing([PackedMatrix(matrix, target) for target, matrix in pieces], hidden, self._registers)
+        copies: list[tuple[Array, Array | float]] = []
         for target, matrix in pieces:
             if left:
                 copies += [(target[whole], 0.0), (target[whole, :, :left], matrix[:, whole * lanes :])]

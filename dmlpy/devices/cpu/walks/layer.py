@@ -14,6 +14,7 @@ from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
+from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
 from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES, copied
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
@@ -89,6 +90,7 @@ class RecurrentPlan(Plan):
 
     def load(self) -> None:
         _ = self._functions
+        PACKING(self._registers)
 
     def describe(self) -> str:
         lanes, most = self._registers.lanes, self._registers.columns(self._sizes.gates)
@@ -112,10 +114,13 @@ class RecurrentPlan(Plan):
         return self._pack(arrays_of(self._tensors, constants), persistent)
 
     def _pack(self, arrays: Arrays, persistent: int) -> Launch:
-        copies, sums = self._packing(arrays, self._packed.arrays_at(persistent))
+        matrices, copies, sums = self._packing(arrays, self._packed.arrays_at(persistent))
+        pack_matrices = bound_packing(matrices, self._sizes.hidden_size, self._registers) if matrices else None
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
 
         def launch(stream: int) -> None:
+            if pack_matrices is not None:
+                pack_matrices()
             with np.errstate(all="ignore") if computes else nullcontext():  # infinite biases of opposite signs, or NaN
                 copy(copies)
                 for target, first, second in sums:
@@ -217,9 +222,12 @@ class RecurrentPlan(Plan):
 
     # constants
 
-    def _packing(self, arrays: Mapping[str, Array], packed: Mapping[str, Array]) -> tuple[list[Copy], list[tuple[Array, Array, Array]]]:
-        """The copies, and the sums of two, that arrange constants [D, gates, H, terms] in blocks of units."""
+    def _packing(
+        self, arrays: Mapping[str, Array], packed: Mapping[str, Array]
+    ) -> tuple[list[PackedMatrix], list[Copy], list[tuple[Array, Array, Array]]]:
+        """The compiled packing, the copies, and the sums of two, that arrange constants [D, gates, H, terms] in blocks of units."""
         sizes, lanes = self._sizes, self._registers.lanes
+        matrices: list[PackedMatrix] = []
         copies: list[Copy] = []
         sums: list[tuple[Array, Array, Array]] = []
 
@@ -236,13 +244,21 @@ class RecurrentPlan(Plan):
         def put(name: str, source: Array, gates: slice = slice(None)) -> None:
             copies.extend((target, piece) for target, piece in pieces(name, gates, source))
 
-        copies += [(array, 0.0) for name, array in packed.items() if sizes.hidden_size % lanes or "bias" in name]
         by_gate = (sizes.num_directions, sizes.gates, sizes.hidden_size, -1)
-        put("weights", arrays["weight_tensor"][0].reshape(by_gate))
         recurrence = arrays["recurrence_tensor"][0].reshape(by_gate)
-        put("recurrence", recurrence[:, : sizes.gates - self._cell.resets_first])
+        given = {
+            "weights": arrays["weight_tensor"][0].reshape(by_gate),
+            "recurrence": recurrence[:, : sizes.gates - self._cell.resets_first],
+        }
         if self._cell.resets_first:
-            put("candidate", recurrence[:, -1:])
+            given["candidate"] = recurrence[:, -1:]
+        compiled = [name for name, source in given.items() if is_packable(source)]
+        copies += [(array, 0.0) for name, array in packed.items() if name not in compiled and (sizes.hidden_size % lanes or "bias" in name)]
+        for name, source in given.items():
+            if name in compiled:
+                matrices.extend(map(PackedMatrix, source, packed[name]))
+            else:
+                put(name, source)
         if "bias_tensor" in arrays:
             bias = arrays["bias_tensor"][0, 0].reshape(sizes.num_directions, 2, sizes.gates, sizes.hidden_size, 1)
             own = sizes.gates - self._cell.resets_last  # gates whose two biases are one sum
@@ -252,7 +268,7 @@ class RecurrentPlan(Plan):
                 put("hidden_bias", bias[:, 1, own:], slice(own, None))
         if self._cell.peephole:
             put("peephole", arrays["peephole_tensor"][0, 0].reshape(sizes.num_directions, 3, sizes.hidden_size, 1))
-        return copies, sums
+        return matrices, copies, sums
 
     # walks
 

@@ -59,6 +59,18 @@ GRADIENT_NUMBERS = 2
 """The number of meetings in a step: after the gates, and after a reset gate's."""
 
 
+PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in ("ticket", "done", "items", "blocks", "hidden", "matrices")])
+"""What the packing of matrices reads. The first two are the state of `sharing`; `matrices` is the address of records `PACKED_MATRIX`. An
+item is a block of units of one of them; there are `hidden` units.
+"""
+
+_PACKED_INTEGERS = ("transposed", "terms", "gates", "source", "source_gate", "source_row", "target", "target_block")
+PACKED_MATRIX = np.dtype([(name, np.int64) for name in _PACKED_INTEGERS])
+"""A matrix [gates, hidden, terms] if `transposed`, else [terms, hidden] of one gate, that is packed to [blocks, terms, gates, lanes].
+Gates, rows and the target's blocks are apart by so many bytes.
+"""
+
+
 def copied(parameters: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
     """A copy of a walk's parameters, which knows where its own constants are."""
     copy = parameters.copy()

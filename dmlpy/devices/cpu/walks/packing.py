@@ -1,0 +1,72 @@
+"""Matrices packed in blocks of units, for walks: each launch packs those that no `prepare` has packed before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.registers import FLOAT_BYTES
+from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.walks.parameters import PACKED_MATRIX, PACKING_PARAMETERS
+from dmlpy.devices.threads import available_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dmlpy.devices.cpu.registers import Registers
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+PACKING = Kernel("dmlpy.devices.cpu.walks.packing_kernels:packing_of", 5)
+"""The packing of matrices in blocks of units: the registers."""
+
+_FLOATS_OF_A_THREAD = 1 << 17
+"""Floats that are worth waking another thread for: a few tens of microseconds."""
+
+
+class PackedMatrix(NamedTuple):
+    """A matrix and its place: target[block][term][gate][lane] is that of the unit block * lanes + lane, or 0 past the last unit.
+
+    Attributes:
+        source: [gates, units, terms], or [terms, units] for one gate whose units lie beside each other; `is_packable`.
+        target: [blocks, terms, gates, lanes], or without gates for a source without. All but the blocks lie densely.
+    """
+
+    source: Array
+    target: Array
+
+
+def is_packable(source: Array) -> bool:
+    """Returns whether an array is one of float32 whose rows are contiguous; others are copied by NumPy."""
+    return source.dtype == np.float32 and (source.strides[-1] == FLOAT_BYTES or source.shape[-1] == 1)
+
+
+def bound_packing(matrices: Sequence[PackedMatrix], units: int, registers: Registers) -> Callable[[], None]:
+    """Binds the packing of some matrices that have so many units.
+
+    Args:
+        matrices: one or more matrices.
+        units: the number of units.
+        registers: those whose lanes the blocks have.
+    """
+    records = np.zeros(len(matrices), PACKED_MATRIX)
+    for record, (source, target) in zip(records, matrices, strict=True):
+        transposed = source.ndim == 3
+        record["transposed"], record["terms"] = transposed, source.shape[-1] if transposed else source.shape[0]
+        record["gates"], record["source_gate"] = (source.shape[0], source.strides[0]) if transposed else (1, 0)
+        record["source"], record["source_row"] = source.ctypes.data, source.strides[-2]
+        record["target"], record["target_block"] = target.ctypes.data, target.strides[0]
+    blocks = len(matrices[0].target)
+    parameters = np.zeros(1, PACKING_PARAMETERS)
+    parameters["items"], parameters["blocks"], parameters["hidden"] = len(matrices) * blocks, blocks, units
+    parameters["matrices"] = records.ctypes.data
+    floats = sum(source.size for source, _ in matrices)
+    threads = max(1, min(available_threads(), floats // _FLOATS_OF_A_THREAD))
+    kernel, address, memory = PACKING(registers), parameters.ctypes.data, (parameters, records, matrices)
+
+    def pack() -> None:
+        team().run(kernel, address, threads, 1, memory)
+
+    return pack

@@ -1,0 +1,100 @@
+"""The compiled packing of matrices in blocks of units."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.products import first_lanes, load_lanes
+from dmlpy.devices.cpu.registers import FLOAT_BYTES
+from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, record_at, vectors_of
+from dmlpy.devices.cpu.walks.parameters import PACKED_MATRIX, PACKING_PARAMETERS
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.registers import Registers
+    from dmlpy.devices.cpu.team import Share
+
+
+@cache
+def transposed_tile(registers: Registers) -> Any:
+    """The kernel `transpose(source, source_row, rows, entries, target, target_row)`.
+
+    target[entry][row] = source[row][entry] for the first `entries` entries of the first `rows` rows, at most a vector's lanes of each;
+    the other lanes of a target's row are 0. Rows are apart by so many bytes. Memory of other rows and entries is not touched.
+    """
+    vectors, lanes = vectors_of(registers), registers.lanes
+    # Two rows' first halves, an element of each in turn, and their second halves.
+    halves = [
+        ir.Constant(ir.VectorType(INDEX, lanes), [index for lane in range(start, start + lanes // 2) for index in (lane, lanes + lane)])
+        for start in (0, lanes // 2)
+    ]
+
+    @intrinsic
+    def transpose(context: Any, source: Any, source_row: Any, rows: Any, entries: Any, target: Any, target_row: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            source, source_row, rows, entries, target, target_row = arguments
+            tile = []
+            for row in range(lanes):
+                count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
+                tile.append(load_lanes(builder, registers, source, first_lanes(builder, registers, count)))
+                source = builder.add(source, source_row)
+            # Each round moves one bit of an element's row number to its place in the row, and the place's highest bit to the row number.
+            for _ in range(lanes.bit_length() - 1):
+                pairs = zip(tile[: lanes // 2], tile[lanes // 2 :], strict=True)
+                tile = [builder.shuffle_vector(*pair, half) for pair in pairs for half in halves]
+            end = builder.append_basic_block("transposed")
+            for entry, value in enumerate(tile):
+                there = builder.append_basic_block("entry")
+                builder.cbranch(builder.icmp_signed(">", entries, ADDRESS(entry)), there, end)
+                builder.position_at_end(there)
+                vectors.write(builder, value, target)
+                target = builder.add(target, target_row)
+            builder.branch(end)
+            builder.position_at_end(end)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 6), generate
+
+    return transpose
+
+
+def packing_of(registers: Registers) -> Share:
+    """A thread's share of the packing of some matrices, to be compiled.
+
+    Args:
+        registers: the registers that it is compiled for.
+    """
+    vectors, transpose, lanes = vectors_of(registers), transposed_tile(registers), registers.lanes
+    load, load_some, store, size = vectors.load, vectors.load_some, vectors.store, vectors.size
+    parameters_at, matrix_at, matrix_size = record_at(PACKING_PARAMETERS), record_at(PACKED_MATRIX), PACKED_MATRIX.itemsize
+
+    def pack(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+        p, finished = parameters_at(parameters), 0
+        item = first_item(parameters, p.items, thread, threads, flags, met)
+        while item < p.items:
+            matrix, block = matrix_at(p.matrices + item // p.blocks * matrix_size), item % p.blocks
+            units, target = min(lanes, p.hidden - block * lanes), matrix.target + block * matrix.target_block
+            if matrix.transposed != 0:
+                source = matrix.source + block * lanes * matrix.source_row
+                for term in range(0, matrix.terms, lanes):
+                    count = min(lanes, matrix.terms - term)
+                    for gate in range(matrix.gates):
+                        at = source + gate * matrix.source_gate + term * FLOAT_BYTES
+                        to = target + (term * matrix.gates + gate) * size
+                        transpose(at, matrix.source_row, units, count, to, matrix.gates * size)
+            else:
+                source = matrix.source + block * size
+                for _ in range(matrix.terms):
+                    store(target, load(source) if units == lanes else load_some(source, units))
+                    source += matrix.source_row
+                    target += size
+            finished += 1
+            item = next_item(parameters, item, p.items, threads, met)
+        wait_for_all(parameters, finished, p.items, thread, threads)
+
+    return pack

@@ -1,0 +1,67 @@
+"""The compiled packing of matrices in blocks of units, against NumPy's copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu.registers import host_registers
+from dmlpy.devices.cpu.walks import packing
+from dmlpy.devices.cpu.walks.packing import PackedMatrix, bound_packing, is_packable
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# units, terms: whole tiles, parts of a tile either way, and single ones
+SIZES = [(64, 32), (35, 21), (3, 5), (1, 1), (16, 1)]
+
+
+def packed(source: Array, lanes: int) -> Array:
+    """[gates, units, terms] as [blocks, terms, gates, lanes]."""
+    gates, units, terms = source.shape
+    blocks = -(-units // lanes)
+    whole = np.zeros((gates, blocks * lanes, terms), np.float32)
+    whole[:, :units] = source
+    return whole.reshape(gates, blocks, lanes, terms).transpose(1, 3, 0, 2)
+
+
+@pytest.mark.parametrize(("units", "terms"), SIZES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_matrices_in_blocks_of_units(units: int, terms: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several at once, transposed and straight, from rows with NaN between them; nothing beside the targets is touched."""
+    monkeypatch.setattr(packing, "_FLOATS_OF_A_THREAD", 1)
+    monkeypatch.setattr(packing, "available_threads", lambda: threads)
+    registers, rng = host_registers(), np.random.default_rng(1)
+    blocks = -(-units // registers.lanes)
+    gates = np.full((3, units, terms + 2), np.nan, np.float32)[:, :, :terms]
+    straight = np.full((terms, units + 3), np.nan, np.float32)[:, :units]
+    for source in (gates, straight):
+        source[...] = rng.normal(size=source.shape)
+    target = np.full((blocks, terms, 3, registers.lanes), np.nan, np.float32)
+    room = np.full((blocks, terms + 4, registers.lanes), np.nan, np.float32)
+    pack = bound_packing([PackedMatrix(gates, target), PackedMatrix(straight, room[:, 1 : 1 + terms])], units, registers)
+    for _ in range(2):  # again, as later launches do
+        pack()
+        np.testing.assert_array_equal(target, packed(gates, registers.lanes))
+        np.testing.assert_array_equal(room[:, 1 : 1 + terms], packed(straight.T[None], registers.lanes)[:, :, 0])
+        assert np.isnan(room[:, 0]).all()
+        assert np.isnan(room[:, 1 + terms :]).all()
+        gates[...] += 1
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (np.zeros((2, 3, 4), np.float32), True),
+        (np.zeros((2, 3, 4), np.float32)[:, ::2], True),
+        (np.zeros((2, 3, 4), np.float32)[..., ::2], False),
+        (np.zeros((2, 3, 4), np.float32)[..., 1:2], True),
+        (np.zeros((2, 3, 4), np.float16), False),
+    ],
+    ids=["dense", "rows apart", "entries apart", "single entries", "FLOAT16"],
+)
+def test_only_rows_of_float32_are_packed_by_compiled_code(source: Array, expected: bool) -> None:
+    assert is_packable(source) is expected
