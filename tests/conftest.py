@@ -161,6 +161,12 @@ def any_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
     yield from _device(request.param)
 
 
+@pytest.fixture(params=["numpy", "cpu", *CUDA_DEVICES])
+def every_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
+    """As `any_device`, and the device that compiles: for families of operators that it has kernels for."""
+    yield from _device(request.param)
+
+
 @pytest.fixture(params=CUDA_DEVICES)
 def cuda_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
     """The devices with separate memory, as `any_device`."""

@@ -30,13 +30,13 @@ SIZES = (2, 8, 4, 8), (3, 5, 4, 3)
 @DATA_TYPES
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @MODE
-def test_each_layout(any_device: dml.Device, mode: str, sizes: tuple[int, ...], dtype: Any) -> None:
+def test_each_layout(every_device: dml.Device, mode: str, sizes: tuple[int, ...], dtype: Any) -> None:
     """Where statistics are given, every layout gives the same bits."""
     desc, arrays = case(mode, np.random.default_rng(1), sizes, (1,), dtype)
-    packed = results(any_device, desc, arrays)
+    packed = results(every_device, desc, arrays)
     for layout in LAYOUTS:
         for aligned in (True, False):
-            found = results(any_device, desc, arrays, layout, aligned=aligned)
+            found = results(every_device, desc, arrays, layout, aligned=aligned)
             check(found, desc, arrays, f"{layout}: ")
             if not MODES[mode][1]:
                 assert_same(found, packed, ELEMENT_WISE)
@@ -46,7 +46,7 @@ def test_each_layout(any_device: dml.Device, mode: str, sizes: tuple[int, ...], 
 @DATA_TYPES
 @pytest.mark.parametrize("seed", range(10))
 @MODE
-def test_random_layouts(any_device: dml.Device, mode: str, seed: int, dtype: Any) -> None:
+def test_random_layouts(every_device: dml.Device, mode: str, seed: int, dtype: Any) -> None:
     """Each tensor, the statistics too, has a separate layout; inputs may repeat along some dimensions."""
     rng = np.random.default_rng([seed, *mode.encode()])
     sizes = tuple(int(size) for size in rng.choice([1, 2, 3, 5, 8], rng.integers(4, 6) if "FUSED" in mode else rng.integers(1, 6)))
@@ -61,7 +61,7 @@ def test_random_layouts(any_device: dml.Device, mode: str, seed: int, dtype: Any
     for name, axes in repeats.items():
         for axis in axes:
             arrays[name] = np.broadcast_to(np.take(arrays[name], [0], axis), arrays[name].shape)
-    found = results(any_device, desc, arrays, layouts, repeats=repeats, aligned=bool(rng.integers(0, 2)))
+    found = results(every_device, desc, arrays, layouts, repeats=repeats, aligned=bool(rng.integers(0, 2)))
     expected = exact(desc, arrays)
     for name, values in found.items():
         # A group may be left with equal entries, whose gradients cancel out: errors are measured by the size of the terms.
@@ -75,14 +75,14 @@ def test_random_layouts(any_device: dml.Device, mode: str, seed: int, dtype: Any
 @DATA_TYPES
 @pytest.mark.parametrize(("source", "target"), [("channels last", "packed"), ("packed", "channels last"), ("transposed", "slice")])
 @MODE
-def test_inputs_of_one_layout_and_outputs_of_another(any_device: dml.Device, mode: str, source: str, target: str, dtype: Any) -> None:
+def test_inputs_of_one_layout_and_outputs_of_another(every_device: dml.Device, mode: str, source: str, target: str, dtype: Any) -> None:
     """NHWC in, NCHW out, and such."""
     desc, arrays = case(mode, np.random.default_rng(2), (2, 8, 4, 8), (1,), dtype)
     layouts = {name: source if name in arrays else target for name in desc.tensors() if name in IMAGE_SIZED}
-    found = results(any_device, desc, arrays, layouts)
+    found = results(every_device, desc, arrays, layouts)
     check(found, desc, arrays)
     if not MODES[mode][1]:
-        assert_same(found, results(any_device, desc, arrays), ELEMENT_WISE)
+        assert_same(found, results(every_device, desc, arrays), ELEMENT_WISE)
 
 
 # the same order of sums
@@ -92,18 +92,18 @@ def test_inputs_of_one_layout_and_outputs_of_another(any_device: dml.Device, mod
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 2, 1, 0), (1, 0, 2, 3), (2, 3, 0, 1)], ids=str)
 @pytest.mark.parametrize("layout", ["packed", "channels last", "slice"])
 @pytest.mark.parametrize("mode", DIRECTML)
-def test_dimensions_in_another_order(any_device: dml.Device, mode: str, layout: str, order: tuple[int, ...]) -> None:
+def test_dimensions_in_another_order(every_device: dml.Device, mode: str, layout: str, order: tuple[int, ...]) -> None:
     """The same memory described otherwise: the same bits, of all outputs."""
     desc, arrays = case(mode, np.random.default_rng(3), (3, 8, 5, 6), (1,))
     images = {name: layout for name in desc.tensors() if name in IMAGE_SIZED}
-    expected = results(any_device, desc, arrays, images)
+    expected = results(every_device, desc, arrays, images)
     inputs = {name: lay(array, images.get(name, "packed")) for name, array in arrays.items()}
     outputs = {name: lay(array, images.get(name, "packed")) for name, array in poisons(desc).items()}
     for placed in (*inputs.values(), *outputs.values()):
         placed.elements = placed.elements.transpose(order)
         strides = [stride // placed.elements.itemsize for stride in placed.elements.strides]
         placed.desc = placed.desc.replace(sizes=placed.elements.shape, strides=strides)
-    run_placed(any_device, desc, inputs, outputs)
+    run_placed(every_device, desc, inputs, outputs)
     assert_same(
         {name: placed.elements for name, placed in outputs.items()}, {name: array.transpose(order) for name, array in expected.items()}
     )
@@ -111,10 +111,10 @@ def test_dimensions_in_another_order(any_device: dml.Device, mode: str, layout: 
 
 @DATA_TYPES
 @MODE
-def test_rows_that_lie_apart(any_device: dml.Device, mode: str, dtype: Any) -> None:
+def test_rows_that_lie_apart(every_device: dml.Device, mode: str, dtype: Any) -> None:
     """A slice whose images are whole sums in the order of the packed tensor."""
     desc, arrays = case(mode, np.random.default_rng(4), (3, 5, 4, 8), (1,), dtype)
-    assert_same(results(any_device, desc, arrays, "padded images"), results(any_device, desc, arrays))
+    assert_same(results(every_device, desc, arrays, "padded images"), results(every_device, desc, arrays))
 
 
 @DATA_TYPES
@@ -127,7 +127,7 @@ def test_rows_that_lie_apart(any_device: dml.Device, mode: str, dtype: Any) -> N
         ("FUSED_BATCH_NORM_GRAD_V3 inference", "BATCH_NORMALIZATION_GRAD"),
     ],
 )
-def test_one_kernel_for_both_systems(any_device: dml.Device, mode: str, twin: str, dtype: Any) -> None:
+def test_one_kernel_for_both_systems(every_device: dml.Device, mode: str, twin: str, dtype: Any) -> None:
     """TensorFlow's NHWC and DirectML's sizes in the order NCHW over the same memory: the same bits."""
     desc, arrays = case(mode, np.random.default_rng(5), (3, 4, 5, 8), (3,), np.float32, epsilon=0.125)
     kind, training = MODES[twin]
@@ -147,13 +147,13 @@ def test_one_kernel_for_both_systems(any_device: dml.Device, mode: str, twin: st
             strict=False,
         )
     )
-    found = results(any_device, desc, arrays)
+    found = results(every_device, desc, arrays)
     placed = {name: lay(arrays[own], "packed") for name, own in images.items()}
     targets = {name: lay(poisons(desc)[own], "packed") for name, own in pairs.items()}
     for item in (*placed.values(), *targets.values()):
         item.elements = as_directml(item.elements)
         item.desc = dml.TensorDesc.of(item.elements)
-    run_placed(any_device, same, placed, targets)
+    run_placed(every_device, same, placed, targets)
     for name, own in pairs.items():
         if name == "output_gradient_tensor" and training:
             continue  # DirectML's centres the input by a recomputed mean
@@ -165,7 +165,7 @@ def test_one_kernel_for_both_systems(any_device: dml.Device, mode: str, twin: st
 
 @DATA_TYPES
 @pytest.mark.parametrize("mode", GRADIENTS)
-def test_an_upstream_gradient_that_repeats(any_device: dml.Device, mode: str, dtype: Any) -> None:
+def test_an_upstream_gradient_that_repeats(every_device: dml.Device, mode: str, dtype: Any) -> None:
     """Of a sum over samples, strides of 0 along the batch; of a sum over all, along every dimension: one number."""
     desc, arrays = case(mode, np.random.default_rng(6), (4, 5, 3, 8), (1,), dtype)
     (upstream,) = (name for name, role in INPUTS[type(desc)].items() if role == "dy")
@@ -174,7 +174,7 @@ def test_an_upstream_gradient_that_repeats(any_device: dml.Device, mode: str, dt
         for axis in axes:
             repeated = np.ascontiguousarray(np.broadcast_to(np.take(repeated, [0], axis), repeated.shape))
         given = arrays | {upstream: repeated}
-        found = results(any_device, desc, given, repeats={upstream: axes})
+        found = results(every_device, desc, given, repeats={upstream: axes})
         if axes == (0, 2, 3) and MODES[mode][1]:
             first, *others = found
             deviations = np.sqrt(
@@ -187,12 +187,12 @@ def test_an_upstream_gradient_that_repeats(any_device: dml.Device, mode: str, dt
         else:
             check(found, desc, given, f"{axes}: ")
         if not MODES[mode][1]:
-            assert_same(found, results(any_device, desc, given), ELEMENT_WISE)
+            assert_same(found, results(every_device, desc, given), ELEMENT_WISE)
 
 
 @DATA_TYPES
 @MODE
-def test_an_input_and_a_scale_that_repeat(any_device: dml.Device, mode: str, dtype: Any) -> None:
+def test_an_input_and_a_scale_that_repeat(every_device: dml.Device, mode: str, dtype: Any) -> None:
     """One scale for all channels; one image for all samples."""
     desc, arrays = case(mode, np.random.default_rng(7), (4, 5, 3, 8), (1,), dtype)
     names = {role: name for name, role in INPUTS[type(desc)].items()}
@@ -200,10 +200,10 @@ def test_an_input_and_a_scale_that_repeat(any_device: dml.Device, mode: str, dty
     repeats = {names["x"]: (0,), names["scale"]: (scale_axis,)}
     for name, (axis,) in repeats.items():
         arrays[name] = np.ascontiguousarray(np.broadcast_to(np.take(arrays[name], [0], axis), arrays[name].shape))
-    found = results(any_device, desc, arrays, repeats=repeats)
+    found = results(every_device, desc, arrays, repeats=repeats)
     check(found, desc, arrays)
     if not MODES[mode][1]:
-        assert_same(found, results(any_device, desc, arrays), ELEMENT_WISE)
+        assert_same(found, results(every_device, desc, arrays), ELEMENT_WISE)
 
 
 # nothing is copied

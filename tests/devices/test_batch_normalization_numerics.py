@@ -45,11 +45,11 @@ def errors(found: Arrays, expected: Arrays) -> dict[str, float]:
 
 @LAYOUTS
 @pytest.mark.parametrize("mean", [1e2, 1e4, -1e4, 1e6])
-def test_a_mean_far_from_zero(any_device: dml.Device, mean: float, channels: int) -> None:
+def test_a_mean_far_from_zero(every_device: dml.Device, mean: float, channels: int) -> None:
     """Of variance 1. FLOAT32 rounds a mean of 1e4 by up to 4.9e-4; the variance, and y, which does not wait for that, keep their digits."""
     x = np.random.default_rng(1).normal(mean, 1, images(channels, 8, 3, 17, 16)).astype(np.float32)
     desc, arrays = training(x, channels, epsilon=1e-5)
-    found = errors(run(any_device, desc, arrays), exact(desc, arrays))
+    found = errors(run(every_device, desc, arrays), exact(desc, arrays))
     assert found["mean"] <= half_a_step(mean) + 1e-6
     assert found["variance"] <= 1e-6
     assert found["y"] <= 2e-6
@@ -63,7 +63,7 @@ def half_a_step(number: float) -> float:
 @LAYOUTS
 @pytest.mark.parametrize("mean", [1e2, 1e4])
 @pytest.mark.parametrize("mode", [mode for mode, (_, of_batch) in MODES.items() if of_batch and "GRAD" in mode])
-def test_gradients_where_the_mean_is_far_from_zero(any_device: dml.Device, mode: str, mean: float, channels: int) -> None:
+def test_gradients_where_the_mean_is_far_from_zero(every_device: dml.Device, mode: str, mean: float, channels: int) -> None:
     rng, sizes = np.random.default_rng(2), images(channels, 8, 3, 17, 16)
     desc, arrays = case(mode, rng, sizes, (channels,))
     names = {role: name for name, role in INPUTS[type(desc)].items()}
@@ -71,11 +71,11 @@ def test_gradients_where_the_mean_is_far_from_zero(any_device: dml.Device, mode:
     of_batch = statistics(x.astype(np.float64), tuple({0, 1, 2, 3} - {channels}))
     for role, values in zip(("mean", "variance"), of_batch, strict=True):
         arrays[names[role]] = values.reshape(arrays[names[role]].shape).astype(np.float32)
-    check(run(any_device, desc, arrays), desc, arrays)
+    check(run(every_device, desc, arrays), desc, arrays)
 
 
 @LAYOUTS
-def test_a_gradient_along_the_input_where_the_mean_is_far_from_zero(any_device: dml.Device, channels: int) -> None:
+def test_a_gradient_along_the_input_where_the_mean_is_far_from_zero(every_device: dml.Device, channels: int) -> None:
     """Then dx is next to nothing beside dy: what FLOAT32 rounds off a mean of 1e4, up to 4.9e-4 deviations, would stand out in it."""
     rng, sizes = np.random.default_rng(2), images(channels, 8, 3, 17, 16)
     desc, arrays = case("BATCH_NORMALIZATION_TRAINING_GRAD", rng, sizes, (channels,))
@@ -87,20 +87,20 @@ def test_a_gradient_along_the_input_where_the_mean_is_far_from_zero(any_device: 
         "scale_tensor": np.ones_like(arrays["scale_tensor"]),
     }
     arrays |= {"mean_tensor": mean.astype(np.float32), "variance_tensor": variance.astype(np.float32)}
-    found, expected = run(any_device, desc, arrays), exact(desc, arrays)
+    found, expected = run(every_device, desc, arrays), exact(desc, arrays)
     assert np.abs(found["output_gradient_tensor"] - expected["output_gradient_tensor"]).max() < 1e-5
 
 
 @LAYOUTS
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e6, 1e8])
-def test_an_outlier_comes_first(any_device: dml.Device, outlier: float, channels: int) -> None:
+def test_an_outlier_comes_first(every_device: dml.Device, outlier: float, channels: int) -> None:
     """What the sums might be shifted by is far from all others."""
     x = np.random.default_rng(3).normal(0.5, 1, images(channels, 8, 3, 17, 16)).astype(np.float32)
     x[0, :, 0, 0] = outlier
     x[0, 0, 0, :] = outlier
     desc, arrays = training(x, channels, epsilon=1e-5)
     expected = exact(desc, arrays)
-    found = errors(run(any_device, desc, arrays), expected)
+    found = errors(run(every_device, desc, arrays), expected)
     assert found["mean"] <= 5e-6
     assert found["variance"] <= 1e-6
     assert found["y"] <= 1e-6 * np.abs(expected["output_tensor"]).max()
@@ -109,20 +109,20 @@ def test_an_outlier_comes_first(any_device: dml.Device, outlier: float, channels
 @pytest.mark.pairwise
 @pytest.mark.parametrize("mean", [0.0, 1e2, 1e4])
 @pytest.mark.parametrize(("sizes", "channels"), [((100, 2, 1000, 1), 1), ((100, 1000, 1, 2), 3), ((2, 2, 50000, 1), 1)])
-def test_a_hundred_thousand_entries(any_device: dml.Device, sizes: tuple[int, ...], channels: int, mean: float) -> None:
+def test_a_hundred_thousand_entries(every_device: dml.Device, sizes: tuple[int, ...], channels: int, mean: float) -> None:
     x = np.random.default_rng(4).normal(mean, 1, sizes).astype(np.float32)
     desc, arrays = training(x, channels)
-    found = errors(run(any_device, desc, arrays), exact(desc, arrays))
+    found = errors(run(every_device, desc, arrays), exact(desc, arrays))
     assert found["mean"] <= half_a_step(mean) + 1e-6
     assert found["variance"] <= 1e-6
     assert found["y"] <= 3e-6
 
 
 @LAYOUTS
-def test_squares_that_overflow_where_those_of_deviations_do_not(any_device: dml.Device, channels: int) -> None:
+def test_squares_that_overflow_where_those_of_deviations_do_not(every_device: dml.Device, channels: int) -> None:
     x = np.random.default_rng(5).normal(1e20, 1e17, images(channels, 8, 3, 17, 16)).astype(np.float32)
     desc, arrays = training(x, channels)
-    found = errors(run(any_device, desc, arrays), exact(desc, arrays))
+    found = errors(run(every_device, desc, arrays), exact(desc, arrays))
     assert found["mean"] <= half_a_step(1e20) / 1e17 + 1e-6
     assert found["variance"] <= 1e-6
     assert found["y"] <= 3e-6
@@ -131,29 +131,29 @@ def test_squares_that_overflow_where_those_of_deviations_do_not(any_device: dml.
 @pytest.mark.pairwise
 @pytest.mark.parametrize("magnitude", [1e18, 1e10, 1e-10, 1e-18])
 @MODE
-def test_large_and_small_magnitudes(any_device: dml.Device, mode: str, magnitude: float) -> None:
+def test_large_and_small_magnitudes(every_device: dml.Device, mode: str, magnitude: float) -> None:
     """Squares stay within FLOAT32 up to 1.8e19. Without epsilon y is that of the usual magnitude."""
     rng = np.random.default_rng(4)
     desc, arrays = case(mode, rng, (2, 3, 4, 5), (1,), epsilon=0)
     roles = INPUTS[type(desc)]
     factors = {"x": magnitude, "mean": magnitude, "variance": magnitude**2}
     arrays = {name: (array * factors.get(roles[name], 1.0)).astype(np.float32) for name, array in arrays.items()}
-    check(run(any_device, desc, arrays), desc, arrays)
+    check(run(every_device, desc, arrays), desc, arrays)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-4, 1e4])
 @pytest.mark.parametrize("mode", [mode for mode in MODES if "GRAD" in mode])
-def test_upstream_gradients_of_any_scale(any_device: dml.Device, mode: str, scale: float) -> None:
+def test_upstream_gradients_of_any_scale(every_device: dml.Device, mode: str, scale: float) -> None:
     """Relative to what they are."""
     desc, arrays = case(mode, np.random.default_rng(5), (3, 4, 5, 5), (1,))
     upstream = next(name for name, role in INPUTS[type(desc)].items() if role == "dy")
     arrays[upstream] = arrays[upstream] * np.float32(scale)
     expected = exact(desc, arrays)
-    for name, values in run(any_device, desc, arrays).items():
+    for name, values in run(every_device, desc, arrays).items():
         assert np.linalg.norm(values - expected[name]) <= 2e-6 * np.linalg.norm(expected[name]), name
 
 
-def test_a_rounded_mean_does_not_spoil_the_gradient_of_the_input(any_device: dml.Device) -> None:
+def test_a_rounded_mean_does_not_spoil_the_gradient_of_the_input(every_device: dml.Device) -> None:
     """In FLOAT16 a mean of 100 may be off by 0.03: DirectML's gradient centres the input anew."""
     rng = np.random.default_rng(6)
     desc, arrays = case("BATCH_NORMALIZATION_TRAINING_GRAD", rng, (4, 3, 5, 5), (1,), np.float16)
@@ -163,7 +163,7 @@ def test_a_rounded_mean_does_not_spoil_the_gradient_of_the_input(any_device: dml
     expected = exact(desc, arrays | {"mean_tensor": mean})["output_gradient_tensor"]
     for shift in (0, 0.5):
         given = arrays | {"mean_tensor": (mean + shift).astype(np.float16)}
-        found = run(any_device, desc, given)
+        found = run(every_device, desc, given)
         assert np.linalg.norm(found["output_gradient_tensor"] - expected) <= 2e-3 * np.linalg.norm(expected)
         check(found, desc, given)
 
@@ -173,13 +173,13 @@ def test_a_rounded_mean_does_not_spoil_the_gradient_of_the_input(any_device: dml
 
 @DATA_TYPES
 @pytest.mark.parametrize("mode", [mode for mode, (_, of_batch) in MODES.items() if of_batch])
-def test_one_entry_for_each_group(any_device: dml.Device, mode: str, dtype: Any) -> None:
+def test_one_entry_for_each_group(every_device: dml.Device, mode: str, dtype: Any) -> None:
     """The mean is the entry, the variance 0, y the bias, and the gradients of x and scale are 0: exactly."""
     desc, arrays = case(mode, np.random.default_rng(7), (1, 9, 1, 1), (1,), dtype)
     arrays.pop("fused_add_tensor", None)
     desc = described(type(desc), arrays, **{name: getattr(desc, name) for name in ("is_training", "data_format") if hasattr(desc, name)})
     given = {role: arrays[name].reshape(-1) for name, role in INPUTS[type(desc)].items() if name in arrays}
-    found = {name: values.reshape(-1) for name, values in run(any_device, desc, arrays).items()}
+    found = {name: values.reshape(-1) for name, values in run(every_device, desc, arrays).items()}
     expected = {
         "output_tensor": given.get("bias"),
         "output_mean_tensor": given["x"],
@@ -202,12 +202,12 @@ def test_one_entry_for_each_group(any_device: dml.Device, mode: str, dtype: Any)
 @pytest.mark.parametrize("value", [0.1, -3.7, 1234.5, 6e4])
 @pytest.mark.parametrize("epsilon", [1e-5, 0.0])
 @LAYOUTS
-def test_equal_entries(any_device: dml.Device, channels: int, epsilon: float, value: float, dtype: Any) -> None:
+def test_equal_entries(every_device: dml.Device, channels: int, epsilon: float, value: float, dtype: Any) -> None:
     """The mean is exactly the entry and the variance exactly 0; y is the bias, or NaN without epsilon."""
     x = np.full(images(channels, 3, 5, 7, 11), value, dtype)
     desc, arrays = training(x, channels, epsilon=epsilon)
     arrays["bias_tensor"][...] = np.random.default_rng(8).normal(size=arrays["bias_tensor"].shape)
-    found = run(any_device, desc, arrays)
+    found = run(every_device, desc, arrays)
     assert (found["output_mean_tensor"] == dtype(value)).all()
     assert (found["output_variance_tensor"] == 0).all()
     if epsilon:
@@ -301,10 +301,10 @@ def kinds(array: Array) -> Array:
 @DATA_TYPES
 @pytest.mark.parametrize("name", SPOILT)
 @MODE
-def test_what_is_no_number_stays_in_its_group(any_device: dml.Device, mode: str, name: str, dtype: Any) -> None:
+def test_what_is_no_number_stays_in_its_group(every_device: dml.Device, mode: str, name: str, dtype: Any) -> None:
     """The group is what float64 makes of it, NaN and infinities in their places; the other groups are what they were, bit for bit."""
     desc, arrays, given = spoilt(mode, *SPOILT[name], dtype)
-    clean, found, expected = run(any_device, desc, arrays), run(any_device, desc, given), exact(desc, given)
+    clean, found, expected = run(every_device, desc, arrays), run(every_device, desc, given), exact(desc, given)
     if mode == "BATCH_NORMALIZATION_TRAINING_GRAD" and name in ("a mean of NaN", "an infinite mean"):
         expected["output_gradient_tensor"][:, 1] = np.nan  # the input's mean is found as a distance from the given one
     for output, values in found.items():
@@ -332,7 +332,7 @@ def test_devices_agree_on_what_is_no_number(cuda_device: dml.Device, mode: str, 
 @pytest.mark.pairwise
 @pytest.mark.parametrize("sizes", [(2, 48, 3, 5), (3, 48, 33, 17)])
 @pytest.mark.parametrize("layout", MEMORY_LAYOUTS)
-def test_a_group_is_no_number_where_its_squares_add_up_to_none(any_device: dml.Device, layout: str, sizes: tuple[int, ...]) -> None:
+def test_a_group_is_no_number_where_its_squares_add_up_to_none(every_device: dml.Device, layout: str, sizes: tuple[int, ...]) -> None:
     """Near the largest FLOAT32 number, with means and outliers of any size: in every layout the same groups, all of them NaN throughout."""
     rng = np.random.default_rng(17)
     each = (1, sizes[1], 1, 1)
@@ -350,7 +350,7 @@ def test_a_group_is_no_number_where_its_squares_add_up_to_none(any_device: dml.D
     assert clear.sum() > 40
     assert 10 < (squares > largest)[clear].sum() < 38
     desc, arrays = training(x, 1)
-    found = results(any_device, desc, arrays, layout)
+    found = results(every_device, desc, arrays, layout)
     for name, array in found.items():
         of_groups = np.isnan(np.moveaxis(array, 1, 0).reshape(sizes[1], -1))
         assert (of_groups.all(1) == of_groups.any(1)).all(), f"{name}: groups that are NaN in part"
@@ -360,13 +360,13 @@ def test_a_group_is_no_number_where_its_squares_add_up_to_none(any_device: dml.D
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @LAYOUTS
-def test_what_is_no_number_in_a_large_group(any_device: dml.Device, channels: int, number: float) -> None:
+def test_what_is_no_number_in_a_large_group(every_device: dml.Device, channels: int, number: float) -> None:
     """Which a GPU shares out to several blocks."""
     x = np.random.default_rng(10).normal(2, 1, images(channels, 3, 2, 33, 83)).astype(np.float32)
     desc, arrays = training(x, channels)
-    clean = run(any_device, desc, arrays)
+    clean = run(every_device, desc, arrays)
     x[(2, 1, 20, 50) if channels == 1 else (2, 20, 50, 1)] = number
-    found = run(any_device, desc, arrays)
+    found = run(every_device, desc, arrays)
     for name, values in found.items():
         assert np.isnan(np.take(values, 1, channels)).all(), name
         np.testing.assert_array_equal(np.take(values, 0, channels), np.take(clean[name], 0, channels), err_msg=name)

@@ -47,6 +47,14 @@ def host_registers() -> Registers:
     return registers_of(binding.get_host_cpu_features(), platform.machine().lower())
 
 
+@cache
+def converts_halves() -> bool:
+    """Whether this machine has instructions that convert FLOAT16; elsewhere LLVM calls functions that a process may not have."""
+    from llvmlite import binding
+
+    return platform.machine().lower() in ("arm64", "aarch64") or binding.get_host_cpu_features().get("f16c", False)
+
+
 def block_of(registers: Registers) -> tuple[int, int]:
     """Filters and vectors of positions whose sums fill a processor's registers, with room for the vectors and a factor."""
     return (8, 3) if registers.count == 32 else (4, 3)

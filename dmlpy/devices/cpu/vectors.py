@@ -43,6 +43,14 @@ def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
     builder.position_at_end(end)
 
 
+def lanes_below(builder: Any, count: Any, lanes: int) -> Any:
+    """The mask of the first lanes."""
+    none = ir.Constant(ir.VectorType(ADDRESS, lanes), ir.Undefined)
+    first = builder.insert_element(none, count, ir.Constant(INDEX, 0))
+    counts = builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes))
+    return builder.icmp_signed("<", ir.Constant(ir.VectorType(ADDRESS, lanes), list(range(lanes))), counts)
+
+
 class VectorType(types.Type):
     """A register of floats."""
 
@@ -197,21 +205,22 @@ class Vectors:
 
     def repeated(self, builder: Any, value: Any) -> Any:
         """Repeats a float in all lanes."""
-        none = ir.Constant(self._vector, ir.Undefined)
+        none = ir.Constant(self.llvm_type, ir.Undefined)
         first = builder.insert_element(none, value, ir.Constant(INDEX, 0))
         return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
 
     def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
         """Computes x * y + z, rounded once where the processor supports it."""
-        kind = ir.FunctionType(self._vector, [self._vector] * 3)
+        kind = ir.FunctionType(self.llvm_type, [self.llvm_type] * 3)
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{self.lanes}f32"), [x, y, z])
 
     @property
-    def _vector(self) -> Any:
+    def llvm_type(self) -> Any:
+        """LLVM's type of a vector."""
         return ir.VectorType(FLOAT, self.lanes)
 
     def _pointer(self, builder: Any, address: Any, offset: int) -> Any:
-        return builder.inttoptr(builder.add(address, ADDRESS(offset)), self._vector.as_pointer())
+        return builder.inttoptr(builder.add(address, ADDRESS(offset)), self.llvm_type.as_pointer())
 
     def _load(self) -> Any:
         @intrinsic
@@ -231,13 +240,6 @@ class Vectors:
 
         return store
 
-    def _first(self, builder: Any, count: Any) -> Any:
-        """The mask of the first lanes."""
-        none = ir.Constant(ir.VectorType(ADDRESS, self.lanes), ir.Undefined)
-        first = builder.insert_element(none, count, ir.Constant(INDEX, 0))
-        counts = builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
-        return builder.icmp_signed("<", ir.Constant(ir.VectorType(ADDRESS, self.lanes), list(range(self.lanes))), counts)
-
     def _load_some(self) -> Any:
         @intrinsic
         def load_some(context: Any, address: Any, count: Any) -> Any:
@@ -245,10 +247,10 @@ class Vectors:
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 pointer = self._pointer(builder, arguments[0], 0)
-                kind = ir.FunctionType(self._vector, [pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes), self._vector])
+                kind = ir.FunctionType(self.llvm_type, [pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes), self.llvm_type])
                 function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
-                zeros = ir.Constant(self._vector, [0.0] * self.lanes)
-                return builder.call(function, [pointer, INDEX(FLOAT_BYTES), self._first(builder, arguments[1]), zeros])
+                zeros = ir.Constant(self.llvm_type, [0.0] * self.lanes)
+                return builder.call(function, [pointer, INDEX(FLOAT_BYTES), lanes_below(builder, arguments[1], self.lanes), zeros])
 
             return self.kind(types.int64, types.int64), generate
 
@@ -261,9 +263,9 @@ class Vectors:
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 pointer = self._pointer(builder, arguments[0], 0)
-                kind = ir.FunctionType(ir.VoidType(), [self._vector, pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes)])
+                kind = ir.FunctionType(ir.VoidType(), [self.llvm_type, pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes)])
                 function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
-                builder.call(function, [arguments[1], pointer, INDEX(FLOAT_BYTES), self._first(builder, arguments[2])])
+                builder.call(function, [arguments[1], pointer, INDEX(FLOAT_BYTES), lanes_below(builder, arguments[2], self.lanes)])
                 return context.get_dummy_value()
 
             return types.void(types.int64, self.kind, types.int64), generate
@@ -298,7 +300,7 @@ class Vectors:
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 x, low, high, value = arguments
-                zeros = ir.Constant(self._vector, [0.0] * self.lanes)
+                zeros = ir.Constant(self.llvm_type, [0.0] * self.lanes)
                 inside = builder.and_(builder.fcmp_unordered(">=", x, low), builder.fcmp_unordered("<=", x, high))
                 return builder.select(inside, value, zeros)
 
@@ -313,7 +315,7 @@ class Vectors:
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 x, limit, value = arguments
-                zeros = ir.Constant(self._vector, [0.0] * self.lanes)
+                zeros = ir.Constant(self.llvm_type, [0.0] * self.lanes)
                 chosen = builder.select(builder.fcmp_ordered(">", x, limit), value, zeros)
                 return builder.select(builder.fcmp_unordered("uno", x, x), x, chosen)
 
@@ -408,7 +410,7 @@ class Vectors:
         for column in range(columns):
             begin = builder.add(start, builder.mul(start_row, ADDRESS(column)))
             totals += [self.value_of(builder, begin, vector * self.size) for vector in range(vectors)]
-        totals += [ir.Constant(self._vector, [0.0] * self.lanes)] * (count * (parts - 1))
+        totals += [ir.Constant(self.llvm_type, [0.0] * self.lanes)] * (count * (parts - 1))
 
         def add_term(term: Any, totals: list[Any], part: int) -> None:
             block = builder.add(matrix, builder.mul(term, ADDRESS(vectors * self.size)))
@@ -426,7 +428,7 @@ class Vectors:
             before, head, body, after = builder.block, *(builder.append_basic_block(name) for name in ("head", "body", "after"))
             builder.branch(head)
             builder.position_at_end(head)
-            term, carried = builder.phi(ADDRESS), [builder.phi(self._vector) for _ in totals]
+            term, carried = builder.phi(ADDRESS), [builder.phi(self.llvm_type) for _ in totals]
             builder.cbranch(builder.icmp_signed("<", term, end), body, after)
             builder.position_at_end(body)
             summed = list(carried)

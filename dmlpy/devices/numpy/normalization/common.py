@@ -18,6 +18,7 @@ from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads, share
 
 if TYPE_CHECKING:
+    from dmlpy.devices.axes import Axis
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -45,6 +46,13 @@ TENSORS = ("x", "dy", "add", "y", "dx")
 """The roles of the input's sizes; all others are statistics."""
 
 
+def axes_of(geometry: NormalizationGeometry) -> tuple[list[str], tuple[Axis, ...]]:
+    """The roles of the operands, those of the input's sizes first, and the axes that they share, with strides in that order."""
+    operands = geometry.operands
+    roles = sorted(operands, key=lambda role: TENSORS.index(role) if role in TENSORS else len(TENSORS))
+    return roles, merged(geometry.sizes, [operands[role].strides for role in roles], geometry.reduced)
+
+
 class NormalizationPlan(PlanWithoutConstants):
     """An operator of batch normalization on the host.
 
@@ -55,12 +63,11 @@ class NormalizationPlan(PlanWithoutConstants):
     def __init__(self, geometry: NormalizationGeometry) -> None:
         self._geometry = geometry
         operands = geometry.operands
-        self._roles = sorted(operands, key=lambda role: TENSORS.index(role) if role in TENSORS else len(TENSORS))
-        self._axes = merged(geometry.sizes, [operands[role].strides for role in self._roles], geometry.reduced)
+        self._roles, self._axes = axes_of(geometry)
         arrays = len(self._copied()) + sum(prod(rows) for rows, _ in self._work_arrays().values())
         largest = blocks.BLOCK if arrays <= 1 else blocks.BLOCK // 4  # so that all of them stay in the cache
         self._blocking = blocking = Blocking(self._axes, largest)
-        partial = [("sums", (len(self._sums()), blocking.rows, *blocking.statistics), np.dtype(np.float64))] if self._sums() else []
+        partial = [("sums", *self._partial_sums())] if self._sums() else []
         statistics = [(name, blocking.statistics, dtype) for name, dtype in self._statistics().items()]
         self._shared = Layout([*partial, *statistics], _ALIGNMENT)
         self._own = Layout(self._thread_scratch(), _ALIGNMENT)
@@ -73,6 +80,10 @@ class NormalizationPlan(PlanWithoutConstants):
     @abstractmethod
     def _sums(self) -> tuple[str, ...]:
         """Names the sums over each group, for `describe`."""
+
+    def _partial_sums(self) -> tuple[Sequence[int], np.dtype[Any]]:
+        """The sizes and the type of what the parts of the groups leave of each sum."""
+        return (len(self._sums()), self._blocking.rows, *self._blocking.statistics), np.dtype(np.float64)
 
     @abstractmethod
     def _statistics(self) -> dict[str, np.dtype[Any]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.normalization.blocks import Block
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
-_ATTEMPTS = 3
+ATTEMPTS = 3
 """The attempts: sums of x itself, of x less the group's first entry, and of x less the mean that those sums gave."""
 
 
@@ -67,10 +67,10 @@ class ForwardPlan(NormalizationPlan):
         return "\n".join(lines)
 
     def _work(self, launch: NormalizationLaunch) -> Callable[[], None]:
-        return _Forward(self, launch).run
+        return Forward(self, launch).run
 
 
-class _Forward:
+class Forward:
     """A dispatch of the plan."""
 
     def __init__(self, plan: ForwardPlan, launch: NormalizationLaunch) -> None:
@@ -93,7 +93,7 @@ class _Forward:
         launch = self._launch
         launch.statistics["centre"].fill(0.0)
         unsettled: Sequence[tuple[Block, ...]] = launch.blocking.ranges
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             launch.share(self._add_up, (block for blocks in unsettled for block in blocks))
             with np.errstate(all="ignore"):
                 unsettled = [blocks for blocks in unsettled if not self._settles(blocks[0], attempt)]

@@ -58,10 +58,10 @@ class GradientPlan(NormalizationPlan):
         return "\n".join(lines)
 
     def _work(self, launch: NormalizationLaunch) -> Callable[[], None]:
-        return _Gradient(self, launch).run
+        return Gradient(self, launch).run
 
 
-class _Gradient:
+class Gradient:
     """A dispatch of the plan."""
 
     def __init__(self, plan: GradientPlan, launch: NormalizationLaunch) -> None:

@@ -1,0 +1,131 @@
+"""Vectors of floats from and to memory that holds FLOAT32 or FLOAT16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.vectors import INDEX, jit, lanes_below, vectors_of
+
+_HALF_BYTES = 2
+
+
+@dataclass(frozen=True)
+class Elements:
+    """How elements of a type are read and written.
+
+    Attributes:
+        size: bytes of an element.
+        read: read(address, count) gives a vector of the next elements; beyond `count` lanes it has zeros.
+        write: write(address, value, count) stores the first `count` lanes, or all if there are more.
+    """
+
+    size: int
+    read: Any
+    write: Any
+
+
+@cache
+def elements_of(halves: bool, registers: Registers) -> Elements:
+    """The elements of FLOAT16 if `halves`, else of FLOAT32."""
+    vectors, lanes = vectors_of(registers), registers.lanes
+    if halves:
+        load, load_some, store, store_some = (
+            make(registers) for make in (_load_halves, _load_some_halves, _store_halves, _store_some_halves)
+        )
+    else:
+        load, load_some, store, store_some = vectors.load, vectors.load_some, vectors.store, vectors.store_some
+
+    @jit
+    def read(address: Any, count: Any) -> Any:
+        if count >= lanes:
+            return load(address)
+        return load_some(address, count)
+
+    @jit
+    def write(address: Any, value: Any, count: Any) -> None:
+        if count >= lanes:
+            store(address, value)
+        else:
+            store_some(address, value, count)
+
+    return Elements(_HALF_BYTES if halves else FLOAT_BYTES, read, write)
+
+
+def _half(registers: Registers) -> Any:
+    return ir.VectorType(ir.HalfType(), registers.lanes)
+
+
+def _masked(builder: Any, registers: Registers, name: str, result: Any, arguments: list[Any]) -> Any:
+    """Calls LLVM's masked load or store of halves; their bits go as integers, which every processor's code has."""
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.{name}.v{registers.lanes}i16.p0")
+    return builder.call(function, arguments)
+
+
+def _load_halves(registers: Registers) -> Any:
+    vectors = vectors_of(registers)
+
+    @intrinsic
+    def load(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], _half(registers).as_pointer())
+            return builder.fpext(builder.load(pointer, align=_HALF_BYTES), vectors.llvm_type)
+
+        return vectors.kind(types.int64), generate
+
+    return load
+
+
+def _load_some_halves(registers: Registers) -> Any:
+    vectors, bits = vectors_of(registers), ir.VectorType(ir.IntType(16), registers.lanes)
+
+    @intrinsic
+    def load_some(context: Any, address: Any, count: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer, chosen = builder.inttoptr(arguments[0], bits.as_pointer()), lanes_below(builder, arguments[1], registers.lanes)
+            zeros = ir.Constant(bits, [0] * registers.lanes)
+            found = _masked(builder, registers, "load", bits, [pointer, INDEX(_HALF_BYTES), chosen, zeros])
+            return builder.fpext(builder.bitcast(found, _half(registers)), vectors.llvm_type)
+
+        return vectors.kind(types.int64, types.int64), generate
+
+    return load_some
+
+
+def _store_halves(registers: Registers) -> Any:
+    vectors = vectors_of(registers)
+
+    @intrinsic
+    def store(context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], _half(registers).as_pointer())
+            builder.store(builder.fptrunc(arguments[1], _half(registers)), pointer, align=_HALF_BYTES)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, vectors.kind), generate
+
+    return store
+
+
+def _store_some_halves(registers: Registers) -> Any:
+    vectors, bits = vectors_of(registers), ir.VectorType(ir.IntType(16), registers.lanes)
+
+    @intrinsic
+    def store_some(context: Any, address: Any, value: Any, count: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer, chosen = builder.inttoptr(arguments[0], bits.as_pointer()), lanes_below(builder, arguments[2], registers.lanes)
+            rounded = builder.bitcast(builder.fptrunc(arguments[1], _half(registers)), bits)
+            _masked(builder, registers, "store", ir.VoidType(), [rounded, pointer, INDEX(_HALF_BYTES), chosen])
+            return context.get_dummy_value()
+
+        return types.void(types.int64, vectors.kind, types.int64), generate
+
+    return store_some

@@ -1,0 +1,60 @@
+"""Compiled batch normalization: which descs it takes, and that threads change no bit, however entries lie.
+
+Its results are held to the exact ones by tests/devices/test_batch_normalization_layouts.py and _numerics.py, as every device's are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.batch_normalization_runs import results
+from tests.support.normalization_cases import MODES, case, check
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu.norms import plan as plans
+from dmlpy.devices.cpu.plans import compiled_plan
+
+
+@pytest.mark.parametrize("layout", ["packed", "channels last"])
+@pytest.mark.parametrize("sizes", [(3, 37, 9, 11), (700, 70, 2, 1)], ids=str)
+@pytest.mark.parametrize("mode", ["BATCH_NORMALIZATION_TRAINING", "FUSED_BATCH_NORM_GRAD_V3 training"])
+def test_threads_change_no_bit(mode: str, sizes: tuple[int, ...], layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planes and rows, of several pieces, with vectors of groups that are left over."""
+    monkeypatch.setattr(plans, "_WORK_OF_A_THREAD", 1)
+    activated = {"fused_activation": dml.ActivationReluDesc()} if mode == "BATCH_NORMALIZATION_TRAINING" else {}
+    desc, arrays = case(mode, np.random.default_rng(7), sizes, (1,), **activated)
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr(plans, "available_threads", lambda threads=threads: threads)
+        found.append(results(dml.device("cpu"), desc, arrays, layout))
+        check(found[-1], desc, arrays)
+    for name, values in found[0].items():
+        np.testing.assert_array_equal(values, found[1][name], err_msg=name)
+
+
+def in_layout(desc: Any, name: str, strides: tuple[int, ...]) -> Any:
+    return desc.replace(**{name: desc.tensors()[name].replace(strides=strides)})
+
+
+def test_what_is_compiled_and_why_the_rest_is_not() -> None:
+    rng, sizes = np.random.default_rng(8), (2, 24, 3, 5)
+    for mode in MODES:
+        for dtype in (np.float32, np.float16):
+            assert not isinstance(compiled_plan(case(mode, rng, sizes, (1,), dtype)[0]), str), mode
+    desc, _ = case("BATCH_NORMALIZATION_TRAINING", rng, sizes, (1,))
+    apart = in_layout(desc, "input_tensor", (720, 30, 10, 2))
+    mixed = in_layout(desc, "input_tensor", (360, 1, 120, 24))
+    few, _ = case("BATCH_NORMALIZATION", rng, (2, 5, 3, 2), (1,))
+    last = dict.fromkeys(("input_tensor", "output_tensor"), (30, 1, 10, 5))
+    for name, strides in last.items():
+        few = in_layout(few, name, strides)
+    for other in (apart, mixed, few, case("BATCH_NORMALIZATION", rng, sizes, (1, 3))[0]):
+        assert "lie side by side" in str(compiled_plan(other))
+    other = desc.replace(fused_activation=dml.ActivationTanhDesc())
+    assert compiled_plan(other) == "ACTIVATION_TANH is not computed with a compiled batch normalization"
+    assert dml.compile(other, "cpu").plan.startswith("strategy: numpy (ACTIVATION_TANH is not computed")
