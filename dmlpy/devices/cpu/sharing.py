@@ -13,7 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, integer_at, jit, pause, set_integer, yield_thread
+from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, integer_at, jit, set_integer
+from dmlpy.devices.cpu.waiting import wait_between
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
@@ -22,8 +23,6 @@ _BITS = 32
 """The bits of a ticket that are the next item."""
 _MOST = (1 << _BITS - 1) - 1
 """The largest number of a launch in a ticket, and the most items."""
-_SPINS = 4000
-"""How often a thread polls for others before it yields its processor: less than a tenth of a millisecond."""
 
 
 @intrinsic
@@ -85,10 +84,7 @@ def first_item(state: Any, items: Any, thread: Any, threads: Any, flags: Any, me
         looks = 0
         while integer_at(flags + 8) <= met:  # the team raises it, too, when the launch is over
             looks += 1
-            if looks < _SPINS:
-                pause()
-            else:
-                yield_thread()
+            wait_between(looks)
     return _taken(state, items, met)
 
 
@@ -122,10 +118,7 @@ def wait_for_all(state: Any, finished: Any, items: Any, thread: Any, threads: An
         looks = 0
         while integer_at(state + 8) < items:
             looks += 1
-            if looks < _SPINS:
-                pause()
-            else:
-                yield_thread()
+            wait_between(looks)
 
 
 def each_of() -> Share:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -17,13 +18,23 @@ CACHE_LINE = 64
 """Bytes of a cache line. A flag that one thread writes and others poll has a line to itself."""
 PROCESSOR = 24
 """The offset in bytes, in a thread's line, of the processor that it runs on."""
+WAITED = 32
+"""The offset of the nanoseconds that it has waited for others, beyond what it spins."""
+PARTED = 48
+"""The offset, in the first thread's line, of the number of the meeting after which the first thread goes on alone."""
+_REST = 20
+"""After threads had to part, launches run on one thread for so many times what the first thread waited. So waiting costs a twentieth."""
+_LONGEST_REST_S = 2.0
+_ITEMS = 2
+"""The most numbers of a launch whose threads take items and do not meet in between."""
 
 Share = Callable[[Any, int, int, int, int], None]
 """share(parameters, thread, threads, flags, met): a thread's part of the work, free of the interpreter's lock.
 
 Thread 0 is the caller's. It begins alone, and the others join it when all of them are awake, or never. They meet by raising their flags,
 a line each at the address `flags`, to numbers above `met`; the second number in thread 0's line tells those who wait to join whether they
-may, the third with what. The fourth in each line is the thread's processor. All parts end when the work has been done.
+may, the third with what. The fourth in each line is the thread's processor. All parts end when the work has been done, or when the first
+thread goes on alone because the others keep it waiting.
 """
 
 
@@ -79,6 +90,8 @@ class Team:
         self._flags = [np.zeros((1, CACHE_LINE // 8), np.int64)]
         self._met = 0
         self._user: dict[str, object] = {}
+        self._rest_s = 0.0
+        self._rests_until = 0.0
 
     def run(self, share: Share, parameters: int, threads: int, meetings: int, memory: object = None) -> None:
         """Does the work and returns when all of it is done.
@@ -93,7 +106,7 @@ class Team:
         has_team, me = False, object()
         try:
             try:
-                if threads > 1 and (has_team := self._user.setdefault("launch", me) is me):
+                if threads > 1 and not self._rests(meetings) and (has_team := self._user.setdefault("launch", me) is me):
                     self._run(share, parameters, threads, meetings, memory)
             finally:
                 self._release(me)
@@ -117,6 +130,21 @@ class Team:
         for thread, helper in enumerate(self._helpers[: threads - 1], 1):
             helper.begin(_help, memory, share, parameters, thread, threads, flags, met)
         share(parameters, 0, threads, flags, met)
+        if threads > 1 and meetings > _ITEMS:
+            self._learn(met)
+
+    def _rests(self, meetings: int) -> bool:
+        """Returns whether a launch runs on one thread because threads that meet were kept waiting a short while ago."""
+        return meetings > _ITEMS and time.monotonic() < self._rests_until
+
+    def _learn(self, met: int) -> None:
+        """Lets the next launches rest if the threads of this one had to part."""
+        line = self._flags[-1][0]
+        if line[PARTED // 8] > met:
+            self._rest_s = min(max(2 * self._rest_s, _REST * 1e-9 * float(line[WAITED // 8])), _LONGEST_REST_S)
+            self._rests_until = time.monotonic() + self._rest_s
+        else:
+            self._rest_s = 0.0
 
     def _release(self, user: object) -> None:
         """Ends a launch if it still holds the threads; threads that come late, or that an interrupt left waiting, then find it over.

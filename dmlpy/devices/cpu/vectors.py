@@ -6,7 +6,6 @@ have, so what a kernel does follows from its text and not from what a compiler m
 
 from __future__ import annotations
 
-import platform
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -143,35 +142,6 @@ def clear_float(context: Any, target: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64), generate
-
-
-@intrinsic
-def pause(context: Any) -> Any:
-    """Hints to the processor that this thread is in a spin loop."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if platform.machine().lower() in ("x86_64", "amd64"):
-            kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-yield_thread = types.ExternalFunction("SwitchToThread" if platform.system() == "Windows" else "sched_yield", types.int32())
-"""Lets another thread have this processor."""
-
-_PROCESSOR = {"Linux": "sched_getcpu", "Windows": "GetCurrentProcessorNumber"}.get(platform.system())
-
-if _PROCESSOR is None:
-
-    @jit
-    def processor() -> Any:
-        """The number of the processor that this thread runs on; -1 if the system does not tell."""
-        return -1
-
-else:
-    processor = types.ExternalFunction(_PROCESSOR, types.int32())
 
 
 class Vectors:

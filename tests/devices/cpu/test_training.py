@@ -19,6 +19,7 @@ from tests.support.cudnn_runs import check_torch
 from tests.support.exact import traced
 from tests.support.gradient_runs import CELLS, UPSTREAM, Plans
 from tests.support.gradient_runs import backward as backward_by
+from tests.support.held_back import MOST_S, HeldBack
 from tests.support.networks import torch_cases
 from tests.support.pairwise import first_few
 from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, OPTIONAL, USUAL, Layout, Run, scratch
@@ -211,6 +212,21 @@ def test_threads_that_come_when_all_is_done_end(cell: str, monkeypatch: pytest.M
         thread.start()
         thread.join(10)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("caller", [True, False], ids=["the caller is held back", "the other is held back"])
+@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
+def test_walks_back_sleep_while_one_is_held_back(cell: str, caller: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another keeps the first thread waiting, that one goes on alone."""
+    monkeypatch.setattr(layer, "_SHARE", 1)
+    monkeypatch.setattr(layer, "_WALK", 1)
+    monkeypatch.setattr(layer, "available_threads", lambda: 2)
+    back, team = backward(build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35), np.random.default_rng(4)), HeldBack(caller=caller)
+    monkeypatch.setattr(gradient, "team", lambda: team)
+    back.check()
+    assert max(team.cpu_s) < MOST_S
+    if not caller:
+        assert any(team.parted)
 
 
 @pytest.mark.parametrize("cell", CELLS)

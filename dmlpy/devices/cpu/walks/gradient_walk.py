@@ -23,7 +23,7 @@ from dmlpy.devices.cpu.walks.gradient_units import (
     pass_back_kernels,
     rnn_gradient,
 )
-from dmlpy.devices.cpu.walks.meeting import are_here, let_join, meet, tell_processor, wait_for
+from dmlpy.devices.cpu.walks.meeting import are_here, let_join, meet, stay_together, tell_processor, wait_for
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_NUMBERS, GRADIENT_PARAMETERS
 from dmlpy.devices.cpu.walks.units import put_part_kernel, skip_of
 
@@ -98,12 +98,12 @@ def gradient_walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...],
             first_step = integer_at(flags + 8) - met - 1
             if first_step >= p.steps:
                 return
-        together = threads if joins else 1
+        together, most = threads if joins else 1, threads
         start = integer_at(p.bases + 8 * p.time)
         for step in range(first_step, p.steps):
-            if together == 1 and are_here(threads, flags, met):
+            if together == 1 and are_here(most, flags, met):
                 let_join(flags, met, step, 0)
-                together = threads
+                together = most
             first_block, last_block = p.blocks * thread // together, p.blocks * (thread + 1) // together
             time = p.time + (step if p.backward != 0 else p.steps - 1 - step)
             base = integer_at(p.bases + 8 * time)
@@ -118,15 +118,21 @@ def gradient_walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...],
                 if p.skips != 0:
                     for row in range(rows, p.batch):
                         carry_on(p, time, block, row)
-            meet(thread, together, flags, met + 2 + GRADIENT_NUMBERS * step)
+            number = met + 2 + GRADIENT_NUMBERS * step
             if resets_first:
+                meet(thread, together, flags, number)
+                number += 1
                 operand = p.operand + (base - start) * p.hidden * FLOAT_BYTES
                 for block in range(first_block, last_block):
                     reset(p, time, block, rows, gates, operand, sums)
-                meet(thread, together, flags, met + 3 + GRADIENT_NUMBERS * step)
+            if not stay_together(thread, together, flags, number):
+                if thread > 0:
+                    return
+                together = most = 1
+                first_block, last_block = 0, p.blocks
             for block in range(first_block, last_block):
                 back(p, block, rows, gates)
-        if together < threads:
+        if together < most:
             let_join(flags, met, p.steps, 0)  # too late: there is nothing left to do
         else:
             # Nobody returns before all blocks are done.

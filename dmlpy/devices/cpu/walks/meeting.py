@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmlpy.devices.cpu.team import CACHE_LINE, PROCESSOR
-from dmlpy.devices.cpu.vectors import integer_at, jit, pause, processor, set_integer, yield_thread
+from dmlpy.devices.cpu.team import CACHE_LINE, PARTED, PROCESSOR, WAITED
+from dmlpy.devices.cpu.vectors import integer_at, jit, set_integer
+from dmlpy.devices.cpu.waiting import SPINS, nanoseconds, processor, wait_between, yield_thread
 
-_SPINS = 4000
-"""How often a thread polls for another one before it yields its processor: less than a tenth of a millisecond. Threads that yield
-sooner settle on one core where the others are busy."""
 _LOOKS = 32
 """After this many looks a thread checks whether the other one waits for the processor that it occupies, and yields at once if so."""
+_JOINED = 40
+"""The offset in bytes, in the first thread's line, of the time at which the others joined."""
+_PATIENCE_NS = 1_000_000
+"""How long the first thread waits in a launch before it thinks of going on alone."""
 
 
 @jit
@@ -38,13 +40,18 @@ def wait_for(line: Any, address: Any, other: Any, number: Any) -> None:
         other: the line of the thread that raises it.
         number: the number to wait for.
     """
-    looks = 0
+    looks, since = 0, 0
     while integer_at(address) < number:
         looks += 1
-        if looks < _SPINS and looks % _LOOKS != 0:
-            pause()
-        elif are_together(other, tell_processor(line)) or looks >= _SPINS:
-            yield_thread()
+        if looks == SPINS:
+            since = nanoseconds()
+        if looks >= SPINS or looks % _LOOKS == 0:
+            here = tell_processor(line)
+            if looks < SPINS and are_together(other, here):
+                yield_thread()
+        wait_between(looks)
+    if looks >= SPINS:
+        set_integer(line + WAITED, integer_at(line + WAITED) + nanoseconds() - since)
 
 
 @jit
@@ -56,6 +63,21 @@ def meet(thread: Any, threads: Any, flags: Any, number: Any) -> None:
         set_integer(line, number)
         for other in range(threads):
             wait_for(line, flags + CACHE_LINE * other, flags + CACHE_LINE * other, number)
+
+
+@jit
+def stay_together(thread: Any, threads: Any, flags: Any, number: Any) -> Any:
+    """Waits as `meet` does; returns whether all threads go on together. If not, only the first one goes on.
+
+    They part where meetings take the first thread more time than its work: others then keep the processors busy, and each thread waits
+    for one that the system has put aside.
+    """
+    if threads > 1 and thread == 0:
+        waited = integer_at(flags + WAITED)
+        if waited > _PATIENCE_NS and 2 * waited > nanoseconds() - integer_at(flags + _JOINED):
+            set_integer(flags + PARTED, number)
+    meet(thread, threads, flags, number)
+    return threads == 1 or integer_at(flags + PARTED) != number
 
 
 @jit
@@ -73,5 +95,7 @@ def are_here(threads: Any, flags: Any, met: Any) -> Any:
 @jit
 def let_join(flags: Any, met: Any, step: Any, block: Any) -> None:
     """Lets the others join at a step: its chunk's input products are there for the blocks before `block`."""
+    set_integer(flags + WAITED, 0)
+    set_integer(flags + _JOINED, nanoseconds())
     set_integer(flags + 16, block)
     set_integer(flags + 8, met + 1 + step)

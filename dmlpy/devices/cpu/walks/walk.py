@@ -16,7 +16,7 @@ from numba import njit
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 from dmlpy.devices.cpu.team import CACHE_LINE
 from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, set_integer, vectors_of
-from dmlpy.devices.cpu.walks.meeting import are_here, let_join, meet, tell_processor, wait_for
+from dmlpy.devices.cpu.walks.meeting import are_here, let_join, meet, stay_together, tell_processor, wait_for
 from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES
 from dmlpy.devices.cpu.walks.units import (
     gru_candidate_kernel,
@@ -145,7 +145,7 @@ def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
             first_step, done = integer_at(flags + 8) - met - 1, integer_at(flags + 16)
             if first_step >= p.steps:
                 return
-        together = threads if joins else 1
+        together, most = threads if joins else 1, threads
         for begin in range(first_step - first_step % p.chunk, p.steps, p.chunk):
             count = min(p.chunk, p.steps - begin)
             low = p.time + (p.steps - begin - count if p.backward != 0 else begin)
@@ -153,9 +153,9 @@ def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
             if together == 1:
                 done = 0
                 while done < p.blocks and together == 1:
-                    if are_here(threads, flags, met):
+                    if are_here(most, flags, met):
                         let_join(flags, met, begin, done)
-                        together, joins = threads, True
+                        together, joins = most, True
                     else:
                         project(p, thread, done, done + 1, low, count)
                         done += 1
@@ -168,9 +168,9 @@ def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
                 meet(thread, together, flags, met + 2 + NUMBERS * begin)
             joins = False
             for step in range(max(begin, first_step), begin + count):
-                if together == 1 and are_here(threads, flags, met):
+                if together == 1 and are_here(most, flags, met):
                     let_join(flags, met, step, p.blocks)
-                    together = threads
+                    together = most
                 first_block, last_block = p.blocks * thread // together, p.blocks * (thread + 1) // together
                 time = p.time + (p.steps - 1 - step if p.backward != 0 else step)
                 parts_row = integer_at(p.bases + 8 * time) - integer_at(p.bases + 8 * low)
@@ -189,8 +189,11 @@ def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
                         parts = p.parts + (block * p.chunk * p.batch + parts_row) * part
                         matrix = p.candidate + block * p.hidden * size
                         step_candidate(p, time, block, parts, matrix, p.reset, parts + 2 * size, part, old, new, sums)
-                meet(thread, together, flags, met + 4 + NUMBERS * step)
-        if together < threads:
+                if not stay_together(thread, together, flags, met + 4 + NUMBERS * step):
+                    if thread > 0:
+                        return
+                    together = most = 1
+        if together < most:
             let_join(flags, met, p.steps, 0)  # too late: there is nothing left to do
 
     return walk

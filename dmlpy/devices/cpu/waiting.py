@@ -1,0 +1,105 @@
+"""How a thread waits for another one in compiled code: it polls for a moment, then yields its processor, then sleeps."""
+
+from __future__ import annotations
+
+import platform
+import time
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, jit
+
+SPINS = 4000
+"""How often a thread polls for another one before it yields its processor: less than a tenth of a millisecond. Threads that yield
+sooner settle on one core where the others are busy."""
+_YIELDS = 200
+"""How often it yields then before it sleeps: a tenth of a millisecond, if no other thread wants the processor."""
+_NAP_US = 20
+"""The first sleep, and how much longer each is than the one before: so a wait lasts little longer than what is waited for."""
+_LONGEST_NAPS = 25
+"""After so many sleeps they grow no longer: half a millisecond."""
+
+
+@intrinsic
+def pause(context: Any) -> Any:
+    """Hints to the processor that this thread is in a spin loop."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if platform.machine().lower() in ("x86_64", "amd64"):
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+if platform.system() == "Windows":
+    yield_thread = types.ExternalFunction("SwitchToThread", types.int32())
+    _sleep = types.ExternalFunction("Sleep", types.void(types.int32))
+    _milliseconds = types.ExternalFunction("GetTickCount64", types.int64())
+
+    @jit
+    def _nap(microseconds: Any) -> None:
+        """Sleeps; the system counts in milliseconds."""
+        _sleep(1)
+
+    @jit
+    def nanoseconds() -> Any:
+        """The time that has passed since some moment."""
+        return 1000000 * _milliseconds()
+
+else:
+    yield_thread = types.ExternalFunction("sched_yield", types.int32())
+    """Lets another thread have this processor."""
+    _sleep = types.ExternalFunction("usleep", types.int32(types.int32))
+
+    @jit
+    def _nap(microseconds: Any) -> None:
+        """Sleeps."""
+        _sleep(microseconds)
+
+    @intrinsic
+    def nanoseconds(context: Any) -> Any:
+        """The time that has passed since some moment."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            seconds_and_rest = cgutils.alloca_once(builder, ADDRESS, 2)
+            kind = ir.FunctionType(INDEX, [INDEX, ADDRESS.as_pointer()])
+            clock = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
+            builder.call(clock, [INDEX(time.CLOCK_MONOTONIC), seconds_and_rest])
+            seconds, rest = (builder.load(builder.gep(seconds_and_rest, [INDEX(place)])) for place in range(2))
+            return builder.add(builder.mul(seconds, ADDRESS(10**9)), rest)
+
+        return types.int64(), generate
+
+
+_PROCESSOR = {"Linux": "sched_getcpu", "Windows": "GetCurrentProcessorNumber"}.get(platform.system())
+
+if _PROCESSOR is None:
+
+    @jit
+    def processor() -> Any:
+        """The number of the processor that this thread runs on; -1 if the system does not tell."""
+        return -1
+
+else:
+    processor = types.ExternalFunction(_PROCESSOR, types.int32())
+
+
+@jit
+def wait_between(looks: Any) -> None:
+    """Lets time pass between two looks at what another thread writes.
+
+    Args:
+        looks: how often this thread has looked.
+    """
+    if looks < SPINS:
+        pause()
+    elif looks < SPINS + _YIELDS:
+        yield_thread()
+    else:
+        _nap(_NAP_US * min(looks - SPINS - _YIELDS + 1, _LONGEST_NAPS))
