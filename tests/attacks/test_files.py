@@ -32,6 +32,7 @@ def test_many_mutants_break_no_promise(seed: int, capsys: pytest.CaptureFixture[
     assert files.main(["--seconds", "120", "--seed", str(seed)]) == 0, capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_large_files_break_no_promise(tmp_path: Path) -> None:
     """Files of 100 kB, with limits on time to match: what grows with the square of a file's size is far above them."""
     attack = files.Attack(tmp_path, None, 2.0)

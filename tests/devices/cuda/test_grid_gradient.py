@@ -387,12 +387,12 @@ def run_small(name: str, **options: Any) -> tuple[Case, Spread]:
     ("name", "sanitize"),
     [
         ("fma", "thread"),
-        ("halves", "thread"),
+        pytest.param("halves", "thread", marks=pytest.mark.slow),
         pytest.param("halves", "address,undefined", marks=pytest.mark.slow),
         pytest.param("halves, shared", "thread", marks=pytest.mark.slow),
         pytest.param("halves without flags", "thread", marks=pytest.mark.slow),
         ("halves without flags", "address,undefined"),
-        ("fma without flags", "thread"),
+        pytest.param("fma without flags", "thread", marks=pytest.mark.slow),
         ("alone", "address,undefined"),
     ],
 )
