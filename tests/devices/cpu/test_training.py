@@ -338,3 +338,12 @@ def test_what_has_no_compiled_form_has_neither_pass(option: dict[str, Any]) -> N
 @pytest.mark.parametrize("name", torch_cases())
 def test_networks(name: str) -> None:
     check_torch(dml.device("cpu"), name)
+
+
+def test_gradients_of_weights_are_summed_where_they_lie() -> None:
+    """Only others than packed rows of FLOAT32 need scratch."""
+    desc = backward(build("LSTM", np.random.default_rng(3), b=2, i=40, h=8), np.random.default_rng(4)).desc
+    sizes = desc.weight_gradient_tensor.sizes
+    columns = desc.weight_gradient_tensor.replace(strides=(0, 0, 1, sizes[-2]))
+    direct, copied = (GradientPlan(each).temporary_size for each in (desc, desc.replace(weight_gradient_tensor=columns)))
+    assert copied - direct == 4 * sizes[-2] * sizes[-1]

@@ -16,6 +16,7 @@ from dmlpy.devices.cpu.walks.rows import selects
 from dmlpy.devices.numpy.recurrent.products import is_matrix
 
 if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.walks.reserve import ReserveRows
     from dmlpy.devices.cpu.walks.rows import ActiveRows
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -62,7 +63,12 @@ def product_shapes(
         "bias": (columns * hidden,),
         "peephole": (len(_PEEPHOLES), hidden),
     }
-    shapes: dict[str, tuple[int, ...]] = {f"{name}_sum": shape for name, shape in sums.items() if name in given}
+    direct = {
+        name
+        for name, gates in (("weight", of_input), ("recurrence", of_state))
+        if name in given and _takes_sums(tensors[f"{name}_gradient_tensor"], gates)
+    }
+    shapes: dict[str, tuple[int, ...]] = {f"{name}_sum": shape for name, shape in sums.items() if name in given - direct}
     if "weight" in given and (selective or not is_matrix(tensors["input_tensor"])):
         shapes["input_rows"] = (rows, width)
     if selective and "recurrence" in given:
@@ -80,6 +86,13 @@ def product_shapes(
     return shapes
 
 
+def _takes_sums(tensor: TensorDesc, gates: tuple[int, ...]) -> bool:
+    """Returns whether a product over these gates' gradients may be summed where a result [1, D, gates * H, columns] lies."""
+    row, entry = tensor.element_strides[-2:]
+    in_order = gates == tuple(range(len(gates)))
+    return in_order and tensor.data_type.numpy == np.float32 and entry == 1 and row >= tensor.sizes[-1]
+
+
 class RowProducts:
     """The products of one direction, bound to arrays.
 
@@ -91,7 +104,7 @@ class RowProducts:
         backward: whether the forward walk goes from the last step to the first.
         reserve: the states around each step.
         arrays: the arrays of the tensors.
-        scratch: the scratch of the plan. Results without a place there are not computed.
+        scratch: the scratch of the plan.
         active: which rows there are.
         threads: the most threads of a product.
     """
@@ -117,6 +130,11 @@ class RowProducts:
         self._before = reserve.hidden[direction, before : before + steps]
         memory = None if reserve.memory is None else reserve.memory[direction]
         self._memory = None if memory is None else (memory[before : before + steps], memory[after : after + steps])
+        self._results = {name: scratch[f"{name}_sum"] for name in ("bias", "peephole") if f"{name}_sum" in scratch}
+        for name in ("weight", "recurrence"):
+            if f"{name}_gradient_tensor" in arrays:
+                result = arrays[f"{name}_gradient_tensor"][0, direction]
+                self._results[name] = scratch.get(f"{name}_sum", result)
         if "weights" in scratch:
             self._weights = scratch["weights"]
         elif "input_gradient_tensor" in arrays:
@@ -129,20 +147,20 @@ class RowProducts:
         gates = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
         inputs, state = self._columns(self._of_input), self._columns(self._of_state)
         stages, sums = list[Stage](), list[Multiply]()
-        totals = scratch.get("bias_sum")
-        if "weight_sum" in scratch:
+        totals = self._results.get("bias")
+        if "weight" in self._results:
             rows = self._staged(stages, "input_rows", self._arrays["input_tensor"][0, block.start : block.stop])
             of_all = inputs.stop - inputs.start == gates.shape[1]
-            sums.append(self._sum(gates[:, inputs], rows, scratch["weight_sum"], totals if of_all else None))
+            sums.append(self._sum(gates[:, inputs], rows, self._results["weight"], totals if of_all else None))
             totals = None if of_all else totals
         if totals is not None:
             sums.append(self._sum(gates, None, None, totals))
-        if "recurrence_sum" in scratch:
+        if "recurrence" in self._results:
             rows, last = self._staged(stages, "state_rows", self._before[block.start : block.stop]), state.stop
             if self._cell.resets_first:
                 last -= hidden
-                sums.append(self._sum(gates[:, last : state.stop], scratch["operand"], scratch["recurrence_sum"][last - state.start :]))
-            sums.append(self._sum(gates[:, state.start : last], rows, scratch["recurrence_sum"][: last - state.start]))
+                sums.append(self._sum(gates[:, last : state.stop], scratch["operand"], self._results["recurrence"][last - state.start :]))
+            sums.append(self._sum(gates[:, state.start : last], rows, self._results["recurrence"][: last - state.start]))
         give_input = self._input_gradient(block, gates[:, inputs]) if "input_gradient_tensor" in self._arrays else None
 
         def multiply(first: bool) -> None:
@@ -154,7 +172,7 @@ class RowProducts:
                 stage(taken, begin)
             for add in sums:
                 add(end - begin, not first)
-            if "peephole_sum" in scratch:
+            if "peephole" in self._results:
                 self._add_peepholes(block, gates[: end - begin], taken, first)
             if give_input is not None:
                 give_input(end - begin, taken, begin)
@@ -162,7 +180,7 @@ class RowProducts:
         return multiply
 
     def give(self) -> None:
-        """Writes the sums out, gate by gate."""
+        """Writes the sums out that do not lie where they belong, gate by gate."""
         sizes, direction, hidden = self._sizes, self._direction, self._sizes.hidden_size
         for name, (_, gates) in (("weight", self._of_input), ("recurrence", self._of_state)):
             if f"{name}_sum" in self._scratch:
@@ -170,14 +188,14 @@ class RowProducts:
                 for at, gate in enumerate(gates):
                     rows = slice(at * hidden, (at + 1) * hidden)
                     matrix[gate * hidden : (gate + 1) * hidden] = self._scratch[f"{name}_sum"][rows]
-        if "bias_sum" in self._scratch:
-            bias, sums = self._arrays["bias_gradient_tensor"][0, 0, direction], self._scratch["bias_sum"].reshape(-1, hidden)
+        if "bias" in self._results:
+            bias, sums = self._arrays["bias_gradient_tensor"][0, 0, direction], self._results["bias"].reshape(-1, hidden)
             for half, (first, gates) in enumerate((self._of_input, self._of_state)):
                 for at, gate in enumerate(gates):
                     start = (half * sizes.gates + gate) * hidden
                     bias[start : start + hidden] = sums[first + at]
-        if "peephole_sum" in self._scratch:
-            self._arrays["peephole_gradient_tensor"][0, 0, direction] = self._scratch["peephole_sum"].reshape(-1)
+        if "peephole" in self._results:
+            self._arrays["peephole_gradient_tensor"][0, 0, direction] = self._results["peephole"].reshape(-1)
 
     def _columns(self, gates: Gates) -> slice:
         first, which = gates
@@ -205,7 +223,7 @@ class RowProducts:
 
     def _add_peepholes(self, block: BlockRows, gates: Array, taken: Array | None, first: bool) -> None:
         """Adds what the peepholes of i, o and f see: the cell state before the step, and after it for o."""
-        total, hidden = self._scratch["peephole_sum"], self._sizes.hidden_size
+        total, hidden = self._results["peephole"], self._sizes.hidden_size
         assert self._memory is not None
         for gate in _PEEPHOLES:
             memory = self._memory[int(gate == 1)][block.start : block.stop].reshape(-1, hidden)
