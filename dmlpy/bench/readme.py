@@ -1,9 +1,9 @@
 """Writes figures and pictures of records into README files: `python -m dmlpy.bench.readme [--check] [FILE ...]`.
 
 What stands between `<!-- bench: NAME -->` and `<!-- end -->` is written from records/NAME.json, and records/NAME.svg is drawn anew where it
-is another record's. `<!-- bench: NAME goals -->` is the table of goals, and what the model predicts is named `predictions`. None of it is
-typed. With `--check` nothing is written: the exit status tells whether all is up to date. The files are, if none is named, the README.md of
-this folder and the one beside the records.
+is another record's. `<!-- bench: NAME goals -->` tells in which rows the goal is met, and what the model predicts is named `predictions`.
+None of it is typed. With `--check` nothing is written: the exit status tells whether all is up to date. The files are, if none is named,
+the README.md of this folder and the one beside the records.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def block(name: str, records: Path) -> str:
 
 
 def goals(name: str, records: Path) -> str:
-    """The table of goals for a record."""
+    """How a record compares with its goal."""
     path = records / f"{name}.json"
     if not path.is_file():
         return "Not measured yet.\n"
-    return tables.goals_markdown(Record.load(path)) + "\n"
+    return tables.goals_text(Record.load(path)) + "\n"
 
 
 def _conditions(record: Record) -> str:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dmlpy.bench.shapes import SHAPES, Recurrent, Shape
 from dmlpy.inspection.render import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.bench.records import Measurement, Record
+    from dmlpy.bench.shapes import Shape
 
 OWN = "dmlpy"
-GOAL_PEER = "onnxruntime"
 NAMES = {
     OWN: "dmlpy",
     "dmlpy-numba": "dmlpy on Numba",
@@ -190,26 +189,26 @@ def _peak(row: Row, column: Column) -> str:
     return f"{run.peak_bytes / 1e6:.0f} MB" if run is not None and run.peak_bytes is not None else ""
 
 
-def goals_markdown(record: Record) -> str:
-    """Compares dmlpy's forward passes of recurrent layers with their goal beside ONNX Runtime; empty unless both were measured."""
-    body = []
-    for row in rows(record):
-        shape, which, _ = row.work
-        known = SHAPES.get(shape)
-        runs = [run for (subject, _), run in row.runs.items() if subject == GOAL_PEER]
-        ratio = row.ratio((GOAL_PEER, runs[0].mode)) if runs else None
-        if isinstance(known, Recurrent) and which == "forward" and ratio is not None:
-            goal = goal_of(known)
-            body.append([shape, f"≤ {goal:g}×", f"{1 / ratio:.2f}×", "met" if 1 / ratio <= goal else "missed"])
-    if not body:
+def goals_text(record: Record) -> str:
+    """In how many rows dmlpy takes at most the time of the fastest other library, and which take more; empty without another library."""
+    ratios = {row.work: found for row in rows(record) if (found := _beside_fastest(row)) is not None}
+    if not ratios:
         return ""
-    head = ["forward", f"goal, of {NAMES[GOAL_PEER]}'s time", "measured", ""]
-    return "\n".join([markdown_line(head), markdown_line(["---"] * len(head)), *map(markdown_line, body)])
+    slower = sorted(((*found, work) for work, found in ratios.items() if found[0] > 1), reverse=True)
+    met = len(ratios) - len(slower)
+    told = f"In {met} of the {len(ratios)} rows with another library dmlpy takes at most the time of the fastest of them"
+    return told + (f"; it takes more in {', '.join(map(_slower_text, slower))}." if slower else ".")
 
 
-def goal_of(shape: Recurrent) -> float:
-    """The goal for the NumPy device's time over ONNX Runtime's: in small batches calls cost more than the work in them."""
-    return 2.0 if shape.batch >= 16 else 6.0
+def _beside_fastest(row: Row) -> tuple[float, str] | None:
+    """dmlpy's median over that of the fastest other library, and its name; None where no other one has figures."""
+    found = [(1 / ratio, subject) for subject, mode in row.runs if not subject.startswith(OWN) and (ratio := row.ratio((subject, mode)))]
+    return max(found, default=None)
+
+
+def _slower_text(found: tuple[float, str, Work]) -> str:
+    ratio, subject, (shape, which, dtype) = found
+    return f"{shape} {which} {dtype} ({ratio:.2f}× that of {NAMES.get(subject, subject)})"
 
 
 def listing(shapes: Sequence[Shape]) -> Table:

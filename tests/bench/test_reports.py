@@ -178,16 +178,17 @@ def test_what_the_model_predicted_stands_beside_what_was_measured(record: Record
     assert "model" not in tables.markdown(record)
 
 
-def test_goals_are_beside_onnxruntime(record: Record) -> None:
-    assert tables.goals_markdown(record).splitlines() == [
-        "| forward | goal, of ONNX Runtime's time | measured |  |",
-        "| --- | --- | --- | --- |",
-        "| lstm-64-b1-t100 | ≤ 6× | 4.00× | met |",
-        "| gru-reset-before-256-b16-t100 | ≤ 2× | 0.83× | met |",
-    ]
-    slower = record.runs[0].model_copy(update={"median_us": 1806.0})
-    assert "| ≤ 6× | 6.02× | missed |" in tables.goals_markdown(record.model_copy(update={"runs": [slower, record.runs[1]]}))
-    assert tables.goals_markdown(record.model_copy(update={"runs": record.runs[:1]})) == ""
+def test_goals_are_beside_the_fastest_library(record: Record) -> None:
+    """dmlpy's own other device is none; rows without another library do not count."""
+    assert tables.goals_text(record) == (
+        "In 2 of the 4 rows with another library dmlpy takes at most the time of the fastest of them; it takes more in "
+        "lstm-64-b1-t100 forward FLOAT32 (4.00× that of ONNX Runtime), lstm-512-b64-t50 forward FLOAT32 (1.07× that of PyTorch)."
+    )
+    numpy = record.runs[1].model_copy(update={"subject": "dmlpy-numpy", "median_us": 1.0})
+    faster = record.runs[0].model_copy(update={"median_us": 1.0})
+    told = tables.goals_text(record.model_copy(update={"runs": [faster, numpy, record.runs[1]]}))
+    assert told == "In 1 of the 1 rows with another library dmlpy takes at most the time of the fastest of them."
+    assert tables.goals_text(record.model_copy(update={"runs": [faster, numpy]})) == ""
 
 
 def test_memory_is_that_of_training(record: Record) -> None:
@@ -335,7 +336,7 @@ def test_blocks_are_written_from_records(records: Path, record: Record) -> None:
     assert (
         "](records/cpu.svg)\n<!-- end -->\n\nbetween\n\n<!-- bench: cuda -->\nNot measured yet; `dmlpy bench --device cuda --save" in text
     )
-    assert f"<!-- bench: cpu goals -->\n{tables.goals_markdown(record)}\n<!-- end -->" in text
+    assert f"<!-- bench: cpu goals -->\n{tables.goals_text(record)}\n<!-- end -->" in text
     assert text.endswith("<!-- bench: cuda goals -->\nNot measured yet.\n<!-- end -->\nlast\n")
     assert readme.rewritten(text, records) == text
 

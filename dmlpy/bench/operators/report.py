@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.bench.operators.shape import tensor_text
 from dmlpy.bench.operators.table import ROWS
-from dmlpy.bench.tables import GOAL_PEER, NAMES, OWN, Column, Row, columns, headings, markdown_line, rows, time_text
+from dmlpy.bench.tables import NAMES, OWN, Column, Row, columns, headings, markdown_line, rows, time_text
 from dmlpy.inspection.render import Table
 
 if TYPE_CHECKING:
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from dmlpy.bench.operators.shape import OperatorShape
     from dmlpy.bench.records import Measurement, Record
 
+GOAL_PEER = "onnxruntime"
 GOAL = 8.0
-"""The goal for the NumPy device's time over ONNX Runtime's, for a single thread and 100,000 elements or more."""
+"""The goal for a device of the processor, its time over ONNX Runtime's, for a single thread and 100,000 elements or more."""
 
 
 def of_operators(record: Record) -> bool:
