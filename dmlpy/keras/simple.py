@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dmlpy.devices.blas import limited
+from dmlpy.description.enums import MatrixTransform
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.blas import limited, worth
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.activations import of_rows
 from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems
@@ -26,13 +28,18 @@ from dmlpy.operators.activation import (
     ActivationSoftmaxDesc,
     ActivationTanhDesc,
 )
+from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.keras.backend import Array, Backend
+
+
+_GEMM_ROWS = 512
+"""Rows of a product with a layer's weights that make it worth packing them: with fewer, packing takes more than a fifth of the time."""
 
 
 def _softmax_gradient(desc: Any, y: Array, dy: Array) -> Array:
@@ -101,6 +108,7 @@ class Dense(Layer):
             found_argument(find_regularizer, b_regularizer, "b_regularizer", problems),
         ]
         self._descs: tuple[OperatorDesc, ...] = ()
+        self._products: dict[Hashable, GEMMDesc] = {}
         self._rows: Array | None = None
         self._y: Array | None = None
         if problems:
@@ -138,10 +146,8 @@ class Dense(Layer):
             raise DescError(self.name, [Problem("activation.training", "activation", name, f"one of {names}, for training", why)])
         self.refuse_shape(x, (None, *[None] * (x.ndim - 2), self.weights[0].value.shape[0]))
         rows = x.reshape(-1, x.shape[-1])
-        with self._limited_blas(rows):
-            z = rows @ self.weights[0].value
-        if self.bias:
-            z += self.weights[1].value
+        self._descs = ()
+        z = self._product(rows, self.weights[0].value, self.weights[1].value if self.bias else None)
         y = self._activate(z)
         shape = (*x.shape[:-1], self.output_dim)
         linked = isinstance(self.activation, ActivationSoftmaxDesc | ActivationSigmoidDesc)
@@ -153,15 +159,41 @@ class Dense(Layer):
     def _activate(self, z: Array) -> Array:
         assert self.backend is not None
         if isinstance(self.activation, ActivationIdentityDesc):
-            self._descs = ()
             return z
         desc = of_rows(self.activation, z.shape)
-        self._descs = (desc,)
+        self._descs += (desc,)
         return self.backend.run(desc, input_tensor=z).output_tensor
 
-    def _limited_blas(self, rows: Array) -> AbstractContextManager[None]:
-        """Limits BLAS within the block to the threads that a product with these rows is worth."""
-        return limited(rows.size * self.output_dim) if isinstance(rows, np.ndarray) else nullcontext()
+    def _takes_gemm(self, rows: int, multiplications: int) -> bool:
+        """Returns whether a product is worth its operator's compiled plan, which packs its matrices and ends when it is done.
+
+        NumPy's BLAS leaves its threads spinning after a product on several of them, on the processors that the next layer needs. On one
+        thread it does not, and takes less time to call.
+        """
+        assert self.backend is not None
+        return self.backend.device.name == "cpu" and worth(multiplications) > 1 and rows >= _GEMM_ROWS
+
+    def _product(self, a: Array, b: Array, c: Array | None = None, *, transposed: bool = False) -> Array:
+        """The product of matrices, of which `a` may be transposed, with the row `c` added: by GEMM if `_takes_gemm` says so."""
+        assert self.backend is not None
+        multiplications = a.size * b.shape[1]
+        if not self._takes_gemm(len(a), multiplications):
+            with limited(multiplications) if self.backend.xp is np else nullcontext():
+                product = (a.T if transposed else a) @ b
+            if c is not None:
+                product += c
+            return product
+        tensors = {"a_tensor": a, "b_tensor": b}
+        if c is not None:
+            tensors["c_tensor"] = np.broadcast_to(c, (len(a), len(c)))
+        key = (transposed, *((array.shape, array.strides) for array in tensors.values()))
+        if key not in self._products:
+            described: dict[str, Any] = {name: TensorDesc.of(array) for name, array in tensors.items()}
+            transform = MatrixTransform.TRANSPOSE if transposed else MatrixTransform.NONE
+            self._products[key] = GEMMDesc(**described, trans_a=transform).with_outputs()
+        desc = self._products[key]
+        self._descs += (desc,)
+        return self.backend.run(desc, **tensors).output_tensor
 
     def backward(self, dy: Array) -> Array | None:
         if self._y is None:
@@ -175,9 +207,8 @@ class Dense(Layer):
             raise self.not_trained()
         shape = (*dz.shape[:-1], self._rows.shape[-1])
         dz = dz.reshape(-1, self.output_dim)
-        with self._limited_blas(self._rows):
-            self.weights[0].gradient = self._rows.T @ dz
-            dx = dz @ self.weights[0].value.T if self.input_gradient else None
+        self.weights[0].gradient = self._product(self._rows, dz, transposed=True)
+        dx = self._product(dz, self.weights[0].value.T) if self.input_gradient else None
         if self.bias:
             self.weights[1].gradient = dz.sum(axis=0)
         return None if dx is None else dx.reshape(shape)

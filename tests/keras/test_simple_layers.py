@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.keras import simple
 from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
@@ -58,6 +59,29 @@ def test_dense_and_its_gradients(activation: Any, shape: tuple[int, ...], bias: 
         assert gradient is not None
         assert gradient.dtype == np.float32
         assert_close(gradient, expected, np.float32, terms=100, what=name)
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+def test_large_products_of_dense_are_gemm_on_the_cpu(bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones, which cost less by BLAS, and those of few rows, for which packing the weights does not pay, are not."""
+    layer = Dense(24, bias=bias)
+    layer.build((None, 11, 7), Backend("cpu", 0))
+    x, upstream = draw(3, 11, 7), draw(3, 11, 24, seed=1)
+    y, _ = layer.forward(x, None, training=True)
+    expected = [y, layer.backward(upstream), *(weight.gradient for weight in layer.weights)]
+    assert not layer.descs
+    monkeypatch.setattr(simple, "worth", lambda multiplications: 2)
+    layer.forward(x, None, training=True)
+    assert not layer.descs
+    monkeypatch.setattr(simple, "_GEMM_ROWS", 33)
+    for _ in range(2):
+        y, _ = layer.forward(x, None, training=True)
+        found = [y, layer.backward(upstream), *(weight.gradient for weight in layer.weights)]
+        assert [type(desc) for desc in layer.descs] == [dml.GEMMDesc] * 3
+        for one, other in zip(found, expected, strict=True):
+            assert one is not None
+            assert other is not None
+            assert_close(one, other, np.float32, terms=33)
 
 
 def test_dense_lets_masks_and_other_layouts_through() -> None:

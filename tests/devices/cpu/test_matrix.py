@@ -14,6 +14,8 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("numba")
 
 from dmlpy.devices.cpu.gemm import plan as product_plan
+from dmlpy.devices.cpu.gemm import transposed
+from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.compiled_plans import run_on
 
 RELU, GELU = dml.ActivationReluDesc(), dml.ActivationGeluDesc()
@@ -69,10 +71,31 @@ def test_what_is_repeated_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) ->
         assert_close(run_on(2, product_plan, desc, given, monkeypatch), expected, np.float32, terms=30)
 
 
+@pytest.mark.parametrize(("rows", "terms", "columns"), [(21, 300, 71), (4, 1, 16), (130, 300, 110)])
+def test_a_transposed(rows: int, terms: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices are read as they lie; the number of threads changes no bit."""
+    rng = np.random.default_rng(5)
+    memory = rng.normal(size=(terms, rows + 3)).astype(np.float32)
+    b = rng.normal(size=(terms, columns)).astype(np.float32)
+    desc = dml.GEMMDesc(a_tensor=dml.TensorDesc.of(memory[:, :rows]), b_tensor=dml.TensorDesc.of(b), trans_a="TRANSPOSE").with_outputs()
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr(transposed, "available_threads", lambda threads=threads: threads)
+        plan = compiled_plan(desc)
+        assert not isinstance(plan, str)
+        result, scratch = np.full((rows, columns), np.nan, np.float32), np.full(plan.temporary_size, 0xA5, np.uint8)
+        pointers = {"a_tensor": memory.ctypes.data, "b_tensor": b.ctypes.data, "output_tensor": result.ctypes.data}
+        plan.bind(pointers, scratch.ctypes.data, None)(0)
+        found.append(result)
+    assert_close(found[0], memory[:, :rows].T.astype(np.float64) @ b, np.float32, terms=terms)
+    np.testing.assert_array_equal(*found)
+
+
 # what a product of [1, 1, 20, 30] and [1, 1, 30, 40] is, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "halves": ({"data_type": "FLOAT16"}, {}, "of FLOAT32"),
-    "A transposed": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE"}, "rows of A"),
+    "A transposed, scaled": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE", "alpha": 2.0}, "without C, alpha"),
+    "both transposed": ({"a": (30, 20), "b": (40, 30)}, {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}, "no transposed B"),
     "few rows": ({"a": (3, 30)}, {}, "fewer than 4 rows"),
     "few columns": ({"b": (30, 7)}, {}, "16 columns"),
     "columns of C apart": ({"c": (0, 0, 80, 2)}, {}, "rows of C"),
