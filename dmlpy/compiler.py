@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import os
+import pickle
 import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
@@ -14,7 +15,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
-from dmlpy.devices.pickling import WrittenBy
+from dmlpy.devices.pickling import Refused, version_refused, written_by
 from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
 from dmlpy.validation.problems import CompileError, DescError, DeviceError, PickleError, Problem
 
@@ -156,7 +157,8 @@ def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | C
     if found is not compiled.device:
         raise PickleError(f"{compiled!r} cannot be pickled: its device was made by hand, and dmlpy.device({name!r}) would not find it")
     # The first GPU is called by its kind: where the pickle is loaded, it is the first of those that the process sees.
-    return _arrived, (WrittenBy(), described, name.removesuffix(":0"), compiled.feature_level, compiled.flags, fuse)
+    work = described, name.removesuffix(":0"), compiled.feature_level, compiled.flags, fuse
+    return _arrived, (written_by(), pickle.dumps(work))
 
 
 _MOST_GRAPHS = 32
@@ -183,15 +185,20 @@ class _Turns:
 _turns = _Turns()
 
 
-def _arrived(
-    written_by: WrittenBy, described: OperatorDesc | Graph, name: str, level: FeatureLevel, flags: ExecutionFlags, fuse: bool
-) -> CompiledOperator | CompiledGraph:
+def _arrived(writer: str, work: bytes) -> CompiledOperator | CompiledGraph | Refused:
     """Compiles what a pickle holds, once in a process for equal descs: its threads get the same object.
 
+    Its name, place and first argument must stay the same in all versions, which read `work` only if they wrote it: descs of another version
+    may not be readable at all.
+
     Raises:
+        PickleError: another version of dmlpy wrote it.
         CompileError: the device here does not run the operator.
         DeviceError: there is no such device here.
     """
+    if (refused := version_refused(writer)) is not None:
+        return refused
+    described, name, level, flags, fuse = pickle.loads(work)
     device = find_device(name)
     with _turns.of(described):
         if isinstance(described, OperatorDesc):

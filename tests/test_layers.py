@@ -148,11 +148,14 @@ BACK_REFERENCES = {
     ("dmlpy.keras.callbacks", "dmlpy.keras.models"),
     ("dmlpy.keras.loop", "dmlpy.keras.models"),
     ("dmlpy.devices.dispatch", "dmlpy.devices.operator"),
+    ("dmlpy.devices.prepared", "dmlpy.devices.operator"),
     ("dmlpy.devices.graphs.dispatch", "dmlpy.devices.graphs.compiled"),
+    ("dmlpy.devices.graphs.prepared", "dmlpy.devices.graphs.compiled"),
     ("dmlpy.onnx.compiled", "dmlpy.onnx.model"),
     ("dmlpy.onnx.reporting", "dmlpy.onnx.model"),
 }
-"""Imports for type checkers alone, of what refers back to its maker: the types of `Dispatch.operator` and `GraphDispatch.graph`."""
+"""Imports for type checkers alone, of what refers back to its maker: the types of `Dispatch.operator`, `PreparedGraph.graph`
+and their like."""
 
 
 def test_no_modules_import_each_other() -> None:

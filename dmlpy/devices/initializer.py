@@ -8,8 +8,10 @@ from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
 from dmlpy.devices import binding
 from dmlpy.devices.device import Memory
-from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
-from dmlpy.devices.operator import BindingProperties, CompiledOperator, PreparedOperator
+from dmlpy.devices.graphs.compiled import CompiledGraph
+from dmlpy.devices.graphs.prepared import PreparedGraph
+from dmlpy.devices.operator import CompiledOperator
+from dmlpy.devices.prepared import BindingProperties, PreparedOperator
 from dmlpy.validation.problems import BindError, Problem
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`CompiledOperator`, and its further forms: `PreparedOperator` with packed constants, and a `Dispatch` with all memory bound."""
+"""`CompiledOperator`: called, prepared, or bound to memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from dmlpy.devices.binding import Bound
 from dmlpy.devices.binding_table import OperatorTables
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import Dispatch, Limit, Limits
-from dmlpy.devices.pickling import layout_fingerprint, packed_bytes, packed_memory
+from dmlpy.devices.pickling import host_bytes
 from dmlpy.devices.plan import ArrayPlan, Launch, Plan
+from dmlpy.devices.prepared import BindingProperties, PreparedOperator, described
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.validation.array_problems import value_problems
 from dmlpy.validation.problems import BindError, Problem
@@ -26,26 +27,10 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.markers import TensorField
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.pickling import Bytes
     from dmlpy.devices.report import PlanReport
     from dmlpy.validation.tensor_arguments import TensorArguments
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class BindingProperties:
-    """The memory that an operator needs: DML_BINDING_PROPERTIES.
-
-    Attributes:
-        required_descriptor_count: tensors that a dispatch binds, undescribed optional ones included.
-        temporary_resource_size: bytes of scratch for one dispatch.
-        persistent_resource_size: bytes of constants packed by `prepare`.
-    """
-
-    required_descriptor_count: int
-    temporary_resource_size: int
-    persistent_resource_size: int
 
 
 def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
@@ -165,13 +150,17 @@ class CompiledOperator:
         return self._run(tensors, None, stream, copy=copy, validate=validate)
 
     @_without_memory_error("prepare")
-    def prepare(self, *, persistent: Any = None, stream: Any = None, copy: bool = False, **constants: Any) -> PreparedOperator:
+    def prepare(
+        self, *, persistent: Any = None, stream: Any = None, copy: bool = False, portable: bool = False, **constants: Any
+    ) -> PreparedOperator:
         """Packs what does not change, in the layout that the kernels read, once for all later dispatches.
 
         Args:
             persistent: memory to pack into (`binding_properties.persistent_resource_size` bytes, 16-byte aligned); None allocates it.
             stream: as for `Dispatch`; later work must be ordered after it.
             copy: whether arrays in host memory are copied to a CUDA operator's device.
+            portable: whether copies of the constants are kept in host memory, which a pickle then holds in place of packed bytes: it is
+                packed anew where it is loaded, in the layout of the plan there. With constants on a GPU this synchronises.
             **constants: all of `prepared_inputs` (the described ones of weight, recurrence, bias, peephole and projection, or the inputs
                 flagged OWNED_BY_DML), by field name. Their memory may be changed or freed once the stream has come past this call.
 
@@ -179,9 +168,11 @@ class CompiledOperator:
             BindError: a constant is missing or does not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
-        return self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy)()
+        return self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy, portable=portable)()
 
-    def _preparation(self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool) -> Callable[[], PreparedOperator]:
+    def _preparation(
+        self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool, portable: bool = False
+    ) -> Callable[[], PreparedOperator]:
         """Checks what `prepare` takes, and returns the function that enqueues the work."""
         bound, problems = self._resolve(constants, self._tables.constants, handle, copy=copy)
         area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems)
@@ -193,7 +184,8 @@ class CompiledOperator:
         def enqueue() -> PreparedOperator:
             filled = memory or self.device.allocate(self._plan.persistent_size, handle, f"packed constants of {self.name}")
             self.device.dispatched(self._plan.pack(_pointers(bound), filled.pointer), f"{self.name} prepare")(handle)
-            return PreparedOperator(self, filled)
+            kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
+            return PreparedOperator(self, filled, kept)
 
         return enqueue
 
@@ -377,7 +369,7 @@ class CompiledOperator:
         return problems
 
     def _repr_html_(self) -> str:
-        return _described(self)
+        return described(self)
 
     def __copy__(self) -> CompiledOperator:
         return self
@@ -387,78 +379,6 @@ class CompiledOperator:
 
     def __repr__(self) -> str:
         return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}>"
-
-
-class PreparedOperator:
-    """A compiled operator with its constants packed. Called and bound like the operator, without the constants. Immutable.
-
-    A pickle holds the operator's and the packed bytes. Where the plan packs in another layout, loading it raises `PickleError`.
-
-    Attributes:
-        operator: the compiled operator.
-        binding_properties: bytes of scratch for a dispatch with packed constants, and of the constants.
-    """
-
-    def __init__(self, operator: CompiledOperator, memory: Memory) -> None:
-        self.operator = operator
-        self._memory = memory
-        count = len(operator._fields)
-        self.binding_properties = BindingProperties(count, operator._plan.prepared_temporary_size, operator._plan.persistent_size)
-
-    @property
-    def desc(self) -> OperatorDesc:
-        return self.operator.desc
-
-    @property
-    def device(self) -> Device:
-        return self.operator.device
-
-    @property
-    def plan(self) -> str:
-        return self.operator.plan
-
-    def explain_plan(self) -> PlanReport:
-        """Reports what `CompiledOperator.explain_plan` reports: packing constants changes nothing."""
-        return self.operator.explain_plan()
-
-    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, **tensors: Any) -> Any:
-        """Runs once, as `CompiledOperator.__call__` does, without the constant inputs."""
-        return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate)
-
-    def bind(
-        self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any], temporary: Any = None
-    ) -> Dispatch:
-        """Binds memory for many dispatches, as `CompiledOperator.bind` does; in a list the constant inputs are None."""
-        return self.operator._bind(inputs, outputs, temporary, self._memory)
-
-    def _repr_html_(self) -> str:
-        return _described(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        operator = self.operator
-        packed = packed_bytes(operator.device, self._memory, operator._plan.persistent_size)
-        return _prepared, (operator, packed, layout_fingerprint(operator))
-
-    def __copy__(self) -> PreparedOperator:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> PreparedOperator:
-        return self
-
-    def __repr__(self) -> str:
-        return f"<{self.operator.name} prepared for {self.device.name}>"
-
-
-def _described(operator: CompiledOperator | PreparedOperator) -> str:
-    """The desc's table and the plan, for a notebook."""
-    from dmlpy.inspection.render import paragraph_html
-
-    return operator.desc.table().to_html() + paragraph_html(f"{operator!r}\n{operator.plan}")
-
-
-def _prepared(operator: CompiledOperator, packed: Bytes, fingerprint: bytes) -> PreparedOperator:
-    """Restores a prepared operator from a pickle."""
-    return PreparedOperator(operator, packed_memory(operator, packed, fingerprint))
 
 
 def _pointers(bound: Sequence[Bound]) -> dict[str, int]:

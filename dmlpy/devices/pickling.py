@@ -1,12 +1,14 @@
-"""What pickles of compiled operators and graphs hold beside descs: the version that wrote them, and packed constants.
+"""What pickles of compiled operators and graphs hold beside descs: the version that wrote them, and constants.
 
-Packed constants travel as the plan packed them, so the plan where they arrive must pack alike.
+Constants travel as they were given (`portable`), and are packed where they arrive; or as the plan packed them, and then the plan where they
+arrive must pack alike.
 """
 
 from __future__ import annotations
 
+import sys
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from dmlpy.version import __version__
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.binding import Bound
     from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.plan import Plan
 
@@ -36,7 +39,7 @@ class Compiled(Protocol):
 
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
-"""Packed constants in host memory: an array, which pickles of protocol 5 can carry without a copy."""
+"""Constants, packed or not, in host memory: an array, which pickles of protocol 5 can carry without a copy."""
 
 
 class WrittenBy:
@@ -57,12 +60,71 @@ def check_version(writer: str) -> WrittenBy:
         PickleError: another version of dmlpy wrote it.
     """
     if writer != __version__:
-        raise PickleError(
-            f"dmlpy {writer} wrote this pickle, and dmlpy {__version__} is to load it: what is compiled travels between "
-            f"equal versions only. Install the same version at both ends (pip install dmlpy=={writer}), or store the desc (desc.to_json()) "
-            "and compile it here"
-        )
+        raise PickleError(version_difference(writer))
     return WrittenBy()
+
+
+def written_by() -> str:
+    """The version of dmlpy that writes pickles here."""
+    return __version__
+
+
+def version_difference(writer: str) -> str:
+    """Says that another version of dmlpy wrote a pickle."""
+    return (
+        f"dmlpy {writer} wrote this pickle, and dmlpy {__version__} is to load it: what is compiled travels between "
+        f"equal versions only. Install the same version at both ends (pip install dmlpy=={writer}), or store the desc (desc.to_json()) "
+        "and compile it here"
+    )
+
+
+class Refused:
+    """Stands in a message of `dask.distributed` for what could not be loaded; whatever is done with it raises `PickleError`.
+
+    A worker that fails to read a message loses its connection and tells nobody why. With this the message is read, and the task that uses
+    the operator fails, whose error reaches the caller.
+
+    Args:
+        reason: what is wrong.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def _refuse(self, *arguments: Any, **options: Any) -> NoReturn:
+        raise PickleError(self._reason)
+
+    __call__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # Dask and pickle ask what an object can do
+            raise AttributeError(name)
+        self._refuse()
+
+    def __repr__(self) -> str:
+        return f"<refused: {self._reason}>"
+
+
+def version_refused(writer: str) -> Refused | None:
+    """None if this version of dmlpy wrote a pickle. Called by the function that the pickle names.
+
+    Returns:
+        Refused: of another version, where `distributed` reads a message.
+
+    Raises:
+        PickleError: of another version, where anything else loads the pickle.
+    """
+    if writer == __version__:
+        return None
+    loader = sys._getframe(2).f_globals.get("__name__", "")
+    if loader.partition(".")[0] == "distributed":
+        return Refused(version_difference(writer))
+    raise PickleError(version_difference(writer))
+
+
+def host_bytes(item: Bound, device: Device, handle: int) -> Bytes:
+    """A copy of a tensor's bytes in host memory, in the layout of its desc; waits for the work on the stream."""
+    return np.frombuffer(device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
 
 
 def packed_bytes(device: Device, memory: Memory, size: int) -> Bytes:
@@ -79,8 +141,8 @@ def packed_memory(operator: Compiled, packed: Bytes, fingerprint: bytes) -> Memo
     if fingerprint != layout_fingerprint(operator):
         raise PickleError(
             f"a pickle of a prepared {operator.name} does not fit this machine: the plan here packs constants in another layout, which "
-            "depends on the processor or GPU, its threads and the version of dmlpy. Pickle the compiled operator and the constants, and "
-            "call prepare here"
+            "depends on the processor or GPU, its threads and the version of dmlpy. With prepare(portable=True, ...) it is packed anew "
+            "where it is loaded"
         )
     device, handle = operator.device, operator.device.current_stream()
     memory = device.allocate(len(packed), handle, f"packed constants of {operator.name}")

@@ -14,6 +14,7 @@ import pytest
 import dmlpy as dml
 from tests.support.chunked import INPUTS, STEPS, Array, lstm, values
 from tests.support.tensors import tensor
+from tests.support.travellers import everything, run_all
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -129,3 +130,23 @@ def test_another_version_of_dmlpy_is_refused_by_name(client: Any) -> None:
             client.compute(outputs.output_single_tensor, workers=[one]).result()
     finally:
         client.run(cluster_faults.pretend_version, before, workers=[one])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [pytest.param(0, id="operator", marks=pytest.mark.slow), pytest.param(1, id="prepared operator"),
+     pytest.param(2, id="graph", marks=pytest.mark.slow), pytest.param(3, id="prepared graph", marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_what_is_compiled_by_another_version_fails_in_the_task_that_uses_it(client: Any, index: int) -> None:
+    one, _ = two(client)
+    (before,) = client.run(cluster_faults.pretend_version, "0.0.9", workers=[one]).values()
+    made, given = everything("numpy")[index]
+    try:
+        for sent in (made, client.scatter(made)):
+            task = client.submit(run_all, [(sent, given)], workers=[one], pure=False)
+            with pytest.raises(dml.PickleError, match=rf"dmlpy {before} wrote this pickle, and dmlpy 0\.0\.9 is to load it"):
+                task.result(timeout=60)
+    finally:
+        client.run(cluster_faults.pretend_version, before, workers=[one])
+    found = client.submit(run_all, [(made, given)], workers=[one], pure=False).result(timeout=60)  # its connection is as it was
+    assert_same(found, run_all([(made, given)]))

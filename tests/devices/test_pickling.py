@@ -165,26 +165,111 @@ def test_after_a_fork_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         dml.device("cuda")
 
 
-def test_constants_packed_in_another_layout_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    op, given = dml.compile(gru(), "numpy"), values(gru())
-    pickled = pickle.dumps(op.prepare(**{name: given[name] for name in op.prepared_inputs}))
-    plan = op._plan
-    pack = type(plan).pack
+@pytest.fixture
+def packs_otherwise(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """When called, makes the plan of `gru()` pack W's rows in another order than `op` packed them before."""
+    kind = type(dml.compile(gru(), "numpy")._plan)
+    pack, bind = kind.pack, kind.bind
+
+    def reversed_rows(persistent: int) -> None:
+        rows = np.ctypeslib.as_array((ctypes.c_float * 16).from_address(persistent))
+        rows[:] = rows[::-1].copy()
 
     def packed_otherwise(self: Any, constants: Any, persistent: int) -> Any:
-        """As a plan would that keeps W's rows in another order."""
         launch = pack(self, constants, persistent)
 
         def launched(stream: int) -> None:
             launch(stream)
-            rows = np.ctypeslib.as_array((ctypes.c_float * 16).from_address(persistent))
-            rows[:] = rows[::-1].copy()
+            reversed_rows(persistent)
 
         return launched
 
-    monkeypatch.setattr(type(plan), "pack", packed_otherwise)
-    with pytest.raises(dml.PickleError, match="packs constants in another layout"):
+    def read_otherwise(self: Any, pointers: Any, temporary: int, persistent: int | None) -> Any:
+        launch = bind(self, pointers, temporary, persistent)
+        assert persistent is not None
+
+        def launched(stream: int) -> None:
+            reversed_rows(persistent)
+            launch(stream)
+            reversed_rows(persistent)
+
+        return launched
+
+    def change() -> None:
+        monkeypatch.setattr(kind, "pack", packed_otherwise)
+        monkeypatch.setattr(kind, "bind", read_otherwise)
+
+    return change
+
+
+def test_constants_packed_in_another_layout_are_refused(packs_otherwise: Callable[[], None]) -> None:
+    op, given = dml.compile(gru(), "numpy"), values(gru())
+    pickled = pickle.dumps(op.prepare(**{name: given[name] for name in op.prepared_inputs}))
+    packs_otherwise()
+    with pytest.raises(dml.PickleError, match=r"packs constants in another layout(.|\n)*prepare\(portable=True"):
         pickle.loads(pickled)
+
+
+def test_portable_constants_are_packed_anew_where_they_arrive(packs_otherwise: Callable[[], None]) -> None:
+    op, given = dml.compile(gru(), "numpy"), values(gru())
+    constants = {name: given.pop(name) for name in op.prepared_inputs}
+    prepared = op.prepare(portable=True, **constants)
+    expected = prepared(**given).output_sequence_tensor
+    for constant in constants.values():
+        constant[:] = np.nan  # what is kept is a copy
+    pickled = pickle.dumps(prepared)
+    packs_otherwise()
+    made = pickle.loads(pickled)
+    np.testing.assert_array_equal(made(**given).output_sequence_tensor, expected)
+    again = pickle.loads(pickle.dumps(made))  # and it goes on from there
+    np.testing.assert_array_equal(again(**given).output_sequence_tensor, expected)
+
+
+def owning() -> dml.Graph:
+    """y = x + w, with w owned."""
+    part = tensor(1, 1, 2, 3)
+    g = dml.GraphBuilder("owning")
+    x, w = g.input("x", part), g.input("w", part.replace(flags="OWNED_BY_DML"))
+    g.output("y", g.add(dml.ElementWiseAddDesc, a_tensor=x, b_tensor=w))
+    return g.build()
+
+
+@pytest.mark.parametrize("graph", [owning(), plus_one()], ids=["owned inputs", "constants only"])
+def test_portable_graphs_fit_any_layout(graph: dml.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)
+    op = dml.compile(graph, "numpy")
+    prepared = op.prepare(portable=True, **({"w": x + 1} if op.prepared_inputs else {}))
+    pickled = pickle.dumps(prepared)
+    monkeypatch.setattr(type(op._packing), "fingerprint", lambda self: b"another layout")
+    np.testing.assert_array_equal(pickle.loads(pickled)(x=x).y, prepared(x=x).y)
+
+
+def test_portable_constants_of_a_gpu_travel(cuda_device: dml.Device) -> None:
+    op, given = dml.compile(owned(), cuda_device), values(owned())
+    prepared = op.prepare(portable=True, copy=True, b_tensor=given["b_tensor"])
+    made, arguments = prepared.__reduce__()
+    found = made(*arguments)(a_tensor=cuda_device.from_host(given["a_tensor"]))
+    np.testing.assert_array_equal(cuda_device.to_host(found.output_tensor), given["a_tensor"] + given["b_tensor"])
+
+
+def test_a_plan_that_packs_other_inputs_refuses_portable_constants() -> None:
+    op, given = dml.compile(owned(), "numpy"), values(owned())
+    made, (_, constants) = op.prepare(portable=True, b_tensor=given["b_tensor"]).__reduce__()
+    with pytest.raises(dml.PickleError, match=r"holds \[b_tensor\], and the plan here packs \[weight_tensor"):
+        made(dml.compile(gru(), "numpy"), constants)
+
+
+@pytest.mark.parametrize("index", range(4), ids=["operator", "prepared operator", "graph", "prepared graph"])
+def test_a_message_of_dask_is_read_and_its_use_refused(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that failed to read it would lose its connection and tell nobody why."""
+    messages = pytest.importorskip("distributed.protocol.pickle")
+    with monkeypatch.context() as patch:
+        patch.setattr(pickling, "__version__", "0.0.7")
+        pickled = pickle.dumps(everything("numpy")[index][0])
+    found = pickle.loads(pickle.dumps(messages.loads(pickled)))
+    for use in (lambda: found(x=1), lambda: found.desc):
+        with pytest.raises(dml.PickleError, match=r"dmlpy 0\.0\.7 wrote this pickle"):
+            use()
 
 
 def test_a_fingerprint_is_the_same_each_time() -> None:

@@ -53,8 +53,8 @@ def everything(device: str) -> list[tuple[Any, dict[str, Array]]]:
 
 
 def run_all(work: list[tuple[Any, dict[str, Array]]]) -> list[Array]:
-    """The first output of each."""
-    return [next(iter(made(**given))) for made, given in work]
+    """The first output of each. Arrays that came over a network begin anywhere, and operators need aligned ones: so they are copied."""
+    return [next(iter(made(**{name: array.copy() for name, array in given.items()}))) for made, given in work]
 
 
 def _answer(sender: Any, work: list[tuple[Any, dict[str, Array]]]) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.graphs.chains import chained
-from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
+from dmlpy.devices.graphs.compiled import CompiledGraph
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.fusion import fused
 from dmlpy.devices.graphs.layout import Layout
 from dmlpy.devices.graphs.normalizations import normalized
+from dmlpy.devices.graphs.prepared import PreparedGraph
 from dmlpy.devices.graphs.program import program_of
 from dmlpy.devices.graphs.wiring import Wiring
 

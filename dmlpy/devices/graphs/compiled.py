@@ -1,4 +1,4 @@
-"""`CompiledGraph`: a checked graph, planned on a device, and `PreparedGraph`, which has taken its owned inputs and packed its constants."""
+"""`CompiledGraph`: a checked graph, planned on a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from dmlpy.devices.device import Device, Memory
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import shared_memory
 from dmlpy.devices.graphs.packing import Packing
-from dmlpy.devices.operator import BindingProperties
+from dmlpy.devices.graphs.prepared import PreparedGraph
+from dmlpy.devices.pickling import host_bytes
+from dmlpy.devices.prepared import BindingProperties
 from dmlpy.validation.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.graphs.program import Program
     from dmlpy.devices.graphs.report import GraphReport
-    from dmlpy.devices.pickling import Bytes
     from dmlpy.graphs import Graph
 
 Values = Any
@@ -116,7 +117,15 @@ class CompiledGraph:
         return memory_svg(self._program)
 
     def prepare(
-        self, inputs: Values = None, /, *, persistent: Any = None, stream: Any = None, copy: bool = False, **owned: Any
+        self,
+        inputs: Values = None,
+        /,
+        *,
+        persistent: Any = None,
+        stream: Any = None,
+        copy: bool = False,
+        portable: bool = False,
+        **owned: Any,
     ) -> PreparedGraph:
         """Takes the owned inputs and packs the constants once for all later dispatches, as DirectML's initializer does.
 
@@ -125,6 +134,8 @@ class CompiledGraph:
             persistent: memory to copy and pack into (`binding_properties.persistent_resource_size` bytes); None allocates it.
             stream: as for `Dispatch`; later work must be ordered after it.
             copy: whether arrays in host memory are copied to a GPU.
+            portable: whether copies of the owned inputs are kept in host memory, as for `CompiledOperator.prepare`. A graph without owned
+                inputs is portable.
             **owned: all of `prepared_inputs`, by name. Their memory may be changed or freed once the stream has come past this call.
 
         Raises:
@@ -134,10 +145,10 @@ class CompiledGraph:
         handle = self.device.stream_handle(stream)
         given = owned if inputs is None else inputs
         problems = [Problem("bind.form", "inputs", "given beside keywords", "either of them")] if inputs is not None and owned else []
-        return self._preparation(given, persistent, handle, problems, copy=copy)(None)
+        return self._preparation(given, persistent, handle, problems, copy=copy, portable=portable)(None)
 
     def _preparation(
-        self, given: Values, persistent: Any, handle: int, problems: list[Problem], *, copy: bool
+        self, given: Values, persistent: Any, handle: int, problems: list[Problem], *, copy: bool, portable: bool = False
     ) -> Callable[[Memory | None], PreparedGraph]:
         """Checks what `prepare` takes, and returns the function that enqueues the work, with scratch for it or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
@@ -151,7 +162,13 @@ class CompiledGraph:
         if problems:
             raise BindError(f"{self.name}.prepare", problems)
         memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
-        return lambda temporary: PreparedGraph(self, self._packing.pack(bound, memory, handle, temporary))
+
+        def enqueue(temporary: Memory | None) -> PreparedGraph:
+            filled = self._packing.pack(bound, memory, handle, temporary)
+            kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
+            return PreparedGraph(self, filled, kept)
+
+        return enqueue
 
     def __call__(self, *, stream: Any = None, copy: bool = False, **tensors: Any) -> Any:
         """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.
@@ -359,65 +376,3 @@ class CompiledGraph:
 
     def __repr__(self) -> str:
         return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"
-
-
-class PreparedGraph:
-    """A compiled graph that has taken its owned inputs. Called and bound like the graph, without them. Immutable.
-
-    A pickle holds the graph's and the packed bytes. Where plans pack in another layout, loading it raises `PickleError`.
-
-    Attributes:
-        graph: the compiled graph.
-    """
-
-    def __init__(self, graph: CompiledGraph, memory: Memory) -> None:
-        self.graph = graph
-        self._memory = memory
-
-    @property
-    def device(self) -> Device:
-        return self.graph.device
-
-    @property
-    def inputs(self) -> dict[str, TensorDesc]:
-        """The inputs that are still to bind, by name."""
-        return {name: tensor for name, tensor in self.graph.inputs.items() if name not in self.graph.prepared_inputs}
-
-    @property
-    def outputs(self) -> dict[str, TensorDesc]:
-        """The outputs, by name."""
-        return self.graph.outputs
-
-    @property
-    def binding_properties(self) -> BindingProperties:
-        return self.graph.binding_properties
-
-    def explain_plan(self) -> GraphReport:
-        """Reports what `CompiledGraph.explain_plan` reports."""
-        return self.graph.explain_plan()
-
-    def __call__(self, *, stream: Any = None, copy: bool = False, **tensors: Any) -> Any:
-        """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
-        return self.graph._run(tensors, self._memory, stream, copy=copy)
-
-    def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
-        """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""
-        return self.graph._bind(inputs, outputs, temporary, self._memory, [])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        packing = self.graph._packing
-        return _prepared, (self.graph, packing.packed_bytes(self._memory), packing.fingerprint())
-
-    def __copy__(self) -> PreparedGraph:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> PreparedGraph:
-        return self
-
-    def __repr__(self) -> str:
-        return f"<graph of {len(self.graph.graph.nodes)} nodes prepared for {self.device.name}>"
-
-
-def _prepared(graph: CompiledGraph, packed: Bytes, fingerprint: bytes) -> PreparedGraph:
-    """Restores a prepared graph from a pickle."""
-    return PreparedGraph(graph, graph._packing.restored(packed, fingerprint))

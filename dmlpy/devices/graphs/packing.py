@@ -140,7 +140,7 @@ class Packing:
         if fingerprint != self.fingerprint():
             raise PickleError(
                 f"a pickle of a prepared graph {self._name} does not fit this machine: the plans here pack constants in another layout. "
-                "Pickle the compiled graph and the owned inputs, and call prepare here"
+                "With prepare(portable=True, ...) it is packed anew where it is loaded"
             )
         device, stream = self._device, self._device.current_stream()
         memory = self.allocate(len(packed), stream, f"packed constants of {self._name}")
