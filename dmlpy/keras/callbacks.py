@@ -77,6 +77,12 @@ class Callback:
     def on_test_end(self, logs: Logs | None = None) -> None:
         """Is called after the validation data were evaluated."""
 
+    def on_test_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Is called before a batch of the validation data is evaluated, counted from 0."""
+
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Is called after it, with the averages over the batches so far."""
+
     def state(self) -> dict[str, Any]:
         """What the callback has to know where a run is resumed: what JSON can hold, and lists of arrays."""
         return {}

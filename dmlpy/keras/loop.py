@@ -139,8 +139,12 @@ def evaluate(model: Sequential, source: Source, epoch: int = 0, callbacks: Seque
     averages = Averages(model.objective.names)
     for callback in callbacks:
         callback.on_test_begin()
-    for batch in source.epoch(epoch):
+    for number, batch in enumerate(source.epoch(epoch)):
+        for callback in callbacks:
+            callback.on_test_batch_begin(number)
         averages.add(model.test_step(batch), len(batch))
+        for callback in callbacks:
+            callback.on_test_batch_end(number, averages.values())
     for callback in callbacks:
         callback.on_test_end(averages.values())
     return averages.values()

@@ -64,7 +64,8 @@ def test_the_hooks_of_a_run() -> None:
     watched = Watched()
     line().fit(X, Y, batch_size=5, epochs=3, initial_epoch=1, verbose=0, validation_split=0.2, callbacks=[watched])
     batches = [(f"train_batch_{end}", batch) for batch in (0, 1) for end in ("begin", "end")]
-    epochs = [[("epoch_begin", epoch), *batches, ("test_begin",), ("test_end",), ("epoch_end", epoch)] for epoch in (1, 2)]
+    test = [("test_begin",), ("test_batch_begin", 0), ("test_batch_end", 0), ("test_end",)]
+    epochs = [[("epoch_begin", epoch), *batches, *test, ("epoch_end", epoch)] for epoch in (1, 2)]
     assert watched.seen == [("train_begin",), *epochs[0], *epochs[1], ("train_end",)]
     assert watched.params == {"epochs": 3, "steps": 2, "verbose": 0}
     assert watched.run is None
@@ -218,3 +219,15 @@ def test_errors(case: str) -> None:
     call, message = ERRORS[case]
     with pytest.raises(dml.DescError, match=message):
         call()
+
+
+def test_batches_of_the_validation_data_are_told() -> None:
+    seen: list[tuple[str, int, dict[str, float]]] = []
+    told = LambdaCallback(
+        on_test_batch_begin=lambda batch: seen.append(("begin", batch, {})),
+        on_test_batch_end=lambda batch, logs: seen.append(("end", batch, logs)),
+    )
+    made = compiled(Dense(1, input_dim=X.shape[1]))
+    history = made.fit(X, Y, batch_size=len(X), epochs=1, verbose=0, validation_data=[(X[:2], Y[:2]), (X[2:], Y[2:])], callbacks=[told])
+    assert [(event, batch) for event, batch, _ in seen] == [("begin", 0), ("end", 0), ("begin", 1), ("end", 1)]
+    assert seen[-1][2]["loss"] == history.history["val_loss"][0] != seen[1][2]["loss"]
