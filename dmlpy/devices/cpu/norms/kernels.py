@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.elements import elements_of
+from dmlpy.devices.cpu.stored import elements_of
 from dmlpy.devices.cpu.norms.parameters import BLOCK_ROWS, PARAMETERS, PIECE_ROWS, Layout
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
