@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy import compiler
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.inspection.render import Table
-from dmlpy.operators.activation import ActivationSigmoidDesc, ActivationTanhDesc
+from dmlpy.operators.activation import ActivationGeluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.pooling.average import AveragePoolingDesc
 from dmlpy.operators.pooling.maximum import MaxPoolingDesc
@@ -95,12 +95,18 @@ def _poolings(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
     yield "AVERAGE_POOLING", AveragePoolingDesc(input_tensor=source, include_padding=False, **sizes).with_outputs()
 
 
+def _elements(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
+    """One kernel runs all element-wise operators and chains of them."""
+    yield "element-wise operators", ActivationGeluDesc(input_tensor=_tensor(dtype, 1, 16, 32, 32)).with_outputs()
+
+
 WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = {
     "rnn": lambda dtype, training: _layers("RNN", dtype, training),
     "lstm": lambda dtype, training: _layers("LSTM", dtype, training),
     "gru": lambda dtype, training: _layers("GRU", dtype, training),
     "convolution": _convolutions,
     "pooling": _poolings,
+    "elements": _elements,
 }
 """The work that kernels can be compiled for ahead, by name: what it is called and an operator that needs the kernels."""
 

@@ -1,4 +1,4 @@
-"""Element-wise nodes that run as one kernel on CUDA: which do, and that results stay the same bit for bit."""
+"""Element-wise nodes that run as one kernel on CUDA and the CPU: which do, and that results stay the same bit for bit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cpu.elements.translation import FUNCTIONS, OPERATORS
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.graphs import chains
@@ -265,6 +266,25 @@ def test_typical_chains_give_the_same_bits(name: str, cuda_device: dml.Device) -
 @pytest.mark.parametrize("seed", first_few(range(300), 2))
 def test_random_chains_give_the_same_bits(seed: int, cuda_device: dml.Device) -> None:
     check_chains(chain_graph(seed, 2 + seed % 6), cuda_device, seed)
+
+
+COMPILED = tuple(kind.short_name() for kind in (*FUNCTIONS, *OPERATORS))
+"""The operators of the chains that the device `cpu` compiles."""
+
+
+@pytest.mark.parametrize("name", [name for name in TYPICAL if name != "tanh gelu"])
+def test_typical_chains_give_the_same_bits_on_the_cpu(name: str) -> None:
+    pytest.importorskip("numba")
+    graph = TYPICAL[name]()
+    assert dml.compile(graph, "cpu").explain_plan().chains
+    check_chains(graph, dml.device("cpu"), 1)
+
+
+@pytest.mark.parametrize("seed", first_few(range(300), 6))
+def test_random_chains_give_the_same_bits_on_the_cpu(seed: int) -> None:
+    pytest.importorskip("numba")
+    names = tuple(name for name in COMPILED if name in element_wise())
+    check_chains(chain_graph(seed, 2 + seed % 6, names), dml.device("cpu"), seed)
 
 
 @pytest.mark.slow

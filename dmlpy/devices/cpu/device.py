@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.devices.cpu.chain import is_link
 from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
@@ -34,6 +35,9 @@ class CpuDevice(NumpyDevice):
         if usual is not None:
             usual.strategy = f"numpy ({compiled})"
         return usual
+
+    def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
+        return is_link(desc)
 
     def describe(self) -> dict[str, str]:
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}

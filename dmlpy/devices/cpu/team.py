@@ -8,11 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.threads import Helper
+
+if TYPE_CHECKING:
+    from dmlpy.devices.plan import Launch
 
 CACHE_LINE = 64
 """Bytes of a cache line. A flag that one thread writes and others poll has a line to itself."""
@@ -167,6 +170,29 @@ _team = Team()
 def team() -> Team:
     """The team of this process."""
     return _team
+
+
+class Call:
+    """A launch on the calling thread alone: a compiled function and its parameters.
+
+    Attributes:
+        function: the function, a share of the work that is all of it.
+        parameters: their address.
+        memory: what holds the parameters.
+    """
+
+    def __init__(self, function: Share, parameters: int, memory: object) -> None:
+        self.function, self.parameters, self.memory = function, parameters, memory
+
+    def __call__(self, stream: int) -> None:
+        self.function(self.parameters, 0, 1, 0, 0)
+
+
+def launch(share: Share, parameters: int, threads: int, meetings: int, memory: object) -> Launch:
+    """What does the work that `Team.run` does with these arguments, at each call."""
+    if threads == 1:
+        return Call(share, parameters, memory)
+    return lambda stream: _team.run(share, parameters, threads, meetings, memory)
 
 
 def _renew() -> None:

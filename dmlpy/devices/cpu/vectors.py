@@ -210,19 +210,26 @@ class Vectors:
 
         return store
 
+    def first_of(self, builder: Any, address: Any, count: Any) -> Any:
+        """Loads the first `count` lanes; the others are 0."""
+        pointer = self._pointer(builder, address, 0)
+        kind = ir.FunctionType(self.llvm_type, [pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes), self.llvm_type])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
+        zeros = ir.Constant(self.llvm_type, [0.0] * self.lanes)
+        return builder.call(function, [pointer, INDEX(FLOAT_BYTES), lanes_below(builder, count, self.lanes), zeros])
+
+    def write_first(self, builder: Any, value: Any, address: Any, count: Any) -> None:
+        """Stores the first `count` lanes."""
+        pointer = self._pointer(builder, address, 0)
+        kind = ir.FunctionType(ir.VoidType(), [self.llvm_type, pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes)])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
+        builder.call(function, [value, pointer, INDEX(FLOAT_BYTES), lanes_below(builder, count, self.lanes)])
+
     def _load_some(self) -> Any:
         @intrinsic
         def load_some(context: Any, address: Any, count: Any) -> Any:
             """Loads the first `count` lanes; the others are 0."""
-
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                pointer = self._pointer(builder, arguments[0], 0)
-                kind = ir.FunctionType(self.llvm_type, [pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes), self.llvm_type])
-                function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
-                zeros = ir.Constant(self.llvm_type, [0.0] * self.lanes)
-                return builder.call(function, [pointer, INDEX(FLOAT_BYTES), lanes_below(builder, arguments[1], self.lanes), zeros])
-
-            return self.kind(types.int64, types.int64), generate
+            return self.kind(types.int64, types.int64), lambda context, builder, signature, arguments: self.first_of(builder, *arguments)
 
         return load_some
 
@@ -232,10 +239,8 @@ class Vectors:
             """Stores the first `count` lanes."""
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                pointer = self._pointer(builder, arguments[0], 0)
-                kind = ir.FunctionType(ir.VoidType(), [self.llvm_type, pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes)])
-                function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
-                builder.call(function, [arguments[1], pointer, INDEX(FLOAT_BYTES), lanes_below(builder, arguments[2], self.lanes)])
+                address, value, count = arguments
+                self.write_first(builder, value, address, count)
                 return context.get_dummy_value()
 
             return types.void(types.int64, self.kind, types.int64), generate

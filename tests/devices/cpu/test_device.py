@@ -21,7 +21,7 @@ pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 RNG = np.random.default_rng(1)
 SIZES = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
-RELU = dml.ActivationReluDesc(input_tensor=SIZES, output_tensor=SIZES)
+SINE = dml.ElementWiseSinDesc(input_tensor=SIZES, output_tensor=SIZES)
 PROJECTED = training_runs.build("LSTM", RNG, p=3, outputs=("output_sequence_tensor",))
 NO_NUMBA = "Numba is not installed: pip install 'dmlpy[cpu]'"
 
@@ -32,8 +32,8 @@ NO_NUMBA = "Numba is not installed: pip install 'dmlpy[cpu]'"
         pytest.param(build("RNN", RNG).desc, True, "compiled", id="compiled"),
         pytest.param(build("RNN", RNG).desc, False, f"numpy ({NO_NUMBA})", id="no Numba"),
         pytest.param(PROJECTED.desc, True, "numpy (a recurrent layer with projection_tensor has no compiled form)", id="another option"),
-        pytest.param(RELU, True, "numpy (ACTIVATION_RELU has no compiled form)", id="another operator"),
-        pytest.param(RELU, False, "numpy (ACTIVATION_RELU has no compiled form)", id="another operator, no Numba"),
+        pytest.param(SINE, True, "numpy (ELEMENT_WISE_SIN has no compiled form)", id="another operator"),
+        pytest.param(SINE, False, "numpy (ELEMENT_WISE_SIN has no compiled form)", id="another operator, no Numba"),
     ],
 )
 def test_the_plan_names_the_strategy_and_why(
@@ -55,9 +55,9 @@ def test_results_of_a_desc_without_a_compiled_form() -> None:
 
 
 def test_the_strategy_of_an_operator_that_keeps_owned_inputs() -> None:
-    owned = RELU.replace(input_tensor=SIZES.replace(flags="OWNED_BY_DML"))
+    owned = SINE.replace(input_tensor=SIZES.replace(flags="OWNED_BY_DML"))
     lines = dml.compile(owned, "cpu").plan.splitlines()
-    assert (lines[0], lines[-1]) == ("strategy: numpy (ACTIVATION_RELU has no compiled form)", "prepare copies input_tensor")
+    assert (lines[0], lines[-1]) == ("strategy: numpy (ELEMENT_WISE_SIN has no compiled form)", "prepare copies input_tensor")
     assert not dml.compile(owned, "numpy").plan.startswith("strategy")
 
 
@@ -81,14 +81,14 @@ def test_a_former_name_is_told_where_it_stands() -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.copy, lambda operator: pickle.loads(pickle.dumps(operator))], ids=["copy", "pickle"])
 def test_an_operator_can_be_pickled(duplicate: Any) -> None:
-    operator = dml.compile(RELU, "cpu")
+    operator = dml.compile(SINE, "cpu")
     assert duplicate(operator) is operator
 
 
 def test_a_pickle_of_a_former_name_can_be_loaded() -> None:
-    text = pickle.dumps(dml.compile(RELU, "cpu"), protocol=0)
+    text = pickle.dumps(dml.compile(SINE, "cpu"), protocol=0)
     with pytest.warns(dml.RenamedWarning):
-        assert pickle.loads(text.replace(b"Vcpu\n", b"Vnumba\n")) is dml.compile(RELU, "cpu")
+        assert pickle.loads(text.replace(b"Vcpu\n", b"Vnumba\n")) is dml.compile(SINE, "cpu")
 
 
 def test_a_graph_of_compiled_and_other_operators() -> None:

@@ -38,17 +38,19 @@ if TYPE_CHECKING:
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 _LARGEST, _TAIL = np.finfo(np.float32).max, np.float32(-40.0)
 _ROOT_HALF, _DENSITY = np.float32(math.sqrt(0.5)), np.float32(1.0 / math.sqrt(2.0 * math.pi))
-_TANH_BOUND = np.float32(7.90531110763549805)
+TANH_BOUND = np.float32(7.90531110763549805)
 """Beyond this argument tanh is 1 in float32."""
-_ABOVE = tuple(
+TANH_ABOVE = tuple(
     np.float32(factor)
     for factor in (
         *(4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08),
         *(-8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16),
     )
 )
-_BELOW = tuple(np.float32(factor) for factor in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06))
-"""tanh(x) is x times a quotient of two polynomials in x squared: `_ABOVE` and `_BELOW` are their coefficients, the constant one first."""
+TANH_BELOW = tuple(
+    np.float32(factor) for factor in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
+)
+"""tanh(x) is x times a quotient of two polynomials in x squared: the coefficients of `TANH_ABOVE` and these, the constant one first."""
 
 
 @jit
@@ -147,12 +149,12 @@ def activation(name: str, role: int, registers: Registers) -> Any:
     all_of, multiply, multiply_add = vectors.all_of, vectors.multiply, vectors.multiply_add
     at_most, at_least, divide = vectors.at_most, vectors.at_least, vectors.divide
     first, second = (OF_A_ROLE * role + 1) * FLOAT_BYTES, (OF_A_ROLE * role + 2) * FLOAT_BYTES
-    a0, a1, a2, a3, a4, a5, a6 = _ABOVE
-    b0, b1, b2, b3 = _BELOW
+    a0, a1, a2, a3, a4, a5, a6 = TANH_ABOVE
+    b0, b1, b2, b3 = TANH_BELOW
 
     @jit
     def tanh(p: Any, x: Any) -> Any:
-        x = at_least(at_most(x, all_of(_TANH_BOUND)), all_of(-_TANH_BOUND))
+        x = at_least(at_most(x, all_of(TANH_BOUND)), all_of(-TANH_BOUND))
         s = multiply(x, x)
         above = multiply_add(s, multiply_add(s, all_of(a6), all_of(a5)), all_of(a4))
         above = multiply_add(s, multiply_add(s, above, all_of(a3)), all_of(a2))

@@ -317,8 +317,8 @@ def _shrink(x: Array, out: Array, work: Array, mask: Array, bias: Array, thresho
 
 # 0.5 erfcx(|x| / sqrt(2)) / t for t = 1 / (|x| + 3.25), with erfcx(y) = erfc(y) exp(y^2): a fit whose largest relative error is 1.3e-7, for
 # |x| up to 14, beyond which erfc is subnormal in float32; the highest power first.
-_HALF_TAIL_OFFSET = 3.25
-_HALF_TAIL = (451.46066, -562.67413, 199.20677, -9.135899, 12.820007, 3.6336892, 1.3024598, 0.39886254)
+HALF_TAIL_OFFSET = 3.25
+HALF_TAIL = (451.46066, -562.67413, 199.20677, -9.135899, 12.820007, 3.6336892, 1.3024598, 0.39886254)
 
 
 def _polynomial(x: Array, coefficients: Sequence[float], out: Array) -> None:
@@ -425,9 +425,9 @@ def _tail_of_floats(x: Array, work: Array) -> Array:
     np.absolute(x, magnitude)
     if not magnitude.max() <= 40.0:  # infinity has its limit: the tail is 0 from there on
         _at_most(magnitude, 40.0, magnitude)
-    np.add(magnitude, _HALF_TAIL_OFFSET, fraction)
+    np.add(magnitude, HALF_TAIL_OFFSET, fraction)
     np.divide(1.0, fraction, fraction)
-    _polynomial(fraction, _HALF_TAIL, tail)
+    _polynomial(fraction, HALF_TAIL, tail)
     np.multiply(tail, fraction, tail)
     np.multiply(tail, magnitude, tail)
     np.multiply(magnitude, -0.5, fraction)

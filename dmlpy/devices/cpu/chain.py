@@ -1,0 +1,30 @@
+"""Chains of element-wise operators: one compiled program, which has the instructions of all of them in turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.devices.cpu.elements.program import Program
+from dmlpy.devices.cpu.elements.translation import translate, why_untranslated
+from dmlpy.devices.cpu.plans import numba_is_installed, plan
+from dmlpy.devices.graphs.chain_desc import ChainDesc
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cpu.elements.plan import ElementsPlan
+
+
+def is_link(desc: OperatorDesc) -> bool:
+    """Whether a checked desc can be an operator of a compiled chain."""
+    return numba_is_installed() and why_untranslated(desc) is None
+
+
+@plan(ChainDesc)
+def chain_plan(desc: ChainDesc) -> ElementsPlan:
+    from dmlpy.devices.cpu.elements.plan import ElementsPlan
+
+    program, values = Program(len(desc.input_tensors)), list(range(len(desc.input_tensors)))
+    for link in desc.links:
+        values.append(translate(link.desc, program, {place: values[number] for place, number in link.reads}))
+    inputs = [(f"input_tensors[{number}]", tensor) for number, tensor in enumerate(desc.input_tensors)]
+    return ElementsPlan(program, inputs, ("output_tensor", desc.output_tensor))

@@ -1,0 +1,149 @@
+"""Compiled element-wise operators and chains of them, against the definitions in float64 and against themselves in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.inspection.samples import sample
+from tests.support.layout_runs import failures_in_layouts
+from tests.support.tolerance import assert_close
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu import team
+from dmlpy.devices.cpu.elements import plan as elements
+from dmlpy.devices.cpu.elements.translation import FUNCTIONS, OPERATORS
+from tests.support.compiled_plans import run_on
+
+COUNT = 5003
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4e38, -3.4e38, 88.9, -103.5, 0.5, -0.5, 1.5, 2.5)
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "ELEMENT_WISE_CONSTANT_POW": {"exponent": 2.0},
+    "ELEMENT_WISE_ROUND": {"rounding_mode": "HALVES_TO_NEAREST_EVEN"},
+    "ELEMENT_WISE_CLIP1": {"min": 0.5, "max": -0.25},
+    "ELEMENT_WISE_SQRT": {"scale_bias": None},
+}
+
+
+def desc_of(kind: type[Any], tensor: dml.TensorDesc, **members: Any) -> Any:
+    """An operator on tensors of one layout, with its sample's attributes."""
+    own = sample(kind)
+    attributes = {name: getattr(own, name) for name in own.attribute_names()} | ATTRIBUTES.get(kind.short_name(), {})
+    return kind(**{slot.field.name: tensor for slot in own.slots()} | attributes | members)
+
+
+def values(seed: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    parts = (rng.normal(scale=3.0, size=COUNT - 1600), rng.normal(scale=1e-4, size=600), np.linspace(-110, 110, 1000))
+    found = np.concatenate(parts).astype(np.float32)
+    found[rng.permutation(COUNT)[: len(SPECIAL)]] = SPECIAL
+    return found
+
+
+KINDS = {kind.short_name(): kind for kind in (*FUNCTIONS, *OPERATORS) if kind is not dml.ActivationReluGradDesc}
+"""Without a gradient, whose output has another name: it is among the layouts."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_operator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads, and the same bits on one. Small values keep their digits."""
+    desc = desc_of(KINDS[name], dml.TensorDesc(data_type="FLOAT32", sizes=(COUNT,)))
+    given = {slot.place: values(seed) for seed, slot in enumerate(desc.input_slots()) if slot.tensor is not None}
+    results = [run_on(threads, elements, desc, given, monkeypatch) for threads in (1, 2)]
+    np.testing.assert_array_equal(*results)
+    with np.errstate(all="ignore"):
+        expected = np.asarray(dml.reference(desc, given).output_tensor)
+        stored = expected.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(results[0]), np.isnan(stored))
+    np.testing.assert_array_equal(results[0][np.isinf(stored)], stored[np.isinf(stored)])
+    for scale in (1e-2, 1e2, np.inf):
+        alike = (np.abs(expected) <= scale) & np.isfinite(stored)
+        assert_close(results[0][alike], expected[alike], np.float32)
+
+
+def test_layouts() -> None:
+    names = ("ACTIVATION_RELU_GRAD", "ELEMENT_WISE_ADD1", "ELEMENT_WISE_ERF", "ELEMENT_WISE_CLIP")
+    assert failures_in_layouts(*names, device="cpu") == []
+
+
+# sizes, and the strides of a, b and the result in elements; None packs
+LAYOUTS: dict[str, tuple[tuple[int, ...], Any, Any, Any]] = {
+    "one element": ((1, 1), None, None, None),
+    "a bias for short rows": ((3000, 7), None, (0, 1), None),
+    "a bias for long rows": ((3, 2500), None, (0, 1), None),
+    "a factor for each channel": ((2, 5, 700), None, (0, 1, 0), None),
+    "one factor": ((70, 60), None, (0, 0), None),
+    "a transposed operand": ((4, 70, 50), None, (3500, 1, 70), None),
+    "a transposed result": ((70, 50), None, None, (1, 70)),
+    "gaps in all": ((9, 200, 5), (1400, 7, 1), (2000, 10, 2), (1200, 6, 1)),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_blocks_of_each_kind(name: str) -> None:
+    sizes, *strides = LAYOUTS[name]
+    rng = np.random.default_rng(1)
+    a, b, y = (dml.TensorDesc(data_type="FLOAT32", sizes=sizes, strides=own) for own in strides)
+    memory = [rng.normal(size=tensor.span).astype(np.float32) for tensor in (a, b, y)]
+    arrays = [np.lib.stride_tricks.as_strided(own, sizes, each.numpy_strides()) for own, each in zip(memory, (a, b, y), strict=True)]
+    gaps = np.full_like(memory[2], True, bool)
+    np.lib.stride_tricks.as_strided(gaps, sizes, [step // 4 for step in y.numpy_strides()])[...] = False
+    before = memory[2].copy()
+    op = dml.compile(dml.ElementWiseMultiplyDesc(a_tensor=a, b_tensor=b, output_tensor=y), "cpu")
+    assert op.plan.startswith("strategy: compiled")
+    op.bind({"a_tensor": arrays[0], "b_tensor": arrays[1]}, {"output_tensor": arrays[2]})()
+    np.testing.assert_array_equal(arrays[2], arrays[0] * arrays[1])
+    np.testing.assert_array_equal(memory[2][gaps], before[gaps])
+
+
+def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By then the scratch belongs to other nodes of a graph."""
+    monkeypatch.setattr(elements, "available_threads", lambda: 2)
+    monkeypatch.setattr(elements, "_WORK_OF_A_THREAD", 1)
+    calls: list[Any] = []
+
+    def recorded(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return team.launch(*arguments)
+
+    monkeypatch.setattr(elements, "launch", recorded)
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(3000, 2), strides=(1, 3000))
+    op = dml.compile(desc_of(dml.ElementWiseAddDesc, tensor, b_tensor=tensor.replace(strides=(0, 1))), "cpu")
+    scratch = np.full(op.binding_properties.temporary_resource_size + 64, 0xA5, np.uint8)
+    arrays = {"a_tensor": np.ones((2, 3000), np.float32).T, "b_tensor": np.broadcast_to(np.ones(2, np.float32), (3000, 2))}
+    place = scratch[-scratch.ctypes.data % 64 :][: op.binding_properties.temporary_resource_size]
+    op.bind(arrays, {"output_tensor": np.empty((2, 3000), np.float32).T}, temporary=place)()
+    function, parameters, threads, *_ = calls[-1]
+    scratch[:] = 0xA5
+    flags = np.full((2, 8), 1000, np.int64)
+    function(parameters, 1, threads, flags.ctypes.data, 7)
+    assert (scratch == 0xA5).all()
+
+
+# an operator, its members, and a part of the reason why NumPy runs it
+ELSEWHERE: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "halves": (dml.ActivationGeluDesc, {"data_type": "FLOAT16"}, "are of FLOAT32"),
+    "copy": (dml.ElementWiseIdentityDesc, {"scale_bias": None}, "NumPy copies as fast"),
+    "power": (dml.ElementWiseConstantPowDesc, {"exponent": 3.0}, "the square has a compiled form"),
+    "rounding": (dml.ElementWiseRoundDesc, {"rounding_mode": "TOWARD_ZERO"}, "that of halves to even numbers"),
+    "fused activation": (
+        dml.ElementWiseAdd1Desc,
+        {"fused_activation": dml.ActivationSoftplusDesc()},
+        "ACTIVATION_SOFTPLUS has no compiled form",
+    ),
+    "sine": (dml.ElementWiseSinDesc, {}, "ELEMENT_WISE_SIN has no compiled form"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_numpy_runs_says_why(name: str) -> None:
+    kind, members, reason = ELSEWHERE[name]
+    tensor = dml.TensorDesc(data_type=members.get("data_type", "FLOAT32"), sizes=(2, 3))
+    desc = desc_of(kind, tensor, **{name: value for name, value in members.items() if name != "data_type"})
+    plan = dml.compile(desc, "cpu").plan
+    assert plan.startswith("strategy: numpy")
+    assert reason in plan
