@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.stored import elements_of
 from dmlpy.devices.cpu.norms.parameters import BLOCK_ROWS, PARAMETERS, PIECE_ROWS, Layout
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.stored import elements_of
 from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
 
 if TYPE_CHECKING:
