@@ -157,7 +157,7 @@ def _known(asked: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def _peers(asked: Asked, device: dml.Device) -> list[Peer]:
     every = PEERS if asked.operators is None else OPERATORS_PEERS
-    peers = {peer.name: peer for peer in every if peer.stands_beside(device)}
+    peers = {peer.name: peer for peer in every if peer.stands_beside(device, asked.load)}
     if asked.peers is None:
         return []
     return [peers[_checked(name, peers)] for name in asked.peers] or list(peers.values())

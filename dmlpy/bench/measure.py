@@ -194,7 +194,8 @@ class Benchmark:
 
     def _measure(self, case: Case, folder: Path) -> list[Measurement]:
         """Measures one run of each library that the case applies to, in each of its modes."""
-        peers = [peer for peer in (self._options.own, *self._options.peers) if peer.stands_beside(self._device) and peer.applies(case)]
+        subjects, load = (self._options.own, *self._options.peers), self._options.load
+        peers = [peer for peer in subjects if peer.stands_beside(self._device, load) and peer.applies(case)]
         runs = [self._run(case, peer.name, EAGER[0], "absent", self._missing[peer.name]) for peer in peers if peer.name in self._missing]
         peers = [peer for peer in peers if peer.name not in self._missing]
         refusal = self._too_large(case, len(peers))
@@ -225,8 +226,9 @@ class Benchmark:
         if worker is None:
             options = self._options
             python = options.pythons.get(peer.name, sys.executable)
-            worker = Worker(peer.name, folder, python=python, threads=options.threads, limit_s=options.limit_s, until=self._until)
-            worker.send("start", target=peer.target, device=self._device.name, threads=options.threads)
+            threads = peer.threads or options.threads
+            worker = Worker(peer.name, folder, python=python, threads=threads, limit_s=options.limit_s, until=self._until)
+            worker.send("start", target=peer.target, device=self._device.name, threads=threads)
             self._started.discard(peer.name)
         return worker
 

@@ -566,6 +566,14 @@ def test_busy_loops_end_with_the_process_that_started_them() -> None:
     assert not any(loop.is_running() for loop in found)
 
 
+def test_dmlpy_on_one_thread_is_measured_beside_busy_loops() -> None:
+    (alone,) = (peer for peer in PEERS if peer.name == "dmlpy-one-thread")
+    assert alone.threads == 1
+    device = dml.device("cpu")
+    assert alone.stands_beside(device, load=1)
+    assert not alone.stands_beside(device)
+
+
 def test_a_record_tells_the_busy_loops_and_takes_no_runs_of_another_load(tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     asked = ("--device", "numpy", "--no-peers", "--shape", SMALLEST, "--rounds", 1, "--save", file)

@@ -191,6 +191,15 @@ def test_goals_are_beside_the_fastest_library(record: Record) -> None:
     assert tables.goals_text(record.model_copy(update={"runs": [faster, numpy]})) == ""
 
 
+def test_goals_beside_one_thread(record: Record) -> None:
+    own = record.runs[0].model_copy(update={"median_us": 100.0})
+    for alone, met in ((91.0, 1), (90.0, 0)):
+        one = own.model_copy(update={"subject": "dmlpy-one-thread", "median_us": alone})
+        told = tables.goals_text(record.model_copy(update={"runs": [own, one]}))
+        more = "" if met else "; it takes more in lstm-64-b1-t100 forward FLOAT32 (1.11× that of dmlpy on one thread)"
+        assert told == f"In {met} of the 1 rows that were measured on one thread, too, dmlpy takes at most 1.1 times its time there{more}."
+
+
 def test_memory_is_that_of_training(record: Record) -> None:
     assert tables.memory_markdown(record).splitlines() == [
         "| peak memory in training, beyond inputs and parameters | dmlpy 0.1.0 | PyTorch 2.13.0+cpu |",

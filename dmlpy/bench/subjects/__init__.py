@@ -157,6 +157,7 @@ class Peer:
         kinds: the kinds of device memory that it can run on.
         works: the kinds of shapes that it is asked for.
         device: if it is dmlpy on another device, which: it is not put beside itself.
+        threads: how many it gets on the processor, if not as many as the others. It is then measured beside busy loops only.
     """
 
     name: str
@@ -165,10 +166,11 @@ class Peer:
     kinds: tuple[str, ...] = ("cpu", "cuda")
     works: tuple[str, ...] = ("Recurrent", "BatchNorm")
     device: str | None = None
+    threads: int | None = None
 
-    def stands_beside(self, device: Device) -> bool:
-        """Returns whether it can be measured where dmlpy runs on this device."""
-        return device.memory_kind in self.kinds and device.name != self.device
+    def stands_beside(self, device: Device, load: int = 0) -> bool:
+        """Returns whether it can be measured where dmlpy runs on this device, beside so many busy loops."""
+        return device.memory_kind in self.kinds and device.name != self.device and (load > 0 or self.threads is None)
 
     def applies(self, case: Case) -> bool:
         """Returns whether it takes part in this case."""
@@ -183,6 +185,14 @@ PEERS = (
         "this library's device that needs NumPy alone",
         kinds=("cpu",),
         device="numpy",
+    ),
+    Peer(
+        "dmlpy-one-thread",
+        "dmlpy.bench.subjects.dmlpy:OnOneThread",
+        "this library on one thread, which loses the least where busy loops take the processors (--load)",
+        kinds=("cpu",),
+        works=("Recurrent",),
+        threads=1,
     ),
     Peer("torch", "dmlpy.bench.subjects.torch:Torch", "PyTorch; cuDNN on a GPU (pip install torch)"),
     Peer(

@@ -95,6 +95,13 @@ class OnNumpy(Dmlpy):
         return {"dmlpy-numpy": dml.__version__}
 
 
+class OnOneThread(Dmlpy):
+    """dmlpy on the measured device, in a process that has one thread for it."""
+
+    def versions(self) -> dict[str, str]:
+        return {"dmlpy-one-thread": dml.__version__}
+
+
 class DmlpyRunner(Runner):
     """A list of dispatches for each set of inputs, over named memory."""
 
