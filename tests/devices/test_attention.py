@@ -338,7 +338,7 @@ def test_scores_that_are_not_finite(any_device: dml.Device) -> None:
     ("sanitizers", "data_type", "sizes"),
     [
         ("address,undefined", "FLOAT16", {"queries": 18, "new": 18, "past": 60, "present": 78}),
-        ("thread", "FLOAT32", {"queries": 2, "new": 2, "past": 3, "present": 5}),
+        pytest.param("thread", "FLOAT32", {"queries": 2, "new": 2, "past": 3, "present": 5}, marks=pytest.mark.slow),
     ],
 )
 def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dict[str, Any]) -> None:

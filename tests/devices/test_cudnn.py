@@ -485,7 +485,7 @@ OWN = ("drop<", "clamp_lengths<", "write_header<")
     ("sanitize", "own"),
     [
         ("address,undefined", ("move_gates<", "identity<", *OWN)),
-        ("thread", OWN),
+        pytest.param("thread", OWN, marks=pytest.mark.slow),
         pytest.param("thread", ("move_gates<", "identity<", *OWN), marks=pytest.mark.slow),
     ],
     ids=["address,undefined", "thread", "thread, all kernels"],

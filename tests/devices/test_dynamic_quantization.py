@@ -61,7 +61,7 @@ def test_odd_numbers(cuda_device: dml.Device, quantized: str, name: str) -> None
     check(cuda_device, described("FLOAT32", quantized, 4), np.array(ODD[name], np.float32))
 
 
-@pytest.mark.parametrize(("sizes", "sanitizers"), [((3000,), "address,undefined"), ((1030,), "thread")])
+@pytest.mark.parametrize(("sizes", "sanitizers"), [((3000,), "address,undefined"), pytest.param((1030,), "thread", marks=pytest.mark.slow)])
 def test_the_sanitizers_find_nothing(sizes: tuple[int, ...], sanitizers: str) -> None:
     require("g++")
     seam, desc = CpuSeam(sanitize=sanitizers), described("FLOAT16", "INT8", *sizes)

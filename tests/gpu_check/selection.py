@@ -42,6 +42,7 @@ OTHERS = (
     "tests/onnx/test_running.py",
     "tests/devices/test_initializer.py",
     "tests/devices/test_rebinding.py",
+    "tests/devices/test_pickling.py",
     "tests/x/test_expressions.py",
     "tests/pydirectml/test_scripts.py",
     "tests/bench/test_bench.py",

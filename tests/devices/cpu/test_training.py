@@ -129,7 +129,7 @@ def test_every_activation(function: Any) -> None:
     ("cell", "flags"),
     first_few(
         [("LSTM", FLAGS["LSTM"][-2]), ("GRU", FLAGS["GRU"][0]), ("LSTM", FLAGS["LSTM"][0]), *(("GRU", each) for each in FLAGS["GRU"][1:])],
-        2,
+        1,
     ),
 )
 def test_other_activations_in_every_role(cell: str, flags: dict[str, Any]) -> None:
@@ -291,6 +291,7 @@ def test_a_bound_launch_reads_its_tensors_anew() -> None:
         np.testing.assert_array_equal(one.outputs[name].elements, array, err_msg=name)
 
 
+@pytest.mark.slow
 def test_an_optimised_walk_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
     rng = np.random.default_rng(1)

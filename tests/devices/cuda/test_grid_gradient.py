@@ -160,7 +160,7 @@ def check_row(seam: Seam, cell: str, flags: Flags, name: str, cases: int) -> Non
 
 @pytest.mark.parametrize(("cell", "flags", "name"), ROWS)
 def test_random_descs(seam: Seam, cell: str, flags: Flags, name: str) -> None:
-    check_row(seam, cell, flags, name, 3)
+    check_row(seam, cell, flags, name, 2)
 
 
 @pytest.mark.slow
@@ -348,7 +348,7 @@ def soak(name: str, longer: int) -> None:
         assert found == first, f"seed {seed}"
 
 
-@pytest.mark.parametrize("name", ["halves", "fma in passes", "fma without flags"])
+@pytest.mark.parametrize("name", ["halves", "fma without flags"])
 def test_late_blocks_change_nothing(name: str) -> None:
     soak(name, 1)
 

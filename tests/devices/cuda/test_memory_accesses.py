@@ -387,7 +387,11 @@ WORKS = [
 ]
 
 
-@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
+@pytest.mark.parametrize(
+    "work",
+    [pytest.param(work, marks=[pytest.mark.slow] * (number % 2)) for number, work in enumerate(WORKS)],
+    ids=[work.name for work in WORKS],
+)
 def test_kernels_of_other_work(work: Work) -> None:
     require("g++")
     seam = CountingSeam()
