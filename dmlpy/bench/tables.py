@@ -23,7 +23,6 @@ MOST_OVER_ONE_THREAD = 1.1
 """The goal for the time on all threads over that on one, where other programs keep the processors busy."""
 NAMES = {
     OWN: "dmlpy",
-    "dmlpy-numba": "dmlpy on Numba",
     "dmlpy-numpy": "dmlpy on NumPy",
     ONE_THREAD: "dmlpy on one thread",
     "onnxruntime": "ONNX Runtime",
