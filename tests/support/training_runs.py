@@ -152,6 +152,20 @@ def check(run: Run, walked: Trace, kind: Any = None) -> None:
             assert_close(placed.elements, walked.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
 
 
+def check_repeated_outputs(cell: str, plan: Callable[[Any], Any]) -> None:
+    """Runs a layer whose mask leaves steps out: each shows the output before it, or zeros where there is none, not the initial state."""
+    run = build(cell, np.random.default_rng(4), t=6, b=1, direction="BIDIRECTIONAL", lengths=[5], mask=[0, 1, 0, 0, 1, 1])
+    run.launch(plan(run.desc))
+    forward, backward = np.moveaxis(run.outputs["output_sequence_tensor"].elements[:, :, 0], 1, 0)
+    assert (forward[0] == 0).all()  # and not the initial state
+    np.testing.assert_array_equal(forward[2:4], np.stack([forward[1]] * 2))
+    np.testing.assert_array_equal(backward[2:4], np.stack([backward[4]] * 2))
+    np.testing.assert_array_equal(backward[0], backward[1])
+    assert (run.outputs["output_sequence_tensor"].elements[5] == 0).all()
+    single = run.outputs["output_single_tensor"].elements[0, :, 0]
+    np.testing.assert_array_equal(single, [forward[4], backward[0]])
+
+
 def check_reserve(desc: Any, reserve: KeptRows, gates: KeptGates, walked: Trace, terms: int, kind: Any = np.float32) -> None:
     """Every slot of the states, and of each step that a sample takes what its gates keep."""
     kind = kind or np.float32

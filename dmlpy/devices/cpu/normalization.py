@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.numpy.normalization.common import TENSORS
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.norms.parameters import Layout
     from dmlpy.devices.cpu.norms.plan import CompiledForwardPlan, CompiledGradientPlan
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
-
-_TENSORS = ("x", "dy", "add", "y", "dx")
 
 
 @plan(NormalizationDesc, FusedBatchNormDesc)
@@ -44,7 +43,7 @@ def _layout(geometry: NormalizationGeometry) -> tuple[Layout | None, str]:
     from dmlpy.devices.cpu.norms.plan import entry_layout
     from dmlpy.devices.cpu.registers import converts_halves
 
-    types = {operand.data_type for role, operand in geometry.operands.items() if role in _TENSORS}
+    types = {operand.data_type for role, operand in geometry.operands.items() if role in TENSORS}
     if len(types) > 1:
         return None, "compiled batch normalizations have tensors of one type"
     if types == {DataType.FLOAT16} and not converts_halves():

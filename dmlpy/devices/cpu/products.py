@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, INDEX, each_count, vectors_of
+from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, each_count, vectors_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,79 +90,3 @@ def _product(builder: Any, filters: int, count: int, most: int, registers: Regis
     for index, total in enumerate(totals):
         number, vector = divmod(index, count)
         vectors.write(builder, total, target, (number * most + vector) * vectors.size)
-
-
-@cache
-def masked_store(registers: Registers) -> Any:
-    """The kernel `store(address, value, count)`, which stores the first `count` lanes of a vector."""
-    kind = vectors_of(registers).kind
-
-    @intrinsic
-    def store(context: Any, address: Any, value: Any, count: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address, value, count = arguments
-            _store_lanes(builder, registers, address, value, first_lanes(builder, registers, count))
-            return context.get_dummy_value()
-
-        return types.void(types.int64, kind, types.int64), generate
-
-    return store
-
-
-@cache
-def masked_load(registers: Registers) -> Any:
-    """The kernel `load(address, count)`, which loads the first `count` lanes of a vector; the others are 0."""
-    kind = vectors_of(registers).kind
-
-    @intrinsic
-    def load(context: Any, address: Any, count: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address, count = arguments
-            return load_lanes(builder, registers, address, first_lanes(builder, registers, count))
-
-        return kind(types.int64, types.int64), generate
-
-    return load
-
-
-@cache
-def masked_copy(registers: Registers) -> Any:
-    """The kernel `copy(target, source, count)`, which copies as many floats as are given, less than a vector."""
-
-    @intrinsic
-    def copy(context: Any, target: Any, source: Any, count: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            target, source, count = arguments
-            chosen = first_lanes(builder, registers, count)
-            _store_lanes(builder, registers, target, load_lanes(builder, registers, source, chosen), chosen)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64, types.int64), generate
-
-    return copy
-
-
-def first_lanes(builder: Any, registers: Registers, count: Any) -> Any:
-    """The mask of the first lanes of a vector."""
-    lanes = registers.lanes
-    indices = ir.VectorType(INDEX, lanes)
-    none = ir.Constant(indices, ir.Undefined)
-    first = builder.insert_element(none, builder.trunc(count, INDEX), ir.Constant(INDEX, 0))
-    limit = builder.shuffle_vector(first, none, ir.Constant(indices, [0] * lanes))
-    return builder.icmp_signed("<", ir.Constant(indices, list(range(lanes))), limit)
-
-
-def _store_lanes(builder: Any, registers: Registers, address: Any, value: Any, chosen: Any) -> None:
-    vector = ir.VectorType(FLOAT, registers.lanes)
-    kind = ir.FunctionType(ir.VoidType(), [vector, vector.as_pointer(), INDEX, chosen.type])
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{registers.lanes}f32.p0")
-    builder.call(function, [value, builder.inttoptr(address, vector.as_pointer()), ir.Constant(INDEX, FLOAT_BYTES), chosen])
-
-
-def load_lanes(builder: Any, registers: Registers, address: Any, chosen: Any) -> Any:
-    """The chosen lanes from memory, 0 in the others; memory of others is not touched."""
-    vector = ir.VectorType(FLOAT, registers.lanes)
-    kind = ir.FunctionType(vector, [vector.as_pointer(), INDEX, chosen.type, vector])
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{registers.lanes}f32.p0")
-    zero = ir.Constant(vector, [0.0] * registers.lanes)
-    return builder.call(function, [builder.inttoptr(address, vector.as_pointer()), ir.Constant(INDEX, FLOAT_BYTES), chosen, zero])

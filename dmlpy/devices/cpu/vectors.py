@@ -44,10 +44,11 @@ def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
 
 def lanes_below(builder: Any, count: Any, lanes: int) -> Any:
     """The mask of the first lanes."""
-    none = ir.Constant(ir.VectorType(ADDRESS, lanes), ir.Undefined)
-    first = builder.insert_element(none, count, ir.Constant(INDEX, 0))
-    counts = builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes))
-    return builder.icmp_signed("<", ir.Constant(ir.VectorType(ADDRESS, lanes), list(range(lanes))), counts)
+    indices = ir.VectorType(INDEX, lanes)
+    none = ir.Constant(indices, ir.Undefined)
+    first = builder.insert_element(none, builder.trunc(count, INDEX), ir.Constant(INDEX, 0))
+    counts = builder.shuffle_vector(first, none, ir.Constant(indices, [0] * lanes))
+    return builder.icmp_signed("<", ir.Constant(indices, list(range(lanes))), counts)
 
 
 class VectorType(types.Type):

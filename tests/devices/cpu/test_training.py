@@ -24,7 +24,18 @@ from tests.support.networks import torch_cases
 from tests.support.pairwise import first_few
 from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, OPTIONAL, USUAL, Layout, Run, scratch
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import DIRECTIONS, H_DROPOUT, HOLES, MASKS, RESERVE, X_DROPOUT, KeptRows, build, check_reserve
+from tests.support.training_runs import (
+    DIRECTIONS,
+    H_DROPOUT,
+    HOLES,
+    MASKS,
+    RESERVE,
+    X_DROPOUT,
+    KeptRows,
+    build,
+    check_repeated_outputs,
+    check_reserve,
+)
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
@@ -95,12 +106,7 @@ def test_masks(cell: str, flags: dict[str, Any], mask: str, direction: str, leng
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_masked_step_repeats_the_output_before_it(cell: str) -> None:
-    run = build(cell, np.random.default_rng(4), t=6, b=1, direction="BIDIRECTIONAL", lengths=[5], mask=[0, 1, 0, 0, 1, 1])
-    run.launch(RecurrentPlan(run.desc))
-    forward, backward = np.moveaxis(run.outputs["output_sequence_tensor"].elements[:, :, 0], 1, 0)
-    assert (forward[0] == 0).all()  # and not the initial state
-    np.testing.assert_array_equal(forward[2:4], np.stack([forward[1]] * 2))
-    np.testing.assert_array_equal(backward[2:4], np.stack([backward[4]] * 2))
+    check_repeated_outputs(cell, RecurrentPlan)
 
 
 def test_padding_costs_no_step() -> None:

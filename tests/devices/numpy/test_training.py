@@ -41,6 +41,7 @@ from tests.support.training_runs import (
     KeptRows,
     build,
     check,
+    check_repeated_outputs,
     check_reserve,
     kept_gates,
 )
@@ -125,16 +126,7 @@ def test_masks(cell: str, mask: str, direction: str, lengths: list[int] | None) 
 
 @pytest.mark.parametrize("cell", TRAINING)
 def test_a_masked_step_repeats_the_output_before_it(cell: str) -> None:
-    run = build(cell, np.random.default_rng(4), t=6, b=1, direction="BIDIRECTIONAL", lengths=[5], mask=[0, 1, 0, 0, 1, 1])
-    run.launch(RecurrentPlan(run.desc))
-    forward, backward = np.moveaxis(run.outputs["output_sequence_tensor"].elements[:, :, 0], 1, 0)
-    assert (forward[0] == 0).all()  # and not the initial state
-    np.testing.assert_array_equal(forward[2:4], np.stack([forward[1]] * 2))
-    np.testing.assert_array_equal(backward[2:4], np.stack([backward[4]] * 2))
-    np.testing.assert_array_equal(backward[0], backward[1])
-    assert (run.outputs["output_sequence_tensor"].elements[5] == 0).all()
-    single = run.outputs["output_single_tensor"].elements[0, :, 0]
-    np.testing.assert_array_equal(single, [forward[4], backward[0]])
+    check_repeated_outputs(cell, RecurrentPlan)
 
 
 @pytest.mark.parametrize("batch", [1, 5])

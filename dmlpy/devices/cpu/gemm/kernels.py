@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.gemm.parameters import PARAMETERS, VECTORS
-from dmlpy.devices.cpu.products import masked_load, masked_store
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
@@ -22,7 +21,8 @@ def product_of(registers: Registers) -> Share:
     Args:
         registers: the registers that it is compiled for.
     """
-    vectors, put, take = vectors_of(registers), masked_store(registers), masked_load(registers)
+    vectors = vectors_of(registers)
+    put, take = vectors.store_some, vectors.load_some
     load, store, all_of, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.multiply_add
     at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
     multiply, scaled, most = vectors.product(VECTORS), vectors.multiply, registers.columns(VECTORS)

@@ -12,7 +12,7 @@ from dmlpy.description.enums import MatrixTransform
 from dmlpy.devices.cpu.gemm.parameters import PARAMETERS, VECTORS
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.numpy.plans import COMPUTE, plan_of
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.devices.threads import available_threads
@@ -118,8 +118,7 @@ class ProductPlan(Plan):
         if persistent is None:
             work.append(self.pack(tensors, place))
         parameters, kernel, threads = self._parameters(tensors, temporary, place), PRODUCT(self._registers), self._threads
-        address = parameters.ctypes.data
-        work.append(lambda stream: team().run(kernel, address, threads, 1, parameters))
+        work.append(launch(kernel, parameters.ctypes.data, threads, 1, parameters))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))

@@ -112,7 +112,7 @@ def _plane_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
 def _row_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
     vectors, elements = vectors_of(registers), elements_of(halves, registers)
     add, subtract, multiply_add, all_of = vectors.add, vectors.subtract, vectors.multiply_add, vectors.all_of
-    load, store, load_some, read, element = vectors.load, vectors.store, vectors.load_some, elements.read, elements.size
+    load, store, read, read_floats, element = vectors.load, vectors.store, elements.read, elements_of(False, registers).read, elements.size
     lanes, size, zero = registers.lanes, vectors.size, np.float32(0.0)
 
     @jit
@@ -122,8 +122,8 @@ def _row_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
     @jit
     def one(p: Any, x: Any, dy: Any, rows: Any, column: Any, to: Any, anew: Any) -> None:
         """Adds up rows of a vector of groups."""
-        left, place = p.groups - column, p.centre + column * FLOAT_BYTES
-        centre = load(place) if left >= lanes else load_some(place, left)
+        left = p.groups - column
+        centre = read_floats(p.centre + column * FLOAT_BYTES, left)
         a, b, c = all_of(zero), all_of(zero), all_of(zero)
         for _ in range(rows):
             v = subtract(read(x, left), centre)
@@ -236,16 +236,14 @@ def _plane_results(gradient: bool, halves: bool, registers: Registers) -> Any:
 
 def _row_results(gradient: bool, halves: bool, registers: Registers) -> Any:
     vectors, elements, result = vectors_of(registers), elements_of(halves, registers), _result_kernel(gradient, registers)
-    all_of, load, load_some, read, write = vectors.all_of, vectors.load, vectors.load_some, elements.read, elements.write
+    all_of, read, write, read_floats = vectors.all_of, elements.read, elements.write, elements_of(False, registers).read
     element, lanes, zero = elements.size, registers.lanes, np.float32(0.0)
 
     @jit
     def coefficient(place: Any, column: Any, left: Any) -> Any:
         if place == 0:
             return all_of(zero)
-        if left >= lanes:
-            return load(place + column * FLOAT_BYTES)
-        return load_some(place + column * FLOAT_BYTES, left)
+        return read_floats(place + column * FLOAT_BYTES, left)
 
     @jit
     def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:

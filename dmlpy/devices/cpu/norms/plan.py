@@ -15,7 +15,7 @@ from dmlpy.devices.cpu.kernels import Function, Kernel
 from dmlpy.devices.cpu.norms.parameters import PARAMETERS, PIECE, PIECE_ROWS
 from dmlpy.devices.cpu.norms.parameters import Layout as EntryLayout
 from dmlpy.devices.cpu.registers import host_registers
-from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import TENSORS, Array, NormalizationLaunch, NormalizationPlan, axes_of
@@ -148,21 +148,20 @@ class _CompiledLaunch(NormalizationLaunch):
         self.groups = Block(first, first, 0, self.blocking.statistics)
         self._extents, self._is_rows, self._threads = plan.extents, plan.layout == "rows", plan._threads
         self._zeros = np.zeros(plan.extents[1] + host_registers().lanes, COMPUTE)
-        self._parameters = self._parameters_of(plan)
-        self._sum, self._compute = plan.kernels
+        parameters = self._parameters_of(plan)
+        self._sum, self._compute = (
+            None if kernel is None else launch(kernel, parameters.ctypes.data, self._threads, 1, parameters) for kernel in plan.kernels
+        )
 
     def add_all_up(self) -> None:
         """Leaves the sums of all pieces."""
         assert self._sum is not None
-        self._run(self._sum)
+        self._sum(0)
 
     def compute(self) -> None:
         """Computes y or dx, from the coefficients."""
         assert self._compute is not None
-        self._run(self._compute)
-
-    def _run(self, kernel: Function) -> None:
-        team().run(kernel, self._parameters.ctypes.data, self._threads, 1, self._parameters)
+        self._compute(0)
 
     def total(self, block: Block) -> Array:
         sums, (outer, groups, *_) = self.statistics["sums"], self._extents

@@ -9,7 +9,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.products import first_lanes, load_lanes
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, record_at, vectors_of
@@ -41,7 +40,7 @@ def transposed_tile(registers: Registers) -> Any:
             tile = []
             for row in range(lanes):
                 count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
-                tile.append(load_lanes(builder, registers, source, first_lanes(builder, registers, count)))
+                tile.append(vectors.first_of(builder, source, count))
                 source = builder.add(source, source_row)
             # Each round moves one bit of an element's row number to its place in the row, and the place's highest bit to the row number.
             for _ in range(lanes.bit_length() - 1):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.products import masked_store, tile_product
+from dmlpy.devices.cpu.products import tile_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
@@ -31,7 +31,8 @@ def convolution_of(single: bool, registers: Registers) -> Share:
         registers: the registers that it is compiled for.
     """
     filters, most = (1, 8) if single else block_of(registers)
-    vectors, multiply, put = vectors_of(registers), tile_product(filters, most, registers), masked_store(registers)
+    vectors, multiply = vectors_of(registers), tile_product(filters, most, registers)
+    put = vectors.store_some
     fill = part_filler(registers)
     load, store, all_of, subtract, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.subtract, vectors.multiply_add
     at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size

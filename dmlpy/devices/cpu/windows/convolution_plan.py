@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, block_of, host_registers
-from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.windows.part_layout import PartLayout
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
@@ -175,12 +175,7 @@ class ConvolutionPlan(Plan):
         if persistent is None:
             work.append(self.pack(tensors, place))
         parameters, kernel, threads = self._parameters(tensors, temporary, place), CONVOLUTION(self._single, self._registers), self._threads
-        address = parameters.ctypes.data
-
-        def convolve(stream: int) -> None:
-            team().run(kernel, address, threads, 1, parameters)
-
-        work.append(convolve)
+        work.append(launch(kernel, parameters.ctypes.data, threads, 1, parameters))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))

@@ -10,7 +10,6 @@ from typing import Any
 
 from numba import njit
 
-from dmlpy.devices.cpu.products import masked_copy
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import copy_float, jit, set_float, vectors_of
 
@@ -27,7 +26,7 @@ def part_filler(registers: Registers) -> Any:
     """
     vectors = vectors_of(registers)
     load, store, lanes, size = vectors.load, vectors.store, registers.lanes, vectors.size
-    every_second, copy = vectors.every_second(), masked_copy(registers)
+    every_second, load_some, store_some = vectors.every_second(), vectors.load_some, vectors.store_some
 
     @jit
     def copy_row(p: Any, target: Any, source: Any, phase: Any) -> None:
@@ -45,7 +44,7 @@ def part_filler(registers: Registers) -> Any:
             for column in range(low, whole, lanes):
                 store(at + column * FLOAT_BYTES, load(first + column * FLOAT_BYTES))
             if whole < high:
-                copy(at + whole * FLOAT_BYTES, first + whole * FLOAT_BYTES, high - whole)
+                store_some(at + whole * FLOAT_BYTES, load_some(first + whole * FLOAT_BYTES, high - whole), high - whole)
         else:
             if p.stride_x == 2 and high > low:
                 whole = high - 1 - (high - 1 - low) % lanes

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.products import masked_store
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.vectors import float_at, integer_at, jit, record_at, set_float, vectors_of
@@ -25,7 +24,8 @@ def pooling_of(kind: Literal["max", "average"], registers: Registers) -> Share:
         kind: what is made of a window's elements.
         registers: the registers that it is compiled for.
     """
-    vectors, put, fill, lanes = vectors_of(registers), masked_store(registers), part_filler(registers), registers.lanes
+    vectors, fill, lanes = vectors_of(registers), part_filler(registers), registers.lanes
+    put = vectors.store_some
     load, store, all_of, multiply, divide = vectors.load, vectors.store, vectors.all_of, vectors.multiply, vectors.divide
     averages = kind == "average"
     neutral = np.float32(0.0 if averages else -np.inf)

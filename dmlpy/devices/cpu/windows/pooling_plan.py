@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.cpu.windows.part_layout import PartLayout
 from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
@@ -94,13 +94,8 @@ class PoolingPlan(PlanWithoutConstants):
         return f"compiled by Numba, float32 arithmetic on {threads}; vectors of {what}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        parameters, kernel, threads = self._parameters(tensors, temporary), self._kernel(), self._threads
-        address = parameters.ctypes.data
-
-        def pool(stream: int) -> None:
-            team().run(kernel, address, threads, 1, parameters)
-
-        return pool
+        parameters = self._parameters(tensors, temporary)
+        return launch(self._kernel(), parameters.ctypes.data, self._threads, 1, parameters)
 
     def _parameters(self, tensors: Pointers, temporary: int) -> Array:
         (height, width), (window_y, window_x), part = self._spatial, self._window, self._part
