@@ -179,7 +179,7 @@ def evaluated(step: int, steps: int) -> bool:
 def read_options(arguments: Sequence[str] | None, description: str, target: float) -> argparse.Namespace:
     """The command line of a run; `target` is the default one."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--device", help="numpy, cuda, cuda:1; left out: a GPU if one answers, else NumPy")
+    parser.add_argument("--device", help="cpu, numpy, cuda, cuda:1; left out: a GPU if one answers, else cpu")
     parser.add_argument("--steps", type=int, default=1000, help=f"updates, each on {BATCH} x {WINDOW} characters (default %(default)s)")
     parser.add_argument("--hidden", type=int, default=256, help="units of the GRU (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first weights and the written text (default %(default)s)")

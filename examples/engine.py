@@ -268,7 +268,7 @@ def demonstrate(device: dml.Device | str, machine: Machine, runs: int = 5) -> fl
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Drives dmlpy's binding interface with raw pointers.")
-    parser.add_argument("--device", help="numpy, cuda, cuda:1; left out: a GPU if one answers, else NumPy")
+    parser.add_argument("--device", help="cpu, numpy, cuda, cuda:1; left out: a GPU if one answers, else cpu")
     arguments = parser.parse_args()
     try:
         device = dml.device(arguments.device)

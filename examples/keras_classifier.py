@@ -180,7 +180,7 @@ def print_examples(held_out: Names, probabilities: Array) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Tells the language of a surname with a bidirectional LSTM of dmlpy.keras.")
-    parser.add_argument("--device", help="numpy, cuda, cuda:1; left out: a GPU if one answers, else NumPy")
+    parser.add_argument("--device", help="cpu, numpy, cuda, cuda:1; left out: a GPU if one answers, else cpu")
     parser.add_argument("--epochs", type=int, default=20, help="how often each name is seen (default %(default)s)")
     parser.add_argument("--hidden", type=int, default=64, help="units of the LSTM in each direction (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the split and the network (default %(default)s)")

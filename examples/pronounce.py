@@ -189,7 +189,7 @@ def words_of(text: str) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Prints the phonemes of English words.")
     parser.add_argument("text", nargs="+", help="English words")
-    parser.add_argument("--device", help="numpy, cuda, cuda:1; left out: a GPU if one answers, else NumPy")
+    parser.add_argument("--device", help="cpu, numpy, cuda, cuda:1; left out: a GPU if one answers, else cpu")
     parser.add_argument("--weights", type=Path, help="checkpoint20.npz, if g2p-en is not installed")
     arguments = parser.parse_args()
     words = words_of(" ".join(arguments.text))
