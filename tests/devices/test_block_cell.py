@@ -54,13 +54,13 @@ STEPS, GRADIENTS = cases("tf_gru_block_cell_"), cases("tf_gru_block_cell_grad_")
 
 
 @pytest.mark.parametrize("case", STEPS)
-def test_tensorflow_step(any_device: dml.Device, case: str) -> None:
-    check_tensorflow_step(any_device, case)
+def test_tensorflow_step(every_device: dml.Device, case: str) -> None:
+    check_tensorflow_step(every_device, case)
 
 
 @pytest.mark.parametrize("case", GRADIENTS)
-def test_tensorflow_gradient(any_device: dml.Device, case: str) -> None:
-    check_tensorflow_gradient(any_device, case)
+def test_tensorflow_gradient(every_device: dml.Device, case: str) -> None:
+    check_tensorflow_gradient(every_device, case)
 
 
 @pytest.mark.parametrize("case", STEPS[:2])
@@ -190,7 +190,7 @@ def run_placed(device: dml.Device, kind: type[GRUBlockDesc], inputs: dict[str, P
 @DATA_TYPES
 @KINDS
 @pytest.mark.parametrize("seed", range(12))
-def test_random_layouts(any_device: dml.Device, kind: type[GRUBlockDesc], dtype: Any, seed: int) -> None:
+def test_random_layouts(every_device: dml.Device, kind: type[GRUBlockDesc], dtype: Any, seed: int) -> None:
     """Any strides, broadcast inputs, some of the outputs, sizes of 1 and odd ones; no byte beside an element is touched."""
     rng = np.random.default_rng(seed)
     b, i, h = (int(size) for size in rng.choice([1, 2, 3, 5, 9, 17], 3))
@@ -198,7 +198,7 @@ def test_random_layouts(any_device: dml.Device, kind: type[GRUBlockDesc], dtype:
     inputs = arrange(arrays, ("packed", "padded", "permuted", "broadcast"), rng)
     names = [str(name) for name in rng.permutation(OUTPUTS[kind])[: rng.integers(1, 5)]]
     outputs = arrange(poisons(described(kind, arrays, *names)), ("packed", "padded", "permuted"), rng)
-    desc = run_placed(any_device, kind, inputs, outputs)
+    desc = run_placed(every_device, kind, inputs, outputs)
     given = {name: placed.elements for name, placed in inputs.items()}
     check({name: placed.elements for name, placed in outputs.items()}, desc, given, f"seed {seed}, {b} x {i} x {h}: ")
     for name, placed in outputs.items():
@@ -207,45 +207,46 @@ def test_random_layouts(any_device: dml.Device, kind: type[GRUBlockDesc], dtype:
 
 @DATA_TYPES
 @KINDS
-def test_every_subset_of_outputs(any_device: dml.Device, kind: type[GRUBlockDesc], dtype: Any) -> None:
+def test_every_subset_of_outputs(every_device: dml.Device, kind: type[GRUBlockDesc], dtype: Any) -> None:
     arrays = random_inputs(np.random.default_rng(3), 5, 4, 6, kind, dtype)
     for count in range(1, 5):
         for names in itertools.combinations(OUTPUTS[kind], count):
             desc = described(kind, arrays, *names)
-            check(run(any_device, desc, arrays), desc, arrays, f"of {', '.join(names)}: ")
+            check(run(every_device, desc, arrays), desc, arrays, f"of {', '.join(names)}: ")
 
 
 @DATA_TYPES
 @KINDS
-def test_a_larger_step(any_device: dml.Device, kind: type[GRUBlockDesc], dtype: Any) -> None:
+def test_a_larger_step(every_device: dml.Device, kind: type[GRUBlockDesc], dtype: Any) -> None:
     """Weights of the usual scale, and more elements than one block has threads."""
     arrays = random_inputs(np.random.default_rng(4), 33, 70, 65, kind, dtype)
     for name in ("w_ru", "w_c"):
         arrays[name] = (arrays[name] * arrays[name].dtype.type(0.1)).astype(dtype)
     desc = described(kind, arrays)
-    check(run(any_device, desc, arrays), desc, arrays)
+    check(run(every_device, desc, arrays), desc, arrays)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-4, 1e4])
-def test_upstream_gradients_of_any_scale(any_device: dml.Device, scale: float) -> None:
+def test_upstream_gradients_of_any_scale(every_device: dml.Device, scale: float) -> None:
     arrays = random_inputs(np.random.default_rng(5), 4, 3, 5, dml.GRUBlockCellGradDesc)
     arrays["d_h"] *= np.float32(scale)
     desc = described(dml.GRUBlockCellGradDesc, arrays)
-    for name, values in run(any_device, desc, arrays).items():
+    for name, values in run(every_device, desc, arrays).items():
         expected = dml.reference(desc, arrays).as_dict()[name]
         assert np.linalg.norm(values - expected) <= 1e-6 * np.linalg.norm(expected), name
 
 
-def test_odd_numbers_stay_in_their_sample(any_device: dml.Device) -> None:
+def test_odd_numbers_stay_in_their_sample(every_device: dml.Device) -> None:
     """Sums beyond the range of exp saturate without a warning; a NaN spoils its own sample only."""
     arrays = random_inputs(np.random.default_rng(6), 4, 3, 5, dml.GRUBlockCellDesc)
     arrays["x"][0] = [1e30, -1e30, 1e30]
     arrays["x"][1, 0] = np.nan
     arrays["x"][2, 1] = np.inf
     desc = described(dml.GRUBlockCellDesc, arrays)
-    found = run(any_device, desc, arrays)
-    assert set(np.unique(found["r"][0])) <= {0.0, 1.0}
-    assert set(np.unique(np.abs(found["c"][0]))) == {1.0}
+    found = run(every_device, desc, arrays)
+    rounding = np.finfo(np.float32).eps
+    assert np.minimum(found["r"][0], 1 - found["r"][0]).max() <= rounding
+    assert np.abs(np.abs(found["c"][0]) - 1).max() <= 2 * rounding
     assert all(np.isnan(values[1]).all() for values in found.values())
     assert np.isfinite(found["r"][2]).all()
     check({name: values[3:] for name, values in found.items()}, *cut(desc, arrays, slice(3, 4)))
@@ -261,13 +262,13 @@ def cut(desc: GRUBlockDesc, arrays: Arrays, samples: slice) -> tuple[GRUBlockDes
 
 
 @KINDS
-def test_there_is_nothing_to_prepare(any_device: dml.Device, kind: type[GRUBlockDesc]) -> None:
+def test_there_is_nothing_to_prepare(every_device: dml.Device, kind: type[GRUBlockDesc]) -> None:
     arrays = random_inputs(np.random.default_rng(7), 2, 3, 4, kind)
     desc = described(kind, arrays)
-    operator = dml.compile(desc, device=any_device)
+    operator = dml.compile(desc, device=every_device)
     assert operator.binding_properties.persistent_resource_size == 0
-    outputs = operator.prepare()(**{name: any_device.from_host(array) for name, array in arrays.items()})
-    check({name: any_device.to_host(array) for name, array in outputs.as_dict().items()}, desc, arrays)
+    outputs = operator.prepare()(**{name: every_device.from_host(array) for name, array in arrays.items()})
+    check({name: every_device.to_host(array) for name, array in outputs.as_dict().items()}, desc, arrays)
 
 
 @pytest.mark.parametrize("layout", ["packed", "transposed"])
@@ -334,11 +335,11 @@ def test_sanitizers_find_nothing(kind: type[GRUBlockDesc], dtype: Any, sanitizer
 
 
 @KINDS
-def test_the_plan_says_what_is_copied(any_device: dml.Device, kind: type[GRUBlockDesc]) -> None:
+def test_the_plan_says_what_is_copied(every_device: dml.Device, kind: type[GRUBlockDesc]) -> None:
     arrays = random_inputs(np.random.default_rng(10), 3, 4, 5, kind)
-    assert "copied" not in dml.compile(described(kind, arrays), device=any_device).plan
+    assert "copied" not in dml.compile(described(kind, arrays), device=every_device).plan
     arrays["w_c"] = np.broadcast_to(arrays["w_c"][:, :1], arrays["w_c"].shape)
-    told = dml.compile(described(kind, arrays), device=any_device).plan
+    told = dml.compile(described(kind, arrays), device=every_device).plan
     assert "w_c: copied to packed float32 by each launch" in told
     assert "w_ru: copied" not in told
 

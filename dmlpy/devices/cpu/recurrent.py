@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.cpu.walks.activations import COMPILED
+from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.cells.plan import StepPlan
     from dmlpy.devices.cpu.walks.gradient import GradientPlan
     from dmlpy.devices.cpu.walks.layer import RecurrentPlan
     from dmlpy.devices.cpu.walks.stack import CompiledNetworkPlan
@@ -55,3 +58,23 @@ def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan | str:
     from dmlpy.devices.cpu.walks.stack import CompiledNetworkPlan
 
     return "a recurrent network with a projection has no compiled form" if desc.num_proj else CompiledNetworkPlan(desc)
+
+
+@plan(GRUBlockCellDesc)
+def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
+    """The plan for a checked desc of one step of a GRU, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.cells.plan import StepPlan
+
+    return _step_refusal(desc) or StepPlan(desc)
+
+
+def _step_refusal(desc: GRUBlockDesc) -> str | None:
+    """Returns why a step or its gradient has no compiled form; None if it has one."""
+    from dmlpy.devices.cpu.registers import converts_halves
+
+    tensors = desc.tensors().values()
+    if any(tensor.sizes[-1] > 1 and tensor.element_strides[-1] != 1 for tensor in tensors):
+        return "a compiled step needs tensors whose rows lie densely"
+    if desc.x.data_type is DataType.FLOAT16 and not converts_halves():
+        return "this processor has no instructions that convert FLOAT16"
+    return None

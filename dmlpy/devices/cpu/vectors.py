@@ -358,10 +358,32 @@ class Vectors:
             vectors: the number of vectors.
             by_terms: whether the factors are [term][column], a row for each term.
         """
+        multiply, size = self.product_in_place(vectors, by_terms=by_terms), vectors * self.size
+
+        @jit
+        def of_packed(columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any) -> None:
+            multiply(columns, matrix, size, terms, factors, row, start, start_row, sums)
+
+        return of_packed
+
+    def product_in_place(self, vectors: int, *, by_terms: bool = False) -> Any:
+        """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums)`.
+
+        It is that of `product` for a matrix whose terms are apart by `matrix_row` bytes.
+        """
 
         @intrinsic
         def multiply(
-            context: Any, columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any
+            context: Any,
+            columns: Any,
+            matrix: Any,
+            matrix_row: Any,
+            terms: Any,
+            factors: Any,
+            row: Any,
+            start: Any,
+            start_row: Any,
+            sums: Any,
         ) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 columns, *others = arguments
@@ -369,13 +391,13 @@ class Vectors:
                     self._product_of(builder, vectors, count, others, by_terms)
                 return context.get_dummy_value()
 
-            return types.void(*[types.int64] * 8), generate
+            return types.void(*[types.int64] * 9), generate
 
         return multiply
 
     def _product_of(self, builder: Any, vectors: int, columns: int, arguments: Sequence[Any], by_terms: bool) -> None:
         """The code of a product for a number of columns."""
-        matrix, terms, factors, row, start, start_row, sums = arguments
+        matrix, matrix_row, terms, factors, row, start, start_row, sums = arguments
         count = columns * vectors
         unrolled = 8 if count <= 4 else 4 if count <= 8 else 2
         # An addition waits about four cycles for the one before, so at least that many independent sums are needed.
@@ -389,7 +411,7 @@ class Vectors:
         totals += [ir.Constant(self.llvm_type, [0.0] * self.lanes)] * (count * (parts - 1))
 
         def add_term(term: Any, totals: list[Any], part: int) -> None:
-            block = builder.add(matrix, builder.mul(term, ADDRESS(vectors * self.size)))
+            block = builder.add(matrix, builder.mul(term, matrix_row))
             values = [self.value_of(builder, block, vector * self.size) for vector in range(vectors)]
             offset = builder.mul(term, term_step)
             for column in range(columns):

@@ -1,0 +1,1 @@
+"""Compiled single steps of gated recurrent units."""
