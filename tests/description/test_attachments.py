@@ -120,7 +120,7 @@ def table_of(package: str) -> Attachments[str]:
         ("DMLPY_OPERATOR_LSTM_GRAD", "GradientPlan", "gradient_plan", "gradient_plan"),
         ("DMLPY_OPERATOR_CUDNN_RNN_BACKPROP_V3", "NetworkPlan", "network_plan", "network_plan"),
         ("DMLPY_OPERATOR_GRU_BLOCK_CELL", "GRUBlockCellPlan", "block_cell_plan", "step_plan"),
-        ("DMLPY_OPERATOR_GRU_BLOCK_CELL_GRAD", "GRUBlockCellGradPlan", "block_cell_gradient_plan", None),
+        ("DMLPY_OPERATOR_GRU_BLOCK_CELL_GRAD", "GRUBlockCellGradPlan", "block_cell_gradient_plan", "step_gradient_plan"),
         ("DML_OPERATOR_BATCH_NORMALIZATION", "forward_plan", "forward_plan", "forward_plan"),
         ("DML_OPERATOR_BATCH_NORMALIZATION_TRAINING_GRAD", "gradient_plan", "gradient_plan", "gradient_plan"),
         ("DMLPY_OPERATOR_FUSED_BATCH_NORM_V3", "forward_plan", "forward_plan", "forward_plan"),

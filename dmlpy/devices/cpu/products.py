@@ -1,4 +1,4 @@
-"""The product of a block of filters with vectors of positions, summed in registers: LLVM code, as in `vectors`."""
+"""Products whose sums stay in registers, of filters with vectors of positions and of rows with a row: LLVM code, as in `vectors`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, each_count, vectors_of
+from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, INDEX, each_count, vectors_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,3 +90,68 @@ def _product(builder: Any, filters: int, count: int, most: int, registers: Regis
     for index, total in enumerate(totals):
         number, vector = divmod(index, count)
         vectors.write(builder, total, target, (number * most + vector) * vectors.size)
+
+
+@cache
+def row_products(registers: Registers) -> Any:
+    """The kernel `multiply(matrix, matrix_row, terms, factors)`, which gives a vector.
+
+    Its lane n is the sum over the terms of matrix[n][term] * factors[term]. The matrix has as many rows as a vector has lanes, `matrix_row`
+    bytes apart. Factors go on with zeros up to a whole vector; of the matrix nothing beyond the terms is read.
+    """
+    vectors, lanes = vectors_of(registers), registers.lanes
+    zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
+    even, odd = (ir.Constant(ir.VectorType(INDEX, lanes), [2 * lane + first for lane in range(lanes)]) for first in (0, 1))
+
+    @intrinsic
+    def multiply(context: Any, matrix: Any, matrix_row: Any, terms: Any, factors: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            matrix, matrix_row, terms, factors = arguments
+            rows = [builder.add(matrix, builder.mul(matrix_row, ADDRESS(row))) for row in range(lanes)]
+            before, head, body, tail, last, after = (
+                builder.block,
+                *(builder.append_basic_block(name) for name in ("head", "body", "tail", "last", "after")),
+            )
+            whole = builder.and_(terms, ADDRESS(-lanes))
+            end, left = builder.mul(whole, ADDRESS(FLOAT_BYTES)), builder.sub(terms, whole)
+            builder.branch(head)
+
+            builder.position_at_end(head)
+            offset, sums = builder.phi(ADDRESS), [builder.phi(zero.type) for _ in rows]
+            builder.cbranch(builder.icmp_signed("<", offset, end), body, tail)
+
+            builder.position_at_end(body)
+            factor = vectors.value_of(builder, builder.add(factors, offset))
+            values = [vectors.value_of(builder, builder.add(row, offset)) for row in rows]
+            added = [vectors.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
+            following = builder.add(offset, ADDRESS(vectors.size))
+            builder.branch(head)
+            for phi, first, next_value in zip([offset, *sums], [ADDRESS(0), *[zero] * lanes], [following, *added], strict=True):
+                phi.add_incoming(first, before)
+                phi.add_incoming(next_value, body)
+
+            builder.position_at_end(tail)
+            builder.cbranch(builder.icmp_signed(">", left, ADDRESS(0)), last, after)
+
+            builder.position_at_end(last)
+            factor = vectors.value_of(builder, builder.add(factors, end))
+            values = [vectors.first_of(builder, builder.add(row, end), left) for row in rows]
+            added = [vectors.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
+            builder.branch(after)
+
+            builder.position_at_end(after)
+            totals = []
+            for before_last, after_last in zip(sums, added, strict=True):
+                total = builder.phi(zero.type)
+                total.add_incoming(before_last, tail)
+                total.add_incoming(after_last, last)
+                totals.append(total)
+            # Each round adds neighbouring lanes, and leaves the sums of two vectors in one, in their order.
+            while len(totals) > 1:
+                pairs = zip(totals[::2], totals[1::2], strict=True)
+                totals = [builder.fadd(builder.shuffle_vector(*pair, even), builder.shuffle_vector(*pair, odd)) for pair in pairs]
+            return totals[0]
+
+        return vectors.kind(*[types.int64] * 4), generate
+
+    return multiply

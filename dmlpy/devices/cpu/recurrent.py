@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.cpu.walks.activations import COMPILED
-from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockDesc
+from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.cells.plan import StepPlan
+    from dmlpy.devices.cpu.cells.plan import StepGradientPlan, StepPlan
     from dmlpy.devices.cpu.walks.gradient import GradientPlan
     from dmlpy.devices.cpu.walks.layer import RecurrentPlan
     from dmlpy.devices.cpu.walks.stack import CompiledNetworkPlan
@@ -68,13 +68,21 @@ def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
     return _step_refusal(desc) or StepPlan(desc)
 
 
+@plan(GRUBlockCellGradDesc)
+def step_gradient_plan(desc: GRUBlockCellGradDesc) -> StepGradientPlan | str:
+    """The plan for a checked desc of the gradient of one step, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.cells.plan import StepGradientPlan
+
+    return _step_refusal(desc) or StepGradientPlan(desc)
+
+
 def _step_refusal(desc: GRUBlockDesc) -> str | None:
     """Returns why a step or its gradient has no compiled form; None if it has one."""
     from dmlpy.devices.cpu.registers import converts_halves
 
     tensors = desc.tensors().values()
     if any(tensor.sizes[-1] > 1 and tensor.element_strides[-1] != 1 for tensor in tensors):
-        return "a compiled step needs tensors whose rows lie densely"
+        return "a compiled step needs tensors whose rows' elements lie side by side"
     if desc.x.data_type is DataType.FLOAT16 and not converts_halves():
         return "this processor has no instructions that convert FLOAT16"
     return None

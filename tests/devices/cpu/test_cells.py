@@ -1,4 +1,4 @@
-"""Compiled steps of a GRU: what the tests of all devices do not see. Threads, what is left over, and what NumPy runs."""
+"""Compiled steps of a GRU and their gradients: threads, what is left over, and what NumPy runs. The rest is tested on all devices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.block_cell_runs import Array, Arrays, check, described, poisons, random_inputs
+from tests.support.block_cell_runs import OUTPUTS, Array, Arrays, check, described, poisons, random_inputs
 
 pytest.importorskip("numba")
 
@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.cells import plan as plans
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 
-KINDS = pytest.mark.parametrize("kind", [dml.GRUBlockCellDesc], ids=lambda kind: kind.short_name())
+KINDS = pytest.mark.parametrize("kind", OUTPUTS, ids=lambda kind: kind.short_name())
 
 
 def run(threads: int, module: ModuleType, desc: GRUBlockDesc, arrays: Arrays, monkeypatch: pytest.MonkeyPatch) -> dict[str, Array]:
@@ -37,8 +37,8 @@ def run(threads: int, module: ModuleType, desc: GRUBlockDesc, arrays: Arrays, mo
 
 @KINDS
 def test_threads_change_no_bit(kind: type[GRUBlockDesc], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole panels and what is left over; on two threads one of them has a single group of samples, and reads weights in place."""
-    arrays = random_inputs(np.random.default_rng(1), 20, 30, 75, kind)
+    """Whole panels and what is left over; the gradient's terms are summed in blocks."""
+    arrays = random_inputs(np.random.default_rng(1), 11, 30, 140, kind)
     desc = described(kind, arrays)
     one, two = (run(threads, plans, desc, arrays, monkeypatch) for threads in (1, 2))
     check(two, desc, arrays)
@@ -63,4 +63,12 @@ def test_what_numpy_runs_says_why(kind: type[GRUBlockDesc]) -> None:
     arrays = random_inputs(np.random.default_rng(3), 3, 4, 5, kind)
     arrays["w_c"] = np.asfortranarray(arrays["w_c"])
     plan = dml.compile(described(kind, arrays), "cpu").plan
-    assert plan.startswith("strategy: numpy (a compiled step needs tensors whose rows lie densely)")
+    assert plan.startswith("strategy: numpy (a compiled step needs tensors whose rows' elements lie side by side)")
+
+
+def test_gradients_of_saturated_candidates_keep_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 - c * c, computed as it stands, would have few where c is near 1."""
+    arrays = random_inputs(np.random.default_rng(4), 3, 4, 5, dml.GRUBlockCellGradDesc)
+    arrays["c"] = np.float32(1) - np.float32(2**-20) * np.arange(1, 16, dtype=np.float32).reshape(3, 5)
+    desc = described(dml.GRUBlockCellGradDesc, arrays, "d_c_bar")
+    check(run(1, plans, desc, arrays, monkeypatch), desc, arrays)
