@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, MatrixTransform
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 from dmlpy.operators.matrix import GEMMDesc
 
@@ -23,24 +23,30 @@ _FEWEST_ROWS, _FEWEST_COLUMNS = 4, 16
 @plan(GEMMDesc)
 def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | str:
     """The plan for a checked desc, or why there is none."""
-    from dmlpy.devices.cpu.gemm.plan import ProductPlan
+    from dmlpy.devices.cpu.gemm.plan import ProductPlan, b_strides
+    from dmlpy.devices.cpu.registers import converts_halves
 
-    if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
-        return "compiled matrix products are of FLOAT32"
+    halves = desc.a_tensor.data_type is DataType.FLOAT16
+    if halves and not converts_halves():
+        return "this processor has no instructions that convert FLOAT16"
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
-    if output.sizes[-2] < _FEWEST_ROWS or output.sizes[-1] < _FEWEST_COLUMNS:
+    if (output.sizes[-2] < _FEWEST_ROWS and not halves) or output.sizes[-1] < _FEWEST_COLUMNS:
         return f"the result has fewer than {_FEWEST_ROWS} rows or {_FEWEST_COLUMNS} columns: BLAS is as fast"
     terms = a.sizes[-1]
     if desc.trans_a is MatrixTransform.TRANSPOSE:
         return _transposed_plan(desc, output)
     if (terms > 1 and a.element_strides[-1] != 1) or output.element_strides[-1] != 1:
         return "compiled matrix products need rows of A and of the result whose elements lie side by side"
+    if terms > 1 and 1 not in b_strides(desc):
+        return "compiled matrix products need a B whose rows or columns lie side by side"
     if desc.c_tensor is not None and desc.c_tensor.element_strides[-1] not in (0, 1):
         return "compiled matrix products need rows of C whose elements lie side by side, or are one"
     function = desc.fused_activation
     if function is not None and not isinstance(function, ActivationDesc | ElementWiseClipDesc):
         return f"{function.short_name()} is not computed with a compiled matrix product"
+    if halves and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
+        return f"{function.short_name()} is not computed with a compiled matrix product of FLOAT16"
     return ProductPlan(desc)
 
 
@@ -48,6 +54,8 @@ def _transposed_plan(desc: GEMMDesc, output: TensorDesc) -> TransposedProductPla
     """The plan for a transposed A, or why there is none."""
     from dmlpy.devices.cpu.gemm.transposed import TransposedProductPlan
 
+    if desc.a_tensor.data_type is not DataType.FLOAT32:
+        return "a compiled matrix product with a transposed A is of FLOAT32"
     if desc.c_tensor is not None or desc.fused_activation is not None or desc.alpha != 1.0 or prod(output.sizes[:-2]) != 1:
         return "a compiled matrix product with a transposed A is of one matrix, without C, alpha and a fused function"
     if desc.trans_b is MatrixTransform.TRANSPOSE or any(tensor.element_strides[-1] != 1 for tensor in desc.tensors().values()):

@@ -84,16 +84,21 @@ def _load_halves(registers: Registers) -> Any:
     return load
 
 
+def first_halves(builder: Any, registers: Registers, address: Any, count: Any) -> Any:
+    """Loads the first `count` lanes as floats; the others are 0."""
+    bits = ir.VectorType(ir.IntType(16), registers.lanes)
+    pointer, chosen = builder.inttoptr(address, bits.as_pointer()), lanes_below(builder, count, registers.lanes)
+    found = _masked(builder, registers, "load", bits, [pointer, INDEX(_HALF_BYTES), chosen, ir.Constant(bits, [0] * registers.lanes)])
+    return builder.fpext(builder.bitcast(found, _half(registers)), vectors_of(registers).llvm_type)
+
+
 def _load_some_halves(registers: Registers) -> Any:
-    vectors, bits = vectors_of(registers), ir.VectorType(ir.IntType(16), registers.lanes)
+    vectors = vectors_of(registers)
 
     @intrinsic
     def load_some(context: Any, address: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer, chosen = builder.inttoptr(arguments[0], bits.as_pointer()), lanes_below(builder, arguments[1], registers.lanes)
-            zeros = ir.Constant(bits, [0] * registers.lanes)
-            found = _masked(builder, registers, "load", bits, [pointer, INDEX(_HALF_BYTES), chosen, zeros])
-            return builder.fpext(builder.bitcast(found, _half(registers)), vectors.llvm_type)
+            return first_halves(builder, registers, *arguments)
 
         return vectors.kind(types.int64, types.int64), generate
 

@@ -20,23 +20,27 @@ from tests.support.compiled_plans import run_on
 
 RELU, GELU = dml.ActivationReluDesc(), dml.ActivationGeluDesc()
 
-# batch, rows, terms, columns, other members
+# batch, rows, terms, columns, other members; those whose name ends with FLOAT16 are of that type
 CASES: dict[str, tuple[Any, ...]] = {
     "rows and columns left over": ((), 21, 300, 71, {"fused_activation": RELU}),
     "whole panels": ((1, 1), 16, 40, 64, {"alpha": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
     "batch": ((2, 3), 9, 20, 33, {"beta": 2.0, "fused_activation": GELU}),
     "B transposed": ((1, 2), 9, 20, 50, {"trans_b": "TRANSPOSE", "alpha": 2.0}),
     "one term": ((), 5, 1, 40, {}),
+    "B read where it lies": ((2,), 7, 20, 64, {"beta": 0.5}),
+    "one row, FLOAT16": ((), 1, 20, 40, {"beta": 0.5, "fused_activation": RELU}),
+    "FLOAT16": ((2,), 19, 37, 71, {"alpha": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
+    "B transposed, FLOAT16": ((), 9, 37, 71, {"trans_b": "TRANSPOSE"}),
 }
 
 
 def case_of(name: str) -> tuple[dml.GEMMDesc, dict[str, Array]]:
     batch, rows, terms, columns, members = CASES[name]
-    rng = np.random.default_rng(3)
+    rng, kind = np.random.default_rng(3), np.float16 if name.endswith("FLOAT16") else np.float32
     b = (columns, terms) if "trans_b" in members else (terms, columns)
     shapes = {"a_tensor": (*batch, rows, terms), "b_tensor": (*batch, *b), "c_tensor": (*batch, rows, columns)}
-    given = {place: rng.normal(size=shape).astype(np.float32) for place, shape in shapes.items()}
-    if name == "B transposed":
+    given = {place: rng.normal(size=shape).astype(kind) for place, shape in shapes.items()}
+    if name.startswith("B transposed"):
         del given["c_tensor"]
     sized = {place: tensor(array) for place, array in given.items()}
     if not batch:
@@ -48,9 +52,10 @@ def case_of(name: str) -> tuple[dml.GEMMDesc, dict[str, Array]]:
 @pytest.mark.parametrize("name", CASES)
 def test_panels_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, which change no bit; prepared, which changes none either."""
+    monkeypatch.setattr(product_plan, "_FLOATS_OF_A_THREAD", 1)
     desc, given = case_of(name)
     result = run_on(2, product_plan, desc, given, monkeypatch)
-    assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=CASES[name][2])
+    assert_close(result, dml.reference(desc, given).output_tensor, result.dtype, terms=CASES[name][2])
     np.testing.assert_array_equal(run_on(1, product_plan, desc, given, monkeypatch), result)
     prepared = dml.compile(desc, "cpu").prepare(b_tensor=given["b_tensor"])
     np.testing.assert_array_equal(prepared(**{place: given[place] for place in given if place != "b_tensor"}).output_tensor, result)
@@ -93,7 +98,9 @@ def test_a_transposed(rows: int, terms: int, columns: int, monkeypatch: pytest.M
 
 # what a product of [1, 1, 20, 30] and [1, 1, 30, 40] is, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "halves": ({"data_type": "FLOAT16"}, {}, "of FLOAT32"),
+    "halves, A transposed": ({"data_type": "FLOAT16", "a": (30, 20)}, {"trans_a": "TRANSPOSE"}, "is of FLOAT32"),
+    "halves, GELU": ({"data_type": "FLOAT16"}, {"fused_activation": GELU}, "of FLOAT16"),
+    "elements of B apart": ({"b_strides": (0, 0, 80, 2)}, {}, "a B whose rows or columns"),
     "A transposed, scaled": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE", "alpha": 2.0}, "without C, alpha"),
     "both transposed": ({"a": (30, 20), "b": (40, 30)}, {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}, "no transposed B"),
     "few rows": ({"a": (3, 30)}, {}, "fewer than 4 rows"),
@@ -107,6 +114,7 @@ def test_what_numpy_runs_says_why(name: str) -> None:
     given, members, reason = ELSEWHERE[name]
     kind = given.get("data_type", "FLOAT32")
     a, b = (dml.TensorDesc(data_type=kind, sizes=(1, 1, *given.get(place, usual))) for place, usual in (("a", (20, 30)), ("b", (30, 40))))
+    b = b.replace(strides=given.get("b_strides"))
     if "c" in given:
         members = {**members, "c_tensor": dml.TensorDesc(data_type=kind, sizes=(1, 1, 20, 40), strides=given["c"])}
     plan = dml.compile(dml.GEMMDesc(a_tensor=a, b_tensor=b, **members).with_outputs(), "cpu").plan

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.cells.parameters import STEP_PARAMETERS
+from dmlpy.devices.cpu.gemm.packing_kernels import panel_copy
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.stored import elements_of
@@ -30,6 +31,7 @@ def step_of(width: int, halves: bool, registers: Registers) -> Share:
     multiply, multiply_add, subtract, scaled = vectors.product_in_place(width), vectors.multiply_add, vectors.subtract, vectors.multiply
     read, write, element, put = elements.read, elements.write, elements.size, floats.write
     sigmoid, tanh = activation("sigmoid", 0, registers), activation("tanh", 0, registers)
+    copy_panel = panel_copy(width, halves, registers)
     most, panel_columns, row_size = registers.columns(width), width * lanes, width * size
 
     @jit
@@ -44,20 +46,11 @@ def step_of(width: int, halves: bool, registers: Registers) -> Share:
 
         They are copied where several groups of samples read them, where they are no floats, and where columns are missing.
         """
-        for vector in range(width):
-            left = columns - vector * lanes
-            store(scratch + vector * size, read(bias + vector * lanes * element, left) if left > 0 else all_of(np.float32(0.0)))
+        copy_panel(bias, 0, 1, columns, scratch)
         if not halves and not several and columns == panel_columns:
             return weights, weights_row
         panel = scratch + (1 + most) * row_size
-        to = panel
-        for _ in range(p.inputs + p.units):
-            for vector in range(width):
-                left = columns - vector * lanes
-                if left > 0:
-                    store(to + vector * size, read(weights + vector * lanes * element, left))
-            weights += weights_row
-            to += row_size
+        copy_panel(weights, weights_row, p.inputs + p.units, columns, panel)
         return panel, row_size
 
     @jit

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.gemm.packing_kernels import panel_copy
 from dmlpy.devices.cpu.gemm.parameters import BLOCK_PANELS, BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
@@ -27,21 +28,7 @@ def blocked_product_of(transposed: bool, registers: Registers) -> Share:
     all_of, add, lanes, size = vectors.all_of, vectors.add, registers.lanes, vectors.size
     multiply, most = vectors.product(VECTORS, by_terms=transposed), registers.columns(VECTORS)
     width, row_size, tile_size, zero = VECTORS * lanes, VECTORS * size, most * VECTORS * size, np.float32(0.0)
-
-    @jit
-    def copy(source: Any, source_row: Any, count: Any, columns: Any, target: Any) -> None:
-        """Copies some rows of a panel's columns beside each other, with zeros where columns are missing."""
-        for _ in range(count):
-            for vector in range(VECTORS):
-                at, left = source + vector * size, columns - vector * lanes
-                if left >= lanes:
-                    store(target + vector * size, load(at))
-                elif left > 0:
-                    store(target + vector * size, load_some(at, left))
-                else:
-                    store(target + vector * size, all_of(zero))
-            source += source_row
-            target += row_size
+    copy = panel_copy(VECTORS, False, registers)
 
     @jit
     def give(sums: Any, output: Any, columns: Any, adds: Any) -> None:

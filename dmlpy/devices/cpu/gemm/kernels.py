@@ -9,52 +9,54 @@ import numpy as np
 from dmlpy.devices.cpu.gemm.parameters import PARAMETERS, VECTORS
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.stored import elements_of
+from dmlpy.devices.cpu.vectors import jit, record_at, vectors_of
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
 
 
-def product_of(registers: Registers) -> Share:
+def product_of(halves: bool, registers: Registers) -> Share:
     """A thread's share of a matrix product, to be compiled.
 
     Args:
+        halves: whether the tensors are FLOAT16.
         registers: the registers that it is compiled for.
     """
-    vectors = vectors_of(registers)
-    put, take = vectors.store_some, vectors.load_some
+    vectors, elements = vectors_of(registers), elements_of(halves, registers)
+    read, write, element, put, lane = elements.read, elements.write, elements.size, elements_of(False, registers).write, vectors.lane
     load, store, all_of, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.multiply_add
     at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
-    multiply, scaled, most = vectors.product(VECTORS), vectors.multiply, registers.columns(VECTORS)
+    multiply, scaled, most = vectors.product_in_place(VECTORS), vectors.multiply, registers.columns(VECTORS)
     width, row_size = VECTORS * lanes, VECTORS * size
 
     @jit
     def finish(p: Any, sums: Any, c: Any, output: Any, count: Any) -> None:
         """Writes `count` columns of a row of sums to the output."""
         for column in range(0, count, lanes):
-            left = min(lanes, count - column)
+            left = count - column
             value = scaled(all_of(p.alpha), load(sums + column * FLOAT_BYTES))
             if c != 0:
                 at = c + column * p.c_column
-                if p.c_column == 0:
-                    added = all_of(float_at(at))
-                elif left == lanes:
-                    added = load(at)
-                else:
-                    added = take(at, left)
+                added = all_of(lane(read(at, 1), 0)) if p.c_column == 0 else read(at, left)
                 value = multiply_add(all_of(p.beta), added, value)
             value = at_least(at_most(value, all_of(p.high)), all_of(p.low))
-            if left == lanes:
-                store(output + column * FLOAT_BYTES, value)
-            else:
-                put(output + column * FLOAT_BYTES, value, left)
+            write(output + column * element, value, left)
+
+    @jit
+    def floats_of(p: Any, a: Any, rows: Any, target: Any) -> None:
+        """Copies some rows of A to floats, beside each other."""
+        for row in range(rows):
+            for term in range(0, p.terms, lanes):
+                place = (row * p.terms + term) * FLOAT_BYTES
+                put(target + place, read(a + row * p.a_row + term * element, p.terms - term), p.terms - term)
 
     parameters_at = record_at(PARAMETERS)
 
     def product(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
         p = parameters_at(parameters)
         zeros, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        sums = zeros + row_size
+        sums, floats = zeros + row_size, zeros + (1 + most) * row_size
         item = first_item(state, p.items, thread, threads, flags, met)
         if item < p.items:
             for vector in range(VECTORS):
@@ -76,10 +78,14 @@ def product_of(registers: Registers) -> Share:
                 for group in range(first_group, last_group):
                     first_row = p.rows * group // groups
                     rows = p.rows * (group + 1) // groups - first_row
-                    multiply(rows, b + panel * p.panel_size, p.terms, a + first_row * p.a_row, p.a_row, zeros, 0, sums)
+                    factors, factor_row = a + first_row * p.a_row, p.a_row
+                    if halves:
+                        floats_of(p, factors, rows, floats)
+                        factors, factor_row = floats, p.terms * FLOAT_BYTES
+                    multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, factors, factor_row, zeros, 0, sums)
                     for row in range(first_row, first_row + rows):
                         added = c + row * p.c_row + first_column * p.c_column if p.c != 0 else 0
-                        target = output + row * p.output_row + first_column * FLOAT_BYTES
+                        target = output + row * p.output_row + first_column * element
                         finish(p, sums + (row - first_row) * row_size, added, target, columns)
             finished += 1
             item = next_item(state, item, p.items, threads, met)

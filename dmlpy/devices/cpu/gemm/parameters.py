@@ -9,7 +9,7 @@ VECTORS = 2
 
 _INTEGERS = (
     *("ticket", "done", "items", "rows", "terms", "columns", "panels", "row_parts", "panel_parts", "batch"),
-    *("a", "a_outer", "a_batch", "a_row", "panel_size", "b", "b_outer", "b_batch"),
+    *("a", "a_outer", "a_batch", "a_row", "panel_size", "panel_row", "b", "b_outer", "b_batch"),
     *("c", "c_outer", "c_batch", "c_row", "c_column", "output", "output_outer", "output_batch", "output_row"),
     *("scratch", "scratch_size"),
 )
@@ -18,8 +18,19 @@ PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.fl
 
 The first two are the state of `sharing`. An item is one of `row_parts` parts of the rows with one of `panel_parts` parts of the panels, for
 an entry of the batch, whose dimensions are `outer` and `batch` entries long. B is packed in panels [outer, batch, panels, terms, VECTORS,
-lanes], `panel_size` bytes each. The result is clip(alpha * sum + beta * c, low, high). Each thread has `scratch_size` bytes for a row of
-zeros and the sums.
+lanes], `panel_size` bytes each, or read where it lies; a panel's terms are `panel_row` apart. The result is clip(alpha * sum + beta * c,
+low, high). Each thread has `scratch_size` bytes for a row of zeros, the sums, and some rows of A where they are FLOAT16.
+"""
+
+_PACKING_INTEGERS = (
+    *("ticket", "done", "items", "terms", "columns", "panels", "batch", "transposed"),
+    *("b", "b_outer", "b_batch", "b_row", "packed", "packed_outer", "packed_batch", "panel_size"),
+)
+PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in _PACKING_INTEGERS])
+"""What the packing of B reads: numbers, addresses and distances in bytes, named as in `PARAMETERS`.
+
+The first two are the state of `sharing`; an item is a panel of an entry. B is [terms, columns], or [columns, terms] if `transposed`, and
+its rows are contiguous and `b_row` apart.
 """
 
 _BLOCKED_INTEGERS = (

@@ -1,4 +1,4 @@
-"""The plan of a compiled matrix product: packed panels of B, and the parameters of its kernel."""
+"""The plan of a compiled matrix product: packed panels of B, and the parameters of its kernels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
 from dmlpy.description.enums import MatrixTransform
-from dmlpy.devices.cpu.gemm.parameters import PARAMETERS, VECTORS
+from dmlpy.devices.cpu.gemm.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import launch
@@ -20,22 +19,28 @@ from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.matrix import GEMMDesc
 
 PRODUCT = Kernel("dmlpy.devices.cpu.gemm.kernels:product_of", 5)
-"""The matrix product: the registers."""
+"""The matrix product: whether of FLOAT16, and the registers."""
+PACKING = Kernel("dmlpy.devices.cpu.gemm.packing_kernels:packing_of", 5)
+"""The packing of B. The choices are those of `PRODUCT`."""
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
+_FLOATS_OF_A_THREAD = 1 << 17
+"""Floats to pack that are worth it."""
 _ITEMS = 4
 """Items for each thread, at least, so that all end at about the same time."""
 
 
 class ProductPlan(Plan):
-    """GEMM of FLOAT32 by a compiled kernel.
+    """GEMM by compiled kernels.
 
     B is packed in panels of columns. A fused RELU or CLIP is applied to the sums; any other fused function follows in a pass of its own,
     by NumPy.
@@ -51,7 +56,8 @@ class ProductPlan(Plan):
         self._desc, self._tensors, self._registers = desc, desc.tensors(), host_registers()
         *batch, rows, columns = desc.output_tensor.sizes
         self._batch, self._rows, self._columns = (1, *batch)[-2:] if batch else (1, 1), rows, columns
-        self._terms = desc.a_tensor.sizes[-1]
+        self._terms, self._element = desc.a_tensor.sizes[-1], desc.a_tensor.data_type.numpy.itemsize
+        self._halves = self._element < FLOAT_BYTES
         self._low, self._high = -inf, inf
         self._after: Plan | None = None
         function = desc.fused_activation
@@ -75,49 +81,61 @@ class ProductPlan(Plan):
         self._panel_parts = min(self._panels, wanted)
         self._row_parts = min(ceil(rows / most), ceil(wanted / self._panel_parts))
         self._items = prod(self._batch) * self._panel_parts * self._row_parts
-        self._scratch_size = (1 + most) * width * FLOAT_BYTES
+        floats = (1 + most) * width + (most * self._terms if self._halves else 0)
+        self._scratch_size = ceil(floats * FLOAT_BYTES / _ALIGNMENT) * _ALIGNMENT
         self.prepared_temporary_size = self._threads * self._scratch_size + (0 if self._after is None else self._after.temporary_size)
-        self.temporary_size = self.prepared_temporary_size + self.persistent_size
+        # B is read once where a group of rows is all of A.
+        self._in_place = not self._halves and rows <= most and columns % width == 0 and b_strides(desc)[1] == 1
+        self.temporary_size = self.prepared_temporary_size + (0 if self._in_place else self.persistent_size)
 
     def load(self) -> None:
-        PRODUCT(self._registers)
+        _ = PRODUCT(self._halves, self._registers), PACKING(self._halves, self._registers)
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         lines = [
             f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {self._items} item(s)",
             f"sums in registers: {self._registers.columns(VECTORS)} rows of {VECTORS} vectors of {self._registers.lanes} columns",
-            f"b_tensor: packed in {self._panels} panel(s)",
+            f"b_tensor: {self._panels} panel(s), " + ("read where it lies unless it is prepared" if self._in_place else "packed"),
         ]
         return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        tensor, panels = self._desc.b_tensor, self._packed.arrays_at(persistent)["panels"]
-        matrix = array_at(constants["b_tensor"], tensor.sizes, COMPUTE, tensor.element_strides)
-        if self._desc.trans_b is MatrixTransform.TRANSPOSE:
-            matrix = matrix.swapaxes(-1, -2)
-        matrix = matrix.reshape((1,) * (4 - matrix.ndim) + matrix.shape)
-        outer, inner = (slice(1) if repeats else slice(None) for repeats in self._repeats)
-        matrix = matrix[outer, inner]
-        whole, left = divmod(self._columns, panels.shape[-1])
-        parts = [(panels[:, :, :whole].transpose(0, 1, 3, 2, 4), _in_panels(matrix, whole, panels.shape[-1]))] if whole else []
-        if left:
-            parts.append((panels[:, :, whole, :, :left], matrix[..., self._columns - left :]))
-
-        def launch(stream: int) -> None:
-            if left:
-                panels[:, :, whole, :, left:] = 0.0
-            for target, source in parts:
-                np.copyto(target, source)
-
-        return launch
+        panels = self._packed.arrays_at(persistent)["panels"]
+        outer, inner, _, _ = self._steps(self._desc.b_tensor)
+        term, column = b_strides(self._desc)
+        threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
+        parameters = _filled(
+            PACKING_PARAMETERS,
+            {
+                "items": prod(panels.shape[:3]),
+                "terms": self._terms,
+                "columns": self._columns,
+                "panels": self._panels,
+                "batch": panels.shape[1],
+                "transposed": column != 1,
+                "b": constants["b_tensor"],
+                "b_outer": outer,
+                "b_batch": inner,
+                "b_row": (term if column == 1 else column) * self._element,
+                "packed": persistent,
+                "packed_outer": panels.strides[0],
+                "packed_batch": panels.strides[1],
+                "panel_size": panels.strides[2],
+            },
+        )
+        return launch(PACKING(self._halves, self._registers), parameters.ctypes.data, threads, 1, parameters)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
-        place = temporary + self.prepared_temporary_size if persistent is None else persistent
-        if persistent is None:
-            work.append(self.pack(tensors, place))
-        parameters, kernel, threads = self._parameters(tensors, temporary, place), PRODUCT(self._registers), self._threads
+        if persistent is None and self._in_place:
+            b = self._b_in_place(tensors["b_tensor"])
+        else:
+            place = temporary + self.prepared_temporary_size if persistent is None else persistent
+            b = self._b_packed(place)
+            if persistent is None:
+                work.append(self.pack(tensors, place))
+        parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._registers), self._threads
         work.append(launch(kernel, parameters.ctypes.data, threads, 1, parameters))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
@@ -127,12 +145,22 @@ class ProductPlan(Plan):
     def _steps(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
         """The bytes from one entry to the next, along two dimensions of the batch, the rows and the columns."""
         missing = (0,) * (4 - len(tensor.sizes))
-        outer, inner, row, column = (stride * FLOAT_BYTES for stride in (*missing, *tensor.element_strides))
+        outer, inner, row, column = (stride * self._element for stride in (*missing, *tensor.element_strides))
         return outer, inner, row, column
 
-    def _parameters(self, tensors: Pointers, temporary: int, packed: int) -> Array:
-        panels = self._packed.arrays_at(packed)["panels"]
-        b_outer, b_batch = (0 if repeats else step for repeats, step in zip(self._repeats, panels.strides[:2], strict=True))
+    def _b_in_place(self, address: int) -> dict[str, int]:
+        """The parameters of B where it lies."""
+        outer, inner, _, _ = self._steps(self._desc.b_tensor)
+        row, size = b_strides(self._desc)[0] * self._element, VECTORS * self._registers.lanes * self._element
+        return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
+
+    def _b_packed(self, place: int) -> dict[str, int]:
+        """The parameters of packed B."""
+        outer, inner, size, row = self._packed.arrays_at(place)["panels"].strides[:4]
+        outer, inner = (0 if repeats else step for repeats, step in zip(self._repeats, (outer, inner), strict=True))
+        return {"b": place, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
+
+    def _parameters(self, tensors: Pointers, temporary: int, b: Mapping[str, int]) -> Array:
         values: dict[str, Any] = {
             "items": self._items,
             "rows": self._rows,
@@ -142,10 +170,7 @@ class ProductPlan(Plan):
             "row_parts": self._row_parts,
             "panel_parts": self._panel_parts,
             "batch": self._batch[1],
-            "panel_size": panels.strides[2],
-            "b": packed,
-            "b_outer": b_outer,
-            "b_batch": b_batch,
+            **b,
             "scratch": temporary,
             "scratch_size": self._scratch_size,
             "alpha": self._desc.alpha,
@@ -158,13 +183,18 @@ class ProductPlan(Plan):
                 outer, inner, row, column = self._steps(self._tensors[place])
                 values |= {name: tensors[place], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
                 values |= {"c_column": column} if name == "c" else {}
-        parameters = np.zeros(1, PARAMETERS)
-        for name, value in values.items():
-            parameters[name] = value
-        return parameters
+        return _filled(PARAMETERS, values)
 
 
-def _in_panels(matrix: Array, count: int, width: int) -> Array:
-    """[outer, batch, terms, columns] as a view [outer, batch, terms, panels, columns of a panel]."""
-    step = matrix.strides[-1]
-    return np.lib.stride_tricks.as_strided(matrix, (*matrix.shape[:-1], count, width), (*matrix.strides[:-1], width * step, step))
+def b_strides(desc: GEMMDesc) -> tuple[int, int]:
+    """The elements from one of B's terms to the next, and from one of its columns to the next, as they are multiplied."""
+    term, column = desc.b_tensor.element_strides[-2:]
+    return (column, term) if desc.trans_b is MatrixTransform.TRANSPOSE else (term, column)
+
+
+def _filled(kind: np.dtype[np.void], values: Mapping[str, Any]) -> Array:
+    """Parameters of a kernel."""
+    parameters = np.zeros(1, kind)
+    for name, value in values.items():
+        parameters[name] = value
+    return parameters

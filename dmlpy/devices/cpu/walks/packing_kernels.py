@@ -11,6 +11,7 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.stored import first_halves
 from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, record_at, vectors_of
 from dmlpy.devices.cpu.walks.parameters import PACKED_MATRIX, PACKING_PARAMETERS
 
@@ -20,15 +21,19 @@ if TYPE_CHECKING:
 
 
 @cache
-def transposed_tile(registers: Registers) -> Any:
+def transposed_tile(registers: Registers, *, halves: bool = False) -> Any:
     """The kernel `transpose(source, source_row, rows, entries, target, target_row)`.
 
     target[entry][row] = source[row][entry] for the first `entries` entries of the first `rows` rows, at most a vector's lanes of each;
     the other lanes of a target's row are 0. Rows are apart by so many bytes. Memory of other rows and entries is not touched.
+
+    Args:
+        registers: the registers that it is compiled for.
+        halves: whether the source is FLOAT16; the target is FLOAT32.
     """
     vectors, lanes = vectors_of(registers), registers.lanes
     # Two rows' first halves, an element of each in turn, and their second halves.
-    halves = [
+    turns = [
         ir.Constant(ir.VectorType(INDEX, lanes), [index for lane in range(start, start + lanes // 2) for index in (lane, lanes + lane)])
         for start in (0, lanes // 2)
     ]
@@ -40,12 +45,12 @@ def transposed_tile(registers: Registers) -> Any:
             tile = []
             for row in range(lanes):
                 count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
-                tile.append(vectors.first_of(builder, source, count))
+                tile.append(first_halves(builder, registers, source, count) if halves else vectors.first_of(builder, source, count))
                 source = builder.add(source, source_row)
             # Each round moves one bit of an element's row number to its place in the row, and the place's highest bit to the row number.
             for _ in range(lanes.bit_length() - 1):
                 pairs = zip(tile[: lanes // 2], tile[lanes // 2 :], strict=True)
-                tile = [builder.shuffle_vector(*pair, half) for pair in pairs for half in halves]
+                tile = [builder.shuffle_vector(*pair, turn) for pair in pairs for turn in turns]
             end = builder.append_basic_block("transposed")
             for entry, value in enumerate(tile):
                 there = builder.append_basic_block("entry")
