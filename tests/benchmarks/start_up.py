@@ -1,40 +1,81 @@
-"""How long a fresh process takes to its first LSTM on the device `cpu`: `python -m tests.benchmarks.start_up [PROCESSES]`.
+"""How long a fresh process takes to its first launch on the device `cpu`: `python -m tests.benchmarks.start_up [--later 5] [--json FILE]`.
 
-The first line is of a process that compiles, over an empty folder; the others find the kernels there. Times begin after `import dmlpy`.
+Each row begins with an empty folder of kernels: its first process compiles, the later ones find the kernels there. Seconds begin after
+`import dmlpy` and end with the first result, so a description and its check, the plan and a launch are part of them.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
 
 _PROGRAM = """
-import time
+import sys, time
 import numpy as np
 import dmlpy as dml
+cell, direction, trains = sys.argv[1], sys.argv[2], sys.argv[3] == "training"
 started = time.perf_counter()
+gates, directions = {"RNN": 1, "GRU": 3, "LSTM": 4}[cell], 2 if direction == "BIDIRECTIONAL" else 1
 def tensor(*sizes):
     return dml.TensorDesc(data_type="FLOAT32", sizes=sizes)
-functions = [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()]
-desc = dml.LSTMDesc(
-    input_tensor=tensor(1, 100, 1, 64), weight_tensor=tensor(1, 1, 256, 64), recurrence_tensor=tensor(1, 1, 256, 64),
-    activation_descs=functions, direction="FORWARD",
-).with_outputs("output_sequence_tensor")
-operator = dml.compile(desc, "cpu")
-operator(**{name: np.ones(item.sizes, np.float32) for name, item in desc.tensors().items() if name != "output_sequence_tensor"})
-print(f"{time.perf_counter() - started:.3f} s, {operator.plan.splitlines()[0]}")
+functions = {"RNN": [dml.ActivationTanhDesc()], "GRU": [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()]}
+functions["LSTM"] = [*functions["GRU"], dml.ActivationTanhDesc()]
+desc = getattr(dml, cell + ("TrainingDesc" if trains else "Desc"))(
+    input_tensor=tensor(1, 100, 1, 64), weight_tensor=tensor(1, directions, gates * 64, 64),
+    recurrence_tensor=tensor(1, directions, gates * 64, 64), activation_descs=functions[cell] * directions, direction=direction,
+)
+desc = desc.with_outputs("output_sequence_tensor", *(["reserve_tensor"] if trains else []))
+def run(desc, found):
+    operator = dml.compile(desc, "cpu")
+    assert operator.plan.startswith("strategy: compiled"), operator.plan
+    tensors, inputs = desc.tensors(), {item.name for item in desc.inputs()}
+    return operator(**{
+        name: found[name] if name in found else np.ones(item.sizes, np.float32) for name, item in tensors.items() if name in inputs
+    })
+results = run(desc, {}).as_dict()
+if trains:
+    run(desc.gradient(), results)
+print(time.perf_counter() - started)
 """
 
+ROWS = [
+    (cell, direction, which)
+    for cell, direction in (("LSTM", "FORWARD"), ("LSTM", "BIDIRECTIONAL"), ("GRU", "FORWARD"), ("RNN", "FORWARD"))
+    for which in ("forward", "training")
+]
+"""The cell, its direction, and whether a forward pass alone is launched or a training form and its gradient."""
 
-def main(processes: int) -> None:
-    """Prints a line for each process."""
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(processes):
-            print("compiles:" if number == 0 else "reads:", end=" ", flush=True)
-            subprocess.run([sys.executable, "-c", _PROGRAM], check=True, env=os.environ | {"DMLPY_CACHE_DIR": folder})
+
+def main() -> None:
+    """Prints a line for each row."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--later", type=int, default=5, help="processes that find the kernels, of which the median counts")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    arguments = parser.parse_args()
+    from dmlpy.bench import machine
+
+    host = machine.host(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "processor": host.processor, "load": os.getloadavg()}
+    rows = []
+    for cell, direction, which in ROWS:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", _PROGRAM, cell, direction, which]
+            seconds = [
+                float(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ | {"DMLPY_CACHE_DIR": folder}).stdout)
+                for _ in range(1 + arguments.later)
+            ]
+        first, later = seconds[0], sorted(seconds[1:])
+        rows.append({"cell": cell, "direction": direction, "pass": which, "compiles_s": first, "later_s": later})
+        print(f"{cell} {direction} {which}: compiles in {first:.2f} s, later {later[len(later) // 2]:.2f} s", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report | {"rows": rows}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4)
+    main()

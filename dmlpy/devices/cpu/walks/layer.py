@@ -216,7 +216,7 @@ class RecurrentPlan(Plan):
         if not self._writes_output_directly:
             shapes["output"] = (self._chunk, batch, sizes.hidden_size)
         if self._selects:
-            shapes["gathered"] = (self._threads, registers.columns(sizes.gates), sizes.input_size)
+            shapes["gathered"] = (self._threads, self._chunk * batch, sizes.input_size)
         floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
         return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
 

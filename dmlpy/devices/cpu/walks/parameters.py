@@ -29,7 +29,7 @@ step t has bases[t + 1] - bases[t] of them. `skips` [T, batch], where steps are 
 what its output shows if not: see `rows.ActiveRows`. `turn` is the number of the state that is read first, of STATES
 [batch, blocks * lanes] that are `state_size` apart; `memory`, `update` and `reset` lie like one. `input` is that of time 0, its rows
 (samples, then steps) `input_row` apart; `rows`, where samples skip steps, has for each row of the input products the number of its row,
-and `gathered` room for some, for each thread. Constants are packed by blocks: weights [blocks, inputs, gates, lanes], recurrence
+and `gathered` room for a chunk's, for each thread. Constants are packed by blocks: weights [blocks, inputs, gates, lanes], recurrence
 likewise, with `candidate` [blocks, hidden, 1, lanes] apart where it waits for the reset gate. `parts` holds a chunk's input products
 [blocks, chunk * batch, gates, lanes]; `sums` a part for each thread. `output` is that of time 0. `kept` is the reserve's part of this
 direction [T, kept_values, batch, hidden], `kept_hidden` and `kept_memory` the states after each step [T, batch, hidden]. `functions`

@@ -70,44 +70,47 @@ def _over_samples(gates: int, part: int, unit: Any, passes: bool, registers: Reg
     return step
 
 
-def _project(gates: int, registers: Registers) -> Any:
-    """Computes the input products of some steps' rows, biases included, for a thread's blocks."""
+def _project(gates: int, registers: Registers) -> tuple[Any, Any]:
+    """Two kernels for some steps: `gather`, which copies rows of the input beside each other, and `project`.
+
+    The first one is for rows that lie apart, and is called once for all blocks of a thread; the second one computes the input products,
+    biases included, of some blocks.
+    """
     vectors = vectors_of(registers)
     product, most, part = vectors.product(gates), registers.columns(gates), gates * vectors.size
     load, store, load_some, store_some = vectors.load, vectors.store, vectors.load_some, vectors.store_some
     lanes = registers.lanes
 
     @jit
-    def gather(p: Any, first: Any, columns: Any, target: Any) -> None:
-        """Copies some rows of the input, which lie apart, beside each other."""
-        for column in range(columns):
-            source = p.input + integer_at(p.rows + 8 * (first + column)) * p.input_row
-            to = target + column * p.inputs * FLOAT_BYTES
-            for entry in range(0, p.inputs, lanes):
-                if p.inputs - entry >= lanes:
-                    store(to + entry * FLOAT_BYTES, load(source + entry * FLOAT_BYTES))
-                else:
-                    width = p.inputs - entry
-                    store_some(to + entry * FLOAT_BYTES, load_some(source + entry * FLOAT_BYTES, width), width)
+    def gather(p: Any, thread: Any, low: Any, count: Any) -> None:
+        target = p.gathered + thread * p.gathered_size
+        for row in range(integer_at(p.bases + 8 * low), integer_at(p.bases + 8 * (low + count))):
+            source = p.input + integer_at(p.rows + 8 * row) * p.input_row
+            whole = p.inputs - p.inputs % lanes
+            for entry in range(0, whole, lanes):
+                store(target + entry * FLOAT_BYTES, load(source + entry * FLOAT_BYTES))
+            if whole < p.inputs:
+                left, at = p.inputs - whole, whole * FLOAT_BYTES
+                store_some(target + at, load_some(source + at, left), left)
+            target += p.inputs * FLOAT_BYTES
 
     @njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)  # called in several places: not inlined
     def project(p: Any, thread: Any, first_block: Any, last_block: Any, low: Any, count: Any) -> None:
         before = integer_at(p.bases + 8 * low)
         rows = integer_at(p.bases + 8 * (low + count)) - before
         groups = (rows + most - 1) // most
+        if p.rows != 0:
+            factors, factor_row = p.gathered + thread * p.gathered_size, p.inputs * FLOAT_BYTES
+        else:
+            factors, factor_row = p.input + before * p.input_row, p.input_row
         for block in range(first_block, last_block):
             matrix, bias, target = p.weights + block * p.inputs * part, p.bias + block * part, p.parts + block * p.chunk * p.batch * part
             for group in range(groups):
                 row = rows * group // groups
                 columns = rows * (group + 1) // groups - row
-                if p.rows != 0:
-                    factors, factor_row = p.gathered + thread * p.gathered_size, p.inputs * FLOAT_BYTES
-                    gather(p, before + row, columns, factors)
-                else:
-                    factors, factor_row = p.input + (before + row) * p.input_row, p.input_row
-                product(columns, matrix, p.inputs, factors, factor_row, bias, 0, target + row * part)
+                product(columns, matrix, p.inputs, factors + row * factor_row, factor_row, bias, 0, target + row * part)
 
-    return project
+    return gather, project
 
 
 def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Share:
@@ -130,7 +133,7 @@ def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
         unit_of = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_kernel}[kind]
         gate_bytes, step_gates = part, _over_samples(gates, part, unit_of(functions, registers), True, registers)
         step_candidate = step_gates  # never called: the compiler only needs the name
-    project, parameters_at = _project(gates, registers), record_at(PARAMETERS)
+    (gather, project), parameters_at = _project(gates, registers), record_at(PARAMETERS)
 
     def walk(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
         p = parameters_at(parameters)
@@ -149,6 +152,8 @@ def walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
         for begin in range(first_step - first_step % p.chunk, p.steps, p.chunk):
             count = min(p.chunk, p.steps - begin)
             low = p.time + (p.steps - begin - count if p.backward != 0 else begin)
+            if p.rows != 0:
+                gather(p, thread, low, count)
             # The first thread computes input products alone until the others arrive; then each thread computes those of its blocks.
             if together == 1:
                 done = 0
