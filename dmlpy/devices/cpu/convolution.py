@@ -1,19 +1,24 @@
-"""The compiled plan of CONVOLUTION forward."""
+"""The compiled plan of CONVOLUTION, forward and transposed."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.numpy.convolution.geometry import Geometry
+from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.convolution import ConvolutionDesc
+from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.windows.convolution_plan import ConvolutionPlan
 
 _FEWEST = 8
 """Positions of the window in an image, at least: vectors run along them."""
+_MOST_SECTIONS = 64
+"""Launches of a transposed convolution, at most, one for each remainder of the output's coordinates by the strides."""
 _SPARSEST = 16
 """A tile's part of the input is at most so many times what its windows' taps meet."""
 
@@ -21,20 +26,23 @@ _SPARSEST = 16
 @plan(ConvolutionDesc)
 def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
     """The plan for a checked desc, or why there is none."""
+    from dmlpy.devices.cpu.registers import converts_halves
     from dmlpy.devices.cpu.windows.convolution_plan import ConvolutionPlan
 
-    geometry = Geometry.of(desc)
-    if geometry.backward:
-        return "a transposed convolution has no compiled form"
-    if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
-        return "compiled convolutions are of FLOAT32"
-    if geometry.spatial[0] * geometry.out[0] * geometry.taps[0] > 1 or geometry.starts[0]:
-        return "a convolution over three dimensions has no compiled form"
-    assert desc.output_tensor is not None  # guaranteed by the check
-    for tensor in (desc.input_tensor, desc.output_tensor):
-        if tensor.sizes[-1] > 1 and tensor.element_strides[-1] != 1:
-            return "compiled convolutions need rows whose elements lie side by side"
-    if geometry.out[1] * geometry.out[2] < _FEWEST:
-        return f"an image has fewer than {_FEWEST} positions of the window: matrix products are faster"
+    geometry, function = Geometry.of(desc), desc.fused_activation
+    types = {tensor.data_type for tensor in desc.tensors().values()}
+    if len(types) > 1:
+        return "compiled convolutions have tensors of one type"
+    if types == {DataType.FLOAT16}:
+        if not converts_halves():
+            return "this processor does not convert FLOAT16"
+        if function is not None and not isinstance(function, ActivationReluDesc | ElementWiseClipDesc):
+            return f"{function.short_name()} is not computed with a compiled convolution of FLOAT16, which would round its operand"
+    if geometry.backward and prod(geometry.strides) > _MOST_SECTIONS:
+        return f"the strides divide the output into more than {_MOST_SECTIONS} convolutions"
     found = ConvolutionPlan(desc, geometry)
+    if found.positions < _FEWEST:
+        return f"an image has fewer than {_FEWEST} positions of the window: matrix products are faster"
+    if found.is_matrix:
+        return "a pointwise convolution of channels that lie last is one matrix product"
     return found if found.is_dense(_SPARSEST) else "the windows reach far more of the input than their taps meet"

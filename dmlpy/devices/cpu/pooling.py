@@ -20,15 +20,16 @@ _SPARSEST = 16
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | str:
     """The plan for a checked desc, or why there is none."""
+    from dmlpy.devices.cpu.registers import converts_halves
     from dmlpy.devices.cpu.windows.pooling_plan import PoolingPlan
 
-    if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
-        return "compiled poolings are of FLOAT32, without indices"
     assert desc.output_tensor is not None  # guaranteed by the check
+    types = {tensor.data_type for tensor in desc.tensors().values()}
+    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
+        return "compiled poolings are of FLOAT32 or FLOAT16, without indices"
+    if types == {DataType.FLOAT16} and not converts_halves():
+        return "this processor does not convert FLOAT16"
     if desc.input_tensor.dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
-    for tensor in (desc.input_tensor, desc.output_tensor):
-        if tensor.sizes[-1] > 1 and tensor.element_strides[-1] != 1:
-            return "compiled poolings need rows whose elements lie side by side"
     found = PoolingPlan(desc)
     return found if found.is_dense(_SPARSEST) else "the windows reach far more of the input than their taps meet"

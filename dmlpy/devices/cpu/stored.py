@@ -12,7 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.vectors import INDEX, jit, lanes_below, vectors_of
+from dmlpy.devices.cpu.vectors import FLOAT, INDEX, float_at, jit, lanes_below, set_float, vectors_of
 
 _HALF_BYTES = 2
 
@@ -25,11 +25,15 @@ class Elements:
         size: bytes of an element.
         read: read(address, count) gives a vector of the next elements; beyond `count` lanes it has zeros.
         write: write(address, value, count) stores the first `count` lanes, or all if there are more.
+        one: one(address) is an element as a float32.
+        set_one: set_one(address, value) stores an element.
     """
 
     size: int
     read: Any
     write: Any
+    one: Any
+    set_one: Any
 
 
 @cache
@@ -56,7 +60,32 @@ def elements_of(halves: bool, registers: Registers) -> Elements:
         else:
             store_some(address, value, count)
 
-    return Elements(_HALF_BYTES if halves else FLOAT_BYTES, read, write)
+    if halves:
+        return Elements(_HALF_BYTES, read, write, half_at, set_half)
+    return Elements(FLOAT_BYTES, read, write, float_at, set_float)
+
+
+@intrinsic
+def half_at(context: Any, address: Any) -> Any:
+    """Loads a half as a float."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], ir.HalfType().as_pointer())
+        return builder.fpext(builder.load(pointer, align=_HALF_BYTES), FLOAT)
+
+    return types.float32(types.int64), generate
+
+
+@intrinsic
+def set_half(context: Any, address: Any, value: Any) -> Any:
+    """Writes a float as a half."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], ir.HalfType().as_pointer())
+        builder.store(builder.fptrunc(arguments[1], ir.HalfType()), pointer, align=_HALF_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float32), generate
 
 
 def _half(registers: Registers) -> Any:

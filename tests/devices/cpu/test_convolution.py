@@ -1,4 +1,4 @@
-"""Compiled convolution: tiles and what is left over, what is fused, and what stays with NumPy, against the definition in float64."""
+"""Compiled convolution: tiles and what is left over, layouts, what is fused, and what stays with NumPy, by the definition in float64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, tensor
+from tests.support.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
@@ -114,7 +114,7 @@ def test_a_thread_that_comes_when_all_is_over_touches_nothing() -> None:
     parameters, flags = np.zeros(1, PARAMETERS), np.zeros((2, 8), np.int64)
     parameters["items"], flags[0, 1] = 5, 1
     before = parameters.copy()
-    CONVOLUTION(False, host_registers())(parameters.ctypes.data, 1, 2, flags.ctypes.data, 0)
+    CONVOLUTION(False, False, host_registers())(parameters.ctypes.data, 1, 2, flags.ctypes.data, 0)
     assert parameters == before
 
 
@@ -135,37 +135,120 @@ def test_what_is_not_finite_reaches_what_sees_it() -> None:
         np.testing.assert_array_equal(dml.compile(desc, "cpu")(**given).output_tensor, dml.reference(desc, given).output_tensor)
 
 
-# what the row of "several tiles" becomes, and a part of the reason why NumPy runs it
-ELSEWHERE: dict[str, tuple[dict[str, Any], str]] = {
-    "halves": ({"data_type": "FLOAT16"}, "of FLOAT32"),
-    "transposed": ({"direction": "BACKWARD"}, "transposed"),
-    "depth": ({"depth": True}, "three dimensions"),
-    "channels last": ({"last": True}, "side by side"),
-    "one position": ({"window": 3}, "fewer than 8 positions"),
-    "taps far apart": ({"dilation": 90}, "far more of the input"),
+# input, filter, strides, dilations, start padding, end padding, output padding, groups, direction
+LAYOUTS: dict[str, tuple[Any, ...]] = {
+    "padding": ((2, 5, 11, 19), (9, 5, 3, 3), (1, 1), (1, 1), (1, 4), (4, 1), (0, 0), 1, "FORWARD"),
+    "strides, groups": ((1, 6, 17, 40), (6, 3, 3, 2), (2, 2), (1, 2), (2, 1), (1, 0), (0, 0), 2, "FORWARD"),
+    "one element": ((2, 19, 9, 8), (10, 19, 1, 1), (1, 1), (1, 1), (0, 0), (1, 0), (0, 0), 1, "FORWARD"),
+    "along one row": ((1, 3, 70), (5, 3, 4), (1,), (3,), (5,), (2,), (0,), 1, "FORWARD"),
+    "depth": ((2, 4, 5, 6, 7), (10, 2, 3, 2, 3), (2, 1, 1), (1, 2, 1), (2, 1, 1), (1, 1, 3), (0, 0, 0), 2, "FORWARD"),
+    "transposed": ((2, 5, 7, 9), (5, 9, 4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0), 1, "BACKWARD"),
+    "transposed, output padding": ((1, 6, 7, 9), (6, 3, 3, 3), (2, 2), (1, 1), (1, 0), (1, 2), (1, 0), 2, "BACKWARD"),
+    "transposed, dilations": ((1, 4, 6, 11), (4, 1, 3, 3), (2, 3), (4, 2), (5, 0), (0, 1), (0, 2), 4, "BACKWARD"),
+    "transposed, strides beyond the window": ((1, 3, 5, 6), (3, 4, 2, 1), (3, 2), (1, 1), (0, 0), (0, 0), (2, 1), 1, "BACKWARD"),
+    "transposed, depth": ((1, 3, 4, 3, 5), (3, 4, 3, 2, 3), (2, 1, 2), (1, 1, 1), (1, 0, 1), (1, 0, 1), (1, 0, 0), 1, "BACKWARD"),
+}
+
+
+def channels_last(own: dml.TensorDesc) -> dml.TensorDesc:
+    """Channels last, with a gap behind each row."""
+    _, channels, *spatial = own.sizes
+    strides, step = [0] * len(spatial), channels
+    for axis in reversed(range(len(spatial))):
+        strides[axis] = step
+        step = step * spatial[axis] + 1
+    return own.replace(strides=(step, 1, *strides))
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts(name: str, data_type: str) -> None:
+    """Packed, channels last, one of both, and an input that is repeated along its rows; what is around the elements stays as it was."""
+    sizes, filters, strides, dilations, starts, ends, output_padding, groups, direction = LAYOUTS[name]
+    rng = np.random.default_rng(6)
+    count = filters[1] * groups if direction == "BACKWARD" else filters[0]
+    shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, count, *[1] * len(strides))}
+    given = {place: rng.normal(size=shape).astype(data_type.lower()) for place, shape in shapes.items()}
+    desc = dml.ConvolutionDesc(
+        **{place: tensor(array) for place, array in given.items()},
+        strides=strides,
+        dilations=dilations,
+        start_padding=starts,
+        end_padding=ends,
+        output_padding=output_padding,
+        group_count=groups,
+        direction=direction,
+        mode="CONVOLUTION",
+        fused_activation=SCALED,
+    ).with_outputs()
+    x, y = desc.input_tensor, desc.output_tensor
+    assert y is not None
+    repeated = x.replace(strides=(*x.element_strides[:-1], 0))
+    terms = int(np.prod(filters))
+    for x_own, y_own in ((x, y), (channels_last(x), channels_last(y)), (channels_last(x), y), (x, channels_last(y)), (repeated, y)):
+        own = desc.replace(input_tensor=x_own, output_tensor=y_own)
+        assert dml.compile(own, "cpu").plan.startswith("strategy: compiled")
+        if x_own is repeated:
+            given["input_tensor"] = np.broadcast_to(given["input_tensor"][..., :1], sizes)
+        found, expected = run(own, given, "cpu")["output_tensor"], by_definition(own, given)["output_tensor"]
+        assert_close(found, expected, found.dtype, terms=terms, what=f"{x_own.element_strides} to {y_own.element_strides}")
+
+
+@pytest.mark.parametrize("name", ["transposed, output padding", "depth"])
+def test_sections_and_slices_on_two_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They change no bit."""
+    sizes, filters, strides, dilations, starts, ends, output_padding, groups, direction = LAYOUTS[name]
+    rng = np.random.default_rng(7)
+    given = {place: rng.normal(size=shape).astype(np.float32) for place, shape in (("input_tensor", sizes), ("filter_tensor", filters))}
+    desc = dml.ConvolutionDesc(
+        **{place: tensor(array) for place, array in given.items()},
+        strides=strides,
+        dilations=dilations,
+        start_padding=starts,
+        end_padding=ends,
+        output_padding=output_padding,
+        group_count=groups,
+        direction=direction,
+        fused_activation=SOFTPLUS,
+    ).with_outputs()
+    one, two = (run_on(threads, convolution_plan, desc, given, monkeypatch, prepared=True) for threads in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    assert_close(one, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(filters)))
+
+
+def test_a_processor_that_does_not_convert_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlpy.devices.cpu.registers.converts_halves", lambda: False)
+    x = dml.TensorDesc(data_type="FLOAT16", sizes=(1, 2, 9, 9))
+    desc = dml.MaxPoolingDesc(input_tensor=x, window_size=(2, 2), strides=(1, 1), start_padding=(0, 0), end_padding=(0, 0)).with_outputs()
+    assert "does not convert FLOAT16" in dml.compile(desc, "cpu").plan
+    assert "does not convert FLOAT16" in dml.compile(_small("FLOAT16"), "cpu").plan
+
+
+def _small(data_type: str, *, window: tuple[int, int] = (2, 2), last: bool = False, **members: Any) -> dml.ConvolutionDesc:
+    x, filters = (dml.TensorDesc(data_type=data_type, sizes=sizes) for sizes in ((1, 4, 100, 100), (4, 4, *window)))
+    x = x.replace(strides=(40000, 1, 400, 4)) if last else x
+    own: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0), **members}
+    return dml.ConvolutionDesc(input_tensor=x, filter_tensor=filters, output_padding=(0, 0), group_count=1, **own).with_outputs()
+
+
+# a data type, members, and a part of the reason why NumPy runs the desc
+ELSEWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "halves that would be rounded": ("FLOAT16", {"fused_activation": SOFTPLUS}, "would round its operand"),
+    "one position": ("FLOAT32", {"strides": (99, 99)}, "fewer than 8 positions"),
+    "taps far apart": ("FLOAT32", {"dilations": (90, 90)}, "far more of the input"),
+    "one matrix product": ("FLOAT32", {"window": (1, 1), "last": True}, "one matrix product"),
+    "many sections": ("FLOAT32", {"strides": (9, 9), "direction": "BACKWARD"}, "more than 64 convolutions"),
 }
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_what_numpy_runs_says_why(name: str) -> None:
-    given, reason = ELSEWHERE[name]
-    spatial: tuple[int, ...] = (3, 3) if "window" in given else (3, 9, 9) if "depth" in given else (100, 100)
-    window = (given.get("window", 2),) * len(spatial)
-    data_type = given.get("data_type", "FLOAT32")
-    x = dml.TensorDesc(data_type=data_type, sizes=(1, 4, *spatial))
-    if "last" in given:
-        x = x.replace(strides=(40000, 1, 400, 4))
-    desc = dml.ConvolutionDesc(
-        input_tensor=x,
-        filter_tensor=dml.TensorDesc(data_type=data_type, sizes=(4, 4, *window)),
-        strides=[1] * len(spatial),
-        dilations=[given.get("dilation", 1)] * len(spatial),
-        start_padding=[0] * len(spatial),
-        end_padding=[0] * len(spatial),
-        output_padding=[0] * len(spatial),
-        group_count=1,
-        direction=given.get("direction", "FORWARD"),
-    ).with_outputs()
-    plan = dml.compile(desc, "cpu").plan
+    data_type, members, reason = ELSEWHERE[name]
+    plan = dml.compile(_small(data_type, **members), "cpu").plan
     assert plan.startswith("strategy: numpy")
     assert reason in plan
+
+
+def test_the_plan_tells_of_sections() -> None:
+    plan = dml.compile(_small("FLOAT32", strides=(2, 2), direction="BACKWARD"), "cpu").plan
+    assert "transposed: 4 convolution(s)" in plan

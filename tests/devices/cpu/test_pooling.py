@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import tensor
+from tests.support.layout_runs import by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
@@ -52,6 +52,29 @@ def test_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", ["strides", "one window", "windows along their rows"])
+def test_layouts(name: str, data_type: str) -> None:
+    """Packed and channels last; what is around the elements stays as it was."""
+    x = np.random.default_rng(3).normal(size=CASES[name][0]).astype(data_type.lower())
+    for desc in (desc_of(name, dml.MaxPoolingDesc, x), desc_of(name, dml.AveragePoolingDesc, x, include_padding=False)):
+        tensors = {place: desc.tensors()[place] for place in ("input_tensor", "output_tensor")}
+        spread = {place: own.replace(strides=_last(own.sizes)) for place, own in tensors.items()}
+        for own in (desc, desc.replace(**spread)):
+            assert dml.compile(own, "cpu").plan.startswith("strategy: compiled")
+            found, expected = (
+                results["output_tensor"] for results in (run(own, {"input_tensor": x}, "cpu"), by_definition(own, {"input_tensor": x}))
+            )
+            assert_close(found, expected, x.dtype, terms=250)
+
+
+def _last(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of channels last, with a gap behind each row."""
+    _, channels, height, width = sizes
+    row = width * channels + 1
+    return height * row, 1, row, channels
+
+
 def test_parts_of_larger_tensors() -> None:
     x = np.random.default_rng(2).normal(size=(2, 3, 12, 30)).astype(np.float32)
     desc = dml.MaxPoolingDesc(
@@ -74,10 +97,8 @@ def test_parts_of_larger_tensors() -> None:
 
 # what a pooling of [1, 2, 60, 60] is, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
-    "halves": (dml.MaxPoolingDesc, {"data_type": "FLOAT16"}, {}, "of FLOAT32"),
     "indices": (dml.MaxPooling1Desc, {}, {}, "without indices"),
     "depth": (dml.MaxPoolingDesc, {"sizes": (1, 2, 3, 60, 60)}, {}, "three dimensions"),
-    "channels last": (dml.MaxPoolingDesc, {"strides": (7200, 1, 120, 2)}, {}, "side by side"),
     "elements far apart": (dml.MaxPooling2Desc, {}, {"dilations": (57, 57), "output_indices_tensor": None}, "far more of the input"),
 }
 

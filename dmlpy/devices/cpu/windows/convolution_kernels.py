@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.products import tile_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.stored import elements_of
 from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
 from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.windows.parts import part_filler
@@ -23,42 +24,45 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
 
 
-def convolution_of(single: bool, registers: Registers) -> Share:
+def convolution_of(single: bool, halves: bool, registers: Registers) -> Share:
     """A thread's share of a convolution, to be compiled.
 
     Args:
         single: whether groups have one filter each, as depthwise convolutions have.
+        halves: whether input and output are of FLOAT16.
         registers: the registers that it is compiled for.
     """
     filters, most = (1, 8) if single else block_of(registers)
     vectors, multiply = vectors_of(registers), tile_product(filters, most, registers)
-    put = vectors.store_some
-    fill = part_filler(registers)
+    elements, fill = elements_of(halves, registers), part_filler(halves, registers)
+    write, set_one, element_size = elements.write, elements.set_one, elements.size
     load, store, all_of, subtract, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.subtract, vectors.multiply_add
     at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
 
     @jit
-    def finish(p: Any, sums: Any, coefficients: Any, output: Any, first: Any, count: Any) -> None:
-        """Writes a filter's sums for `count` positions from `first` on to the output's rows."""
+    def finish(p: Any, sums: Any, coefficients: Any, output: Any, first: Any, count: Any, vector: Any) -> None:
+        """Writes a filter's sums for `count` positions from `first` on to the output's rows; `vector` is scratch."""
         step = p.filters * FLOAT_BYTES
         centre = all_of(float_at(coefficients))
         factor = all_of(float_at(coefficients + step))
         bias = all_of(float_at(coefficients + 2 * step))
-        low, high = all_of(p.low), all_of(p.high)
+        low, high, apart = all_of(p.low), all_of(p.high), p.output_element
         row, column = first // p.pitch, first % p.pitch
         done = 0
         while done < count:
             taken = min(count - done, p.pitch - column)
             useful = min(taken, p.out_width - column)
-            target = output + row * p.output_row + column * FLOAT_BYTES
+            target = output + row * p.output_row + column * apart
             at = sums + done * FLOAT_BYTES
             for element in range(0, useful, lanes):
                 value = multiply_add(subtract(load(at + element * FLOAT_BYTES), centre), factor, bias)
                 value = at_least(at_most(value, high), low)
-                if useful - element >= lanes:
-                    store(target + element * FLOAT_BYTES, value)
+                if apart == element_size:
+                    write(target + element * element_size, value, useful - element)
                 else:
-                    put(target + element * FLOAT_BYTES, value, useful - element)
+                    store(vector, value)
+                    for lane in range(min(lanes, useful - element)):
+                        set_one(target + (element + lane) * apart, float_at(vector + lane * FLOAT_BYTES))
             done += taken
             row += 1
             column = 0
@@ -75,18 +79,20 @@ def convolution_of(single: bool, registers: Registers) -> Share:
         while item < p.items:
             share, tile = item % p.parts, item // p.parts
             first_row, rest = tile % p.tiles * p.rows, tile // p.tiles
-            group, image = rest % p.groups, rest // p.groups
+            group, place = rest % p.groups, rest // p.groups
+            image, z = place // p.out_depth, place % p.out_depth
             rows = min(p.rows, p.out_height - first_row)
-            source = p.input + image * p.input_image + group * p.channels * p.input_channel
+            source = p.input + image * p.input_image + group * p.input_group
             if p.copies != 0:
                 if filled != tile:
-                    fill(p, part, source, first_row)
+                    fill(p, part, source, z * p.stride_z - p.pad_z, first_row)
                     filled = tile
                 source = part
             else:
-                source += first_row * p.input_row
+                source += z * p.input_slice + first_row * p.input_row
             positions = min((rows - 1) * p.pitch + p.out_width, p.positions - first_row * p.pitch)
-            output = p.output + image * p.output_image + group * p.filters * p.output_channel + first_row * p.output_row
+            output = p.output + image * p.output_image + z * p.output_slice + first_row * p.output_row
+            output += group * p.filters * p.output_channel
             first_block, last_block = p.blocks * share // p.parts, p.blocks * (share + 1) // p.parts
             block_size = p.channels * p.taps * filters * FLOAT_BYTES
             weights = p.weights + group * p.blocks * block_size
@@ -105,7 +111,8 @@ def convolution_of(single: bool, registers: Registers) -> Share:
                     for one in range(min(filters, p.filters - block * filters)):
                         channel = block * filters + one
                         coefficients = p.coefficients + (3 * group * p.filters + channel) * FLOAT_BYTES
-                        finish(p, sums + one * most * size, coefficients, output + channel * p.output_channel, first, useful)
+                        row = sums + one * most * size
+                        finish(p, row, coefficients, output + channel * p.output_channel, first, useful, sums + filters * most * size)
             finished += 1
             item = next_item(state, item, p.items, threads, met)
         wait_for_all(state, finished, p.items, thread, threads)

@@ -9,7 +9,8 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.vectors import float_at, integer_at, jit, record_at, set_float, vectors_of
+from dmlpy.devices.cpu.stored import elements_of
+from dmlpy.devices.cpu.vectors import float_at, integer_at, jit, record_at, vectors_of
 from dmlpy.devices.cpu.windows.parts import part_filler
 from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
 
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
 
 
-def pooling_of(kind: Literal["max", "average"], registers: Registers) -> Share:
+def pooling_of(kind: Literal["max", "average"], halves: bool, registers: Registers) -> Share:
     """A thread's share of a pooling, to be compiled.
 
     Args:
         kind: what is made of a window's elements.
+        halves: whether input and output are of FLOAT16.
         registers: the registers that it is compiled for.
     """
-    vectors, fill, lanes = vectors_of(registers), part_filler(registers), registers.lanes
-    put = vectors.store_some
+    vectors, fill, lanes = vectors_of(registers), part_filler(halves, registers), registers.lanes
+    elements = elements_of(halves, registers)
+    read, write, one, set_one, element_size = elements.read, elements.write, elements.one, elements.set_one, elements.size
     load, store, all_of, multiply, divide = vectors.load, vectors.store, vectors.all_of, vectors.multiply, vectors.divide
     averages = kind == "average"
     neutral = np.float32(0.0 if averages else -np.inf)
@@ -38,7 +41,7 @@ def pooling_of(kind: Literal["max", "average"], registers: Registers) -> Share:
         return b if b > a or b != b else a  # NaN wins
 
     @jit
-    def over_positions(p: Any, part: Any, output: Any, first_row: Any, rows: Any) -> None:
+    def over_positions(p: Any, part: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
         for row in range(rows):
             begin = part + row * p.pitch * FLOAT_BYTES
             for column in range(0, p.out_width, lanes):
@@ -49,11 +52,13 @@ def pooling_of(kind: Literal["max", "average"], registers: Registers) -> Share:
                 if averages:
                     height = all_of(float_at(p.row_counts + (first_row + row) * FLOAT_BYTES))
                     value = divide(value, multiply(height, load(p.column_counts + column * FLOAT_BYTES)))
-                target = output + row * p.output_row + column * FLOAT_BYTES
-                if p.out_width - column >= lanes:
-                    store(target, value)
+                target = output + row * p.output_row + column * p.output_element
+                if p.output_element == element_size:
+                    write(target, value, p.out_width - column)
                 else:
-                    put(target, value, p.out_width - column)
+                    store(vector, value)
+                    for lane in range(min(lanes, p.out_width - column)):
+                        set_one(target + lane * p.output_element, float_at(vector + lane * FLOAT_BYTES))
 
     @jit
     def over_window(p: Any, source: Any, y: Any, x: Any, scratch: Any) -> Any:
@@ -65,9 +70,9 @@ def pooling_of(kind: Literal["max", "average"], registers: Registers) -> Share:
         for row in range(max(0, top), min(p.height, top + p.window_y)):
             at = source + row * p.input_row
             for column in range(low, whole, lanes):
-                several = joined(several, load(at + column * FLOAT_BYTES))
+                several = joined(several, read(at + column * element_size, lanes))
             for column in range(whole, high):
-                single = joined_scalars(single, float_at(at + column * FLOAT_BYTES))
+                single = joined_scalars(single, one(at + column * element_size))
         store(scratch, several)
         for lane in range(lanes):
             single = joined_scalars(single, float_at(scratch + lane * FLOAT_BYTES))
@@ -88,15 +93,15 @@ def pooling_of(kind: Literal["max", "average"], registers: Registers) -> Share:
                 first_row = tile * p.rows
                 rows = min(p.rows, p.out_height - first_row)
                 if p.along == 0:
-                    fill(p, scratch, source, first_row)
-                    over_positions(p, scratch, output + first_row * p.output_row, first_row, rows)
+                    fill(p, scratch, source, 0, first_row)
+                    over_positions(p, scratch, output + first_row * p.output_row, first_row, rows, scratch + p.plane)
                 else:
                     for y in range(first_row, first_row + rows):
                         for x in range(p.out_width):
                             value = over_window(p, source, y, x, scratch)
                             if averages:
                                 value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
-                            set_float(output + y * p.output_row + x * FLOAT_BYTES, value)
+                            set_one(output + y * p.output_row + x * p.output_element, value)
             finished += 1
             item = next_item(state, item, p.items, threads, met)
         wait_for_all(state, finished, p.items, thread, threads)

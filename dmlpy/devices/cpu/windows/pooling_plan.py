@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import launch
@@ -19,12 +20,13 @@ from dmlpy.operators.pooling.average import AveragingDesc
 from dmlpy.reference.windows import windows
 
 if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.kernels import Function
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 POOLING = Kernel("dmlpy.devices.cpu.windows.pooling_kernels:pooling_of", 5)
-"""The pooling: what is made of a window's elements, and the registers."""
+"""The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the registers."""
 
 _ALIGNMENT = 64
 _PART = 1 << 17
@@ -36,7 +38,7 @@ _ITEMS = 4
 
 
 class PoolingPlan(PlanWithoutConstants):
-    """A pooling of FLOAT32 over two dimensions by a compiled kernel.
+    """A pooling of FLOAT32 or FLOAT16 over two dimensions by a compiled kernel.
 
     Args:
         desc: a checked desc of four dimensions, without indices.
@@ -45,6 +47,7 @@ class PoolingPlan(PlanWithoutConstants):
     def __init__(self, desc: ForwardPoolingDesc) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         self._tensors, self._registers = desc.tensors(), host_registers()
+        self._halves = desc.input_tensor.data_type is DataType.FLOAT16
         self._averages = isinstance(desc, AveragingDesc)
         (batch, channels, height, width), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         self._planes, self._channels, self._spatial, self._out = batch * channels, channels, (height, width), (out[0], out[1])
@@ -53,7 +56,10 @@ class PoolingPlan(PlanWithoutConstants):
         self._starts = desc.start_padding[-2:]
         self._window, self._strides = window, strides
         # Windows without neighbours, such as one that covers the whole image, have vectors of their own elements.
-        self._along = tuple(dilations[-2:]) == (1, 1) and out[1] < self._registers.lanes // 2 and window[1] >= strides[1] * 2
+        few = out[1] < self._registers.lanes // 2 and window[1] >= strides[1] * 2
+        self._along = (
+            few and tuple(dilations[-2:]) == (1, 1) and self._step(desc.input_tensor) == desc.input_tensor.data_type.numpy.itemsize
+        )
         single = PartLayout(1, out[1], window, strides, (dilations[-2], dilations[-1]))
         rows = max(1, _PART // (single.plane // single.phase_rows) - single.reach)
         self._part = replace(single, rows=ceil(out[0] / ceil(out[0] / rows)))
@@ -62,7 +68,7 @@ class PoolingPlan(PlanWithoutConstants):
         self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, self._planes * self._tiles))
         self._items = min(self._planes * self._tiles, _ITEMS * self._threads)
         lanes = self._registers.lanes * FLOAT_BYTES
-        self._scratch_size = lanes if self._along else -(-(self._part.plane + lanes) // _ALIGNMENT) * _ALIGNMENT
+        self._scratch_size = lanes if self._along else -(-(self._part.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._threads * self._scratch_size
         self._offsets = self._part.offsets()
         counts: tuple[Array, Array] = self._counts(desc) if self._averages else (np.ones(1), np.ones(1))
@@ -72,7 +78,12 @@ class PoolingPlan(PlanWithoutConstants):
         self._kernel()
 
     def _kernel(self) -> Function:
-        return POOLING("average" if self._averages else "max", self._registers)
+        return POOLING("average" if self._averages else "max", self._halves, self._registers)
+
+    @staticmethod
+    def _step(tensor: TensorDesc) -> int:
+        """The bytes from an element of a row to the next; those of a row of one lie side by side."""
+        return tensor.data_type.numpy.itemsize * (1 if tensor.sizes[-1] == 1 else tensor.element_strides[-1])
 
     def _counts(self, desc: Any) -> tuple[Array, Array]:
         """How many elements of each row and column of windows count."""
@@ -99,9 +110,10 @@ class PoolingPlan(PlanWithoutConstants):
 
     def _parameters(self, tensors: Pointers, temporary: int) -> Array:
         (height, width), (window_y, window_x), part = self._spatial, self._window, self._part
-        steps = {name: [stride * FLOAT_BYTES for stride in tensor.element_strides] for name, tensor in self._tensors.items()}
+        sizes = {name: tensor.data_type.numpy.itemsize for name, tensor in self._tensors.items()}
+        steps = {name: [stride * sizes[name] for stride in tensor.element_strides] for name, tensor in self._tensors.items()}
         source, output = steps["input_tensor"], steps["output_tensor"]
-        if self._along and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[2] == width * FLOAT_BYTES:
+        if self._along and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[2] == width * sizes["input_tensor"]:
             # A window over the whole of an image without gaps: one row.
             height, width, window_y, window_x = 1, height * width, 1, height * width
         values: dict[str, Any] = {
@@ -110,6 +122,8 @@ class PoolingPlan(PlanWithoutConstants):
             "tiles": self._tiles,
             "image_planes": self._channels,
             "channels": 1,
+            "depth": 1,
+            "depth_taps": 1,
             "height": height,
             "width": width,
             "out_height": self._out[0],
@@ -130,11 +144,13 @@ class PoolingPlan(PlanWithoutConstants):
             "input_image": source[0],
             "input_channel": source[1],
             "input_row": source[2],
+            "input_element": self._step(self._tensors["input_tensor"]),
             "offsets": self._offsets.ctypes.data,
             "output": tensors["output_tensor"],
             "output_image": output[0],
             "output_channel": output[1],
             "output_row": output[2],
+            "output_element": self._step(self._tensors["output_tensor"]),
             "row_counts": self._row_counts.ctypes.data,
             "column_counts": self._column_counts.ctypes.data,
             "scratch": temporary,
