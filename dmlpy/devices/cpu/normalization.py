@@ -1,4 +1,4 @@
-"""The compiled plans of batch normalization and its gradients, DirectML's and TensorFlow's."""
+"""The compiled plans of normalization: of batches with their gradients, DirectML's and TensorFlow's, and by mean and variance."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from dmlpy.devices.numpy.normalization.common import TENSORS
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
+from dmlpy.operators.normalization.mean_variance import (
+    MeanVarianceNormalization1Desc,
+    MeanVarianceNormalization2Desc,
+    MeanVarianceNormalizationDesc,
+)
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.norms.parameters import Layout
     from dmlpy.devices.cpu.norms.plan import CompiledForwardPlan, CompiledGradientPlan
+    from dmlpy.devices.cpu.reductions.plan import CompiledMeanVariancePlan
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 
@@ -36,6 +42,30 @@ def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> Com
 
     layout, reason = _layout(desc.geometry)
     return reason if layout is None else CompiledGradientPlan(desc.geometry, layout)
+
+
+@plan(MeanVarianceNormalizationDesc, MeanVarianceNormalization1Desc, MeanVarianceNormalization2Desc)
+def mean_variance_plan(
+    desc: MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc,
+) -> CompiledMeanVariancePlan | str:
+    """The plan for a checked desc, or why there is none."""
+    from dmlpy.devices.cpu.reductions.plan import CompiledMeanVariancePlan, Groups
+
+    if desc.fused_activation is not None and not isinstance(desc.fused_activation, ActivationReluDesc):
+        return f"{desc.fused_activation.short_name()} is not computed with a compiled normalization"
+    centres, scales = True, True
+    if isinstance(desc, MeanVarianceNormalization2Desc):
+        axes, centres, scales = tuple(desc.axes), desc.use_mean, desc.use_variance
+    elif isinstance(desc, MeanVarianceNormalization1Desc):
+        axes, scales = tuple(desc.axes), desc.normalize_variance
+    else:
+        axes, scales = (1, 2, 3) if desc.cross_channel else (2, 3), desc.normalize_variance
+    groups = Groups.of(desc.tensors(), set(axes))
+    if isinstance(groups, str):
+        return groups
+    if groups.layout == "columns":
+        return "a compiled normalization needs groups whose entries lie side by side"
+    return CompiledMeanVariancePlan(groups, centres, scales, desc.epsilon, desc.fused_activation)
 
 
 def _layout(geometry: NormalizationGeometry) -> tuple[Layout | None, str]:

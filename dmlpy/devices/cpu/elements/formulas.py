@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -201,6 +202,18 @@ def _formulas(lanes: _Lanes, builder: Any) -> dict[Code, Callable[[Any, Any, Any
         Code.PARAMETERIZED_RELU: lambda x, y, a, b: lanes.select(lanes.less(x, zero), lanes.multiply(x, y), x),
         Code.RELU_GRADIENT: lambda x, y, a, b: lanes.select(lanes.less(zero, x), y, zero),
     }
+
+
+@cache
+def exponential(registers: Registers) -> Any:
+    """The intrinsic of a vector that gives the powers of e."""
+    vectors = vectors_of(registers)
+
+    @intrinsic
+    def exp(context: Any, x: Any) -> Any:
+        return vectors.kind(vectors.kind), lambda context, builder, signature, arguments: _Lanes(builder, vectors).exp(*arguments)
+
+    return exp
 
 
 def computation(registers: Registers) -> Any:

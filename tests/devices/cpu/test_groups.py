@@ -1,0 +1,147 @@
+"""Compiled functions of groups, softmax and mean-variance normalization, against the definitions in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.tolerance import assert_close
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.reductions import plan as plans
+from tests.support.compiled_plans import run_on
+
+# sizes, the axes of a group, and the strides of input and output in elements; None packs
+SOFTMAX: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
+    "one element": ((1, 1), (1,), None, None),
+    "rows shorter than a vector": ((9, 3), (1,), None, None),
+    "rows of no whole vectors": ((5, 37), (1,), None, None),
+    "rows of pieces": ((2, 9001), (1,), None, None),
+    "rows apart": ((6, 40), (1,), (50, 1), (43, 1)),
+    "rows in parts": ((3, 4, 5, 6), (1, 3), None, None),
+    "columns": ((70, 37), (0,), None, None),
+    "columns in parts": ((3, 4, 5, 6), (0, 2), None, None),
+    "one input for all groups": ((5, 4, 6), (2,), (0, 6, 1), None),
+}
+SPECIAL = (np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0)
+
+
+def tensor(sizes: tuple[int, ...], strides: tuple[int, ...] | None = None, data_type: str = "FLOAT32") -> dml.TensorDesc:
+    return dml.TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
+
+
+def held(values: np.ndarray[Any, Any], desc: dml.TensorDesc) -> np.ndarray[Any, Any]:
+    """The values in memory of a desc's strides."""
+    memory = np.full(desc.span, np.nan, np.float32)
+    view = np.lib.stride_tricks.as_strided(memory, desc.sizes, desc.numpy_strides())
+    view[...] = values
+    return view
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
+@pytest.mark.parametrize("kind", [dml.ActivationSoftmax1Desc, dml.ActivationLogSoftmax1Desc])
+def test_softmax(kind: Any, name: str) -> None:
+    sizes, axes, of_input, of_output = SOFTMAX[name]
+    desc = kind(input_tensor=tensor(sizes, of_input), output_tensor=tensor(sizes, of_output), axes=axes)
+    values = np.random.default_rng(3).normal(scale=4.0, size=sizes).astype(np.float32)
+    x, y = held(values[:1] if of_input and not of_input[0] else values, desc.input_tensor), held(np.zeros(sizes), desc.output_tensor)
+    op = dml.compile(desc, "cpu")
+    assert op.plan.startswith("strategy: compiled")
+    op.bind({"input_tensor": x}, {"output_tensor": y})()
+    expected = np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor)
+    assert_close(y, expected, np.float32)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", [dml.ActivationSoftmax1Desc, dml.ActivationLogSoftmax1Desc])
+def test_softmax_of_special_values(kind: Any, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each makes the results of its own group what NumPy's plan makes them; threads change no bit."""
+    rows = np.random.default_rng(4).normal(size=(40, 45)).astype(np.float32)
+    for at, value in enumerate(SPECIAL):
+        for place, column in enumerate((0, 17, 44)):
+            rows[6 * place + at, column] = value
+    rows[20], rows[21], rows[22, 1:] = -np.inf, 2.0, -np.inf
+    x = rows if axis == 1 else np.ascontiguousarray(rows.T)
+    desc = kind(input_tensor=tensor(x.shape), output_tensor=tensor(x.shape), axes=(axis,))
+    found = [run_on(threads, plans, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)]
+    np.testing.assert_array_equal(*found)
+    usual = np.asarray(dml.compile(desc, "numpy")(input_tensor=x).output_tensor)
+    np.testing.assert_allclose(found[0], usual, rtol=1e-5, atol=1e-37)
+
+
+def normalization(sizes: tuple[int, ...], axes: tuple[int, ...], given: dict[str, tuple[int, ...]], **members: Any) -> Any:
+    members = {"input_tensor": tensor(sizes), "output_tensor": tensor(sizes), "axes": axes, "epsilon": 1e-3} | members
+    return dml.MeanVarianceNormalization2Desc(**members, **{name: tensor(own) for name, own in given.items()})
+
+
+LAYER = {"scale_tensor": (1, 37), "bias_tensor": (1, 37)}
+# sizes, axes, the sizes of scale and bias, and other members
+NORMALIZATIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ...]], dict[str, Any]]] = {
+    "layer": ((6, 37), (1,), LAYER, {}),
+    "short rows": ((6, 3), (1,), {}, {}),
+    "rows of pieces": ((2, 9001), (1,), {}, {}),
+    "instance": ((2, 3, 5, 7), (2, 3), {"scale_tensor": (1, 3, 1, 1), "bias_tensor": (1, 3, 1, 1)}, {}),
+    "group": ((2, 3, 4, 35), (2, 3), {"scale_tensor": (1, 3, 4, 1), "bias_tensor": (1, 3, 4, 1)}, {}),
+    "root mean square": ((6, 37), (1,), {"scale_tensor": (1, 37)}, {"use_mean": False}),
+    "mean only": ((6, 37), (1,), {"bias_tensor": (6, 1)}, {"use_variance": False}),
+    "neither": ((6, 37), (1,), {}, {"use_mean": False, "use_variance": False}),
+    "activated": ((6, 37), (1,), LAYER, {"fused_activation": dml.ActivationReluDesc()}),
+}
+
+
+@pytest.mark.parametrize("name", NORMALIZATIONS)
+def test_mean_variance_normalization(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of values far from zero too."""
+    sizes, axes, given, members = NORMALIZATIONS[name]
+    desc, rng = normalization(sizes, axes, given, **members), np.random.default_rng(5)
+    arrays = {place: rng.normal(size=own).astype(np.float32) for place, own in given.items()}
+    for offset in (0.0, 1000.0):
+        x = rng.normal(loc=offset, size=sizes).astype(np.float32)
+        found = [run_on(threads, plans, desc, arrays | {"input_tensor": x}, monkeypatch) for threads in (1, 2)]
+        np.testing.assert_array_equal(*found)
+        assert_close(found[0], np.asarray(dml.reference(desc, arrays | {"input_tensor": x}).output_tensor), np.float32)
+
+
+def test_normalization_of_special_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NaN or an infinity makes its own group NaN; equal entries give zeros, or NaN without an epsilon."""
+    rows = np.random.default_rng(6).normal(size=(12, 37)).astype(np.float32)
+    rows[1, 0], rows[2, 36], rows[3, 20], rows[4] = np.nan, np.inf, -np.inf, 2.0
+    for epsilon in (1e-3, 0.0):
+        for members in ({}, {"use_mean": False}, {"use_variance": False}):
+            desc = normalization(rows.shape, (1,), {}, epsilon=epsilon, **members)
+            found = run_on(1, plans, desc, {"input_tensor": rows}, monkeypatch)
+            usual = np.asarray(dml.compile(desc, "numpy")(input_tensor=rows).output_tensor)
+            np.testing.assert_allclose(found, usual, rtol=1e-4, atol=1e-6)
+
+
+def test_in_place() -> None:
+    x = np.random.default_rng(7).normal(size=(5, 37)).astype(np.float32)
+    packed = tensor(x.shape)
+    for desc in (
+        dml.ActivationSoftmax1Desc(input_tensor=packed, output_tensor=packed, axes=(1,)),
+        dml.ActivationLogSoftmax1Desc(input_tensor=packed, output_tensor=packed, axes=(0,)),
+        normalization(x.shape, (1,), {}),
+    ):
+        plan, memory = compiled_plan(desc), x.copy()
+        assert not isinstance(plan, str)
+        plan.bind({"input_tensor": memory.ctypes.data, "output_tensor": memory.ctypes.data}, 0, None)(0)
+        assert_close(memory, np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor), np.float32)
+
+
+def test_what_numpy_runs_says_why() -> None:
+    half, apart, packed = tensor((4, 6), data_type="FLOAT16"), tensor((4, 6), (12, 2)), tensor((4, 6))
+    for input_tensor, output_tensor, reason in (
+        (half, half, "of FLOAT32"),
+        (apart, packed, "side by side"),
+        (packed, apart, "side by side"),
+    ):
+        desc = dml.ActivationSoftmaxDesc(input_tensor=input_tensor, output_tensor=output_tensor)
+        assert reason in str(compiled_plan(desc))
+    assert "whose entries lie side by side" in str(compiled_plan(normalization((4, 6), (0,), {})))
+    other = normalization((4, 6), (1,), {}, fused_activation=dml.ActivationTanhDesc())
+    assert "ACTIVATION_TANH is not computed" in str(compiled_plan(other))
