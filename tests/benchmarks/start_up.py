@@ -60,8 +60,7 @@ def main() -> None:
     arguments = parser.parse_args()
     from dmlpy.bench import machine
 
-    host = machine.host(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "processor": host.processor, "load": os.getloadavg()}
+    report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "processor": machine.host(1).processor, "load": os.getloadavg()}
     rows = []
     for cell, direction, which in ROWS:
         with tempfile.TemporaryDirectory() as folder:

@@ -244,7 +244,8 @@ def test_odd_numbers_stay_in_their_sample(every_device: dml.Device) -> None:
     arrays["x"][2, 1] = np.inf
     desc = described(dml.GRUBlockCellDesc, arrays)
     found = run(every_device, desc, arrays)
-    rounding = np.finfo(np.float32).eps
+    # The compiled sigmoid and tanh of the device cpu may end a rounding or two short of their limits.
+    rounding = np.finfo(np.float32).eps if every_device.name == "cpu" else 0.0
     assert np.minimum(found["r"][0], 1 - found["r"][0]).max() <= rounding
     assert np.abs(np.abs(found["c"][0]) - 1).max() <= 2 * rounding
     assert all(np.isnan(values[1]).all() for values in found.values())

@@ -26,18 +26,17 @@ _SPARSEST = 16
 @plan(ConvolutionDesc)
 def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
     """The plan for a checked desc, or why there is none."""
-    from dmlpy.devices.cpu.registers import converts_halves
+    from dmlpy.devices.cpu.registers import refusal_of
     from dmlpy.devices.cpu.windows.convolution_plan import ConvolutionPlan
 
     geometry, function = Geometry.of(desc), desc.fused_activation
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if len(types) > 1:
         return "compiled convolutions have tensors of one type"
-    if types == {DataType.FLOAT16}:
-        if not converts_halves():
-            return "this processor does not convert FLOAT16"
-        if function is not None and not isinstance(function, ActivationReluDesc | ElementWiseClipDesc):
-            return f"{function.short_name()} is not computed with a compiled convolution of FLOAT16, which would round its operand"
+    if refusal := refusal_of(types):
+        return refusal
+    if types == {DataType.FLOAT16} and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
+        return f"{function.short_name()} is not computed with a compiled convolution of FLOAT16, which would round its operand"
     if geometry.backward and prod(geometry.strides) > _MOST_SECTIONS:
         return f"the strides divide the output into more than {_MOST_SECTIONS} convolutions"
     found = ConvolutionPlan(desc, geometry)

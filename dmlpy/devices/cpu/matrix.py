@@ -24,11 +24,11 @@ _FEWEST_ROWS, _FEWEST_COLUMNS = 4, 16
 def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | str:
     """The plan for a checked desc, or why there is none."""
     from dmlpy.devices.cpu.gemm.plan import ProductPlan, b_strides
-    from dmlpy.devices.cpu.registers import converts_halves
+    from dmlpy.devices.cpu.registers import refusal_of
 
     halves = desc.a_tensor.data_type is DataType.FLOAT16
-    if halves and not converts_halves():
-        return "this processor has no instructions that convert FLOAT16"
+    if refusal := refusal_of({desc.a_tensor.data_type}):
+        return refusal
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
     if (output.sizes[-2] < _FEWEST_ROWS and not halves) or output.sizes[-1] < _FEWEST_COLUMNS:

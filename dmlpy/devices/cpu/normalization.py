@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.numpy.normalization.common import TENSORS
 from dmlpy.operators.activation import ActivationReluDesc
@@ -71,11 +70,11 @@ def mean_variance_plan(
 def _layout(geometry: NormalizationGeometry) -> tuple[Layout | None, str]:
     """How the entries lie; None with the reason why kernels do not read them."""
     from dmlpy.devices.cpu.norms.plan import entry_layout
-    from dmlpy.devices.cpu.registers import converts_halves
+    from dmlpy.devices.cpu.registers import refusal_of
 
     types = {operand.data_type for role, operand in geometry.operands.items() if role in TENSORS}
     if len(types) > 1:
         return None, "compiled batch normalizations have tensors of one type"
-    if types == {DataType.FLOAT16} and not converts_halves():
-        return None, "this processor does not convert FLOAT16"
+    if refusal := refusal_of(types):
+        return None, refusal
     return entry_layout(geometry), "compiled batch normalizations need planes of a group, or rows of groups, whose entries lie side by side"

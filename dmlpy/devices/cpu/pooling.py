@@ -20,15 +20,15 @@ _SPARSEST = 16
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | str:
     """The plan for a checked desc, or why there is none."""
-    from dmlpy.devices.cpu.registers import converts_halves
+    from dmlpy.devices.cpu.registers import refusal_of
     from dmlpy.devices.cpu.windows.pooling_plan import PoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
         return "compiled poolings are of FLOAT32 or FLOAT16, without indices"
-    if types == {DataType.FLOAT16} and not converts_halves():
-        return "this processor does not convert FLOAT16"
+    if refusal := refusal_of(types):
+        return refusal
     if desc.input_tensor.dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
     found = PoolingPlan(desc)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.cpu.walks.activations import COMPILED
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
@@ -78,11 +77,9 @@ def step_gradient_plan(desc: GRUBlockCellGradDesc) -> StepGradientPlan | str:
 
 def _step_refusal(desc: GRUBlockDesc) -> str | None:
     """Returns why a step or its gradient has no compiled form; None if it has one."""
-    from dmlpy.devices.cpu.registers import converts_halves
+    from dmlpy.devices.cpu.registers import refusal_of
 
     tensors = desc.tensors().values()
     if any(tensor.sizes[-1] > 1 and tensor.element_strides[-1] != 1 for tensor in tensors):
         return "a compiled step needs tensors whose rows' elements lie side by side"
-    if desc.x.data_type is DataType.FLOAT16 and not converts_halves():
-        return "this processor has no instructions that convert FLOAT16"
-    return None
+    return refusal_of({desc.x.data_type})

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from dmlpy.description.enums import DataType
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 FLOAT_BYTES = 4
 
@@ -53,6 +55,11 @@ def converts_halves() -> bool:
     from llvmlite import binding
 
     return platform.machine().lower() in ("arm64", "aarch64") or binding.get_host_cpu_features().get("f16c", False)
+
+
+def refusal_of(types: Collection[DataType]) -> str | None:
+    """Why kernels for this machine do not read tensors of these types; None if they do."""
+    return "this processor does not convert FLOAT16" if DataType.FLOAT16 in types and not converts_halves() else None
 
 
 def block_of(registers: Registers) -> tuple[int, int]:

@@ -65,6 +65,44 @@ def elements_of(halves: bool, registers: Registers) -> Elements:
     return Elements(FLOAT_BYTES, read, write, float_at, set_float)
 
 
+@cache
+def spread_writer(halves: bool, registers: Registers) -> Any:
+    """The kernel `write(address, value, count, step, scratch)`, which stores the first `count` lanes, `step` bytes apart.
+
+    `scratch` is the address of room for a vector. The arguments are those of `elements_of`.
+    """
+    elements, store, lanes = elements_of(halves, registers), vectors_of(registers).store, registers.lanes
+    side_by_side, set_one, size = elements.write, elements.set_one, elements.size
+
+    @jit
+    def write(address: Any, value: Any, count: Any, step: Any, scratch: Any) -> None:
+        if step == size:
+            side_by_side(address, value, count)
+        else:
+            store(scratch, value)
+            for lane in range(min(lanes, count)):
+                set_one(address + lane * step, float_at(scratch + lane * FLOAT_BYTES))
+
+    return write
+
+
+@cache
+def row_copy(halves: bool, registers: Registers) -> Any:
+    """The kernel `copy(source, target, count)`, which copies elements that lie side by side to floats.
+
+    The arguments are those of `elements_of`, for the source.
+    """
+    elements, write, lanes = elements_of(halves, registers), elements_of(False, registers).write, registers.lanes
+    read, size = elements.read, elements.size
+
+    @jit
+    def copy(source: Any, target: Any, count: Any) -> None:
+        for entry in range(0, count, lanes):
+            write(target + entry * FLOAT_BYTES, read(source + entry * size, count - entry), count - entry)
+
+    return copy
+
+
 @intrinsic
 def half_at(context: Any, address: Any) -> Any:
     """Loads a half as a float."""

@@ -150,6 +150,22 @@ LAYOUTS: dict[str, tuple[Any, ...]] = {
 }
 
 
+def laid_out(name: str, given: dict[str, Array], **members: Any) -> dml.ConvolutionDesc:
+    """A row of `LAYOUTS` over packed tensors."""
+    _, _, strides, dilations, starts, ends, output_padding, groups, direction = LAYOUTS[name]
+    return dml.ConvolutionDesc(
+        **{place: tensor(array) for place, array in given.items()},
+        strides=strides,
+        dilations=dilations,
+        start_padding=starts,
+        end_padding=ends,
+        output_padding=output_padding,
+        group_count=groups,
+        direction=direction,
+        **members,
+    ).with_outputs()
+
+
 def channels_last(own: dml.TensorDesc) -> dml.TensorDesc:
     """Channels last, with a gap behind each row."""
     _, channels, *spatial = own.sizes
@@ -164,23 +180,12 @@ def channels_last(own: dml.TensorDesc) -> dml.TensorDesc:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_layouts(name: str, data_type: str) -> None:
     """Packed, channels last, one of both, and an input that is repeated along its rows; what is around the elements stays as it was."""
-    sizes, filters, strides, dilations, starts, ends, output_padding, groups, direction = LAYOUTS[name]
+    sizes, filters, strides, *_, groups, direction = LAYOUTS[name]
     rng = np.random.default_rng(6)
     count = filters[1] * groups if direction == "BACKWARD" else filters[0]
     shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, count, *[1] * len(strides))}
     given = {place: rng.normal(size=shape).astype(data_type.lower()) for place, shape in shapes.items()}
-    desc = dml.ConvolutionDesc(
-        **{place: tensor(array) for place, array in given.items()},
-        strides=strides,
-        dilations=dilations,
-        start_padding=starts,
-        end_padding=ends,
-        output_padding=output_padding,
-        group_count=groups,
-        direction=direction,
-        mode="CONVOLUTION",
-        fused_activation=SCALED,
-    ).with_outputs()
+    desc = laid_out(name, given, mode="CONVOLUTION", fused_activation=SCALED)
     x, y = desc.input_tensor, desc.output_tensor
     assert y is not None
     repeated = x.replace(strides=(*x.element_strides[:-1], 0))
@@ -197,20 +202,10 @@ def test_layouts(name: str, data_type: str) -> None:
 @pytest.mark.parametrize("name", ["transposed, output padding", "depth"])
 def test_sections_and_slices_on_two_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They change no bit."""
-    sizes, filters, strides, dilations, starts, ends, output_padding, groups, direction = LAYOUTS[name]
+    sizes, filters, *_ = LAYOUTS[name]
     rng = np.random.default_rng(7)
     given = {place: rng.normal(size=shape).astype(np.float32) for place, shape in (("input_tensor", sizes), ("filter_tensor", filters))}
-    desc = dml.ConvolutionDesc(
-        **{place: tensor(array) for place, array in given.items()},
-        strides=strides,
-        dilations=dilations,
-        start_padding=starts,
-        end_padding=ends,
-        output_padding=output_padding,
-        group_count=groups,
-        direction=direction,
-        fused_activation=SOFTPLUS,
-    ).with_outputs()
+    desc = laid_out(name, given, fused_activation=SOFTPLUS)
     one, two = (run_on(threads, convolution_plan, desc, given, monkeypatch, prepared=True) for threads in (1, 2))
     np.testing.assert_array_equal(one, two)
     assert_close(one, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(filters)))

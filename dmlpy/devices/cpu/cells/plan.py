@@ -6,12 +6,11 @@ from abc import abstractmethod
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.cells.parameters import BLOCK_TERMS, GRADIENT_PARAMETERS, STEP_PARAMETERS
 from dmlpy.devices.cpu.gemm.parameters import VECTORS
 from dmlpy.devices.cpu.kernels import Function, Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.numpy.plans import COMPUTE
@@ -19,6 +18,8 @@ from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 
 STEP = Kernel("dmlpy.devices.cpu.cells.step_kernels:step_of", 5)
@@ -85,9 +86,7 @@ class _CellPlan(PlanWithoutConstants):
         for name, address in tensors.items():
             tensor = self._tensors[name]
             values |= {name: address, f"{name}_row": tensor.element_strides[0] * tensor.data_type.numpy.itemsize}
-        parameters = np.zeros(1, self.parameters)
-        for name, value in values.items():
-            parameters[name] = value
+        parameters = record_of(self.parameters, values)
         return launch(self.kernel, parameters.ctypes.data, self._threads, 1, parameters)
 
     def _choices(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from dmlpy.devices.cpu.cells.parameters import STEP_PARAMETERS
 from dmlpy.devices.cpu.gemm.packing_kernels import panel_copy
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.stored import elements_of
+from dmlpy.devices.cpu.stored import elements_of, row_copy
 from dmlpy.devices.cpu.vectors import jit, record_at, vectors_of
 from dmlpy.devices.cpu.walks.functions import activation
 
@@ -31,14 +31,8 @@ def step_of(width: int, halves: bool, registers: Registers) -> Share:
     multiply, multiply_add, subtract, scaled = vectors.product_in_place(width), vectors.multiply_add, vectors.subtract, vectors.multiply
     read, write, element, put = elements.read, elements.write, elements.size, floats.write
     sigmoid, tanh = activation("sigmoid", 0, registers), activation("tanh", 0, registers)
-    copy_panel = panel_copy(width, halves, registers)
+    copy, copy_panel = row_copy(halves, registers), panel_copy(width, halves, registers)
     most, panel_columns, row_size = registers.columns(width), width * lanes, width * size
-
-    @jit
-    def copy(source: Any, target: Any, count: Any) -> None:
-        """Copies some of a tensor's elements to floats."""
-        for entry in range(0, count, lanes):
-            put(target + entry * FLOAT_BYTES, read(source + entry * element, count - entry), count - entry)
 
     @jit
     def panel_of(p: Any, weights: Any, weights_row: Any, bias: Any, columns: Any, several: Any, scratch: Any) -> Any:

@@ -12,6 +12,7 @@ from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elements.parameters import ALIGNMENT, BLOCK, INSTRUCTION, PARAMETERS
 from dmlpy.devices.cpu.elements.program import LONG, Code
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
@@ -145,9 +146,7 @@ class ElementsPlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        parameters = np.zeros(1, PARAMETERS)
-        for name, value in values.items():
-            parameters[name] = value
+        parameters = record_of(PARAMETERS, values)
         memory = (parameters, sizes, strides, bases, self._instructions)
         return launch(ELEMENTS(self._registers), parameters.ctypes.data, self._threads, 1, memory)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.gemm.parameters import BLOCK_GROUPS, BLOCK_PANELS, BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import team
 
@@ -66,7 +67,6 @@ def bound_product(
     used = max(1, min(threads, rows * terms * max(columns, 1) // _WORK_OF_A_THREAD))
     wanted = _ITEMS * used if used > 1 else 1
     row_parts = max(1, ceil(groups / BLOCK_GROUPS), min(groups, ceil(wanted / panel_parts)))
-    parameters = np.zeros(1, BLOCKED_PARAMETERS)
     values: dict[str, int] = {
         "items": row_parts * panel_parts,
         "rows": rows,
@@ -82,8 +82,7 @@ def bound_product(
         values |= {"b": b.ctypes.data, "b_row": b.strides[0], "output": output.ctypes.data, "output_row": output.strides[0]}
     if totals is not None:
         values["totals"] = totals.ctypes.data
-    for name, value in values.items():
-        parameters[name] = value
+    parameters = record_of(BLOCKED_PARAMETERS, values)
     kernel, address, counted = BLOCKED_PRODUCT(transposed, registers), parameters.ctypes.data, "terms" if transposed else "rows"
 
     def multiply(count: int, adds: bool) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from dmlpy.devices.cpu.gemm.parameters import PARAMETERS, VECTORS
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.stored import elements_of
+from dmlpy.devices.cpu.stored import elements_of, row_copy
 from dmlpy.devices.cpu.vectors import jit, record_at, vectors_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def product_of(halves: bool, registers: Registers) -> Share:
         registers: the registers that it is compiled for.
     """
     vectors, elements = vectors_of(registers), elements_of(halves, registers)
-    read, write, element, put, lane = elements.read, elements.write, elements.size, elements_of(False, registers).write, vectors.lane
+    read, write, element, one, copy = elements.read, elements.write, elements.size, elements.one, row_copy(halves, registers)
     load, store, all_of, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.multiply_add
     at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
     multiply, scaled, most = vectors.product_in_place(VECTORS), vectors.multiply, registers.columns(VECTORS)
@@ -38,18 +38,10 @@ def product_of(halves: bool, registers: Registers) -> Share:
             value = scaled(all_of(p.alpha), load(sums + column * FLOAT_BYTES))
             if c != 0:
                 at = c + column * p.c_column
-                added = all_of(lane(read(at, 1), 0)) if p.c_column == 0 else read(at, left)
+                added = all_of(one(at)) if p.c_column == 0 else read(at, left)
                 value = multiply_add(all_of(p.beta), added, value)
             value = at_least(at_most(value, all_of(p.high)), all_of(p.low))
             write(output + column * element, value, left)
-
-    @jit
-    def floats_of(p: Any, a: Any, rows: Any, target: Any) -> None:
-        """Copies some rows of A to floats, beside each other."""
-        for row in range(rows):
-            for term in range(0, p.terms, lanes):
-                place = (row * p.terms + term) * FLOAT_BYTES
-                put(target + place, read(a + row * p.a_row + term * element, p.terms - term), p.terms - term)
 
     parameters_at = record_at(PARAMETERS)
 
@@ -80,7 +72,8 @@ def product_of(halves: bool, registers: Registers) -> Share:
                     rows = p.rows * (group + 1) // groups - first_row
                     factors, factor_row = a + first_row * p.a_row, p.a_row
                     if halves:
-                        floats_of(p, factors, rows, floats)
+                        for row in range(rows):
+                            copy(factors + row * factor_row, floats + row * p.terms * FLOAT_BYTES, p.terms)
                         factors, factor_row = floats, p.terms * FLOAT_BYTES
                     multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, factors, factor_row, zeros, 0, sums)
                     for row in range(first_row, first_row + rows):

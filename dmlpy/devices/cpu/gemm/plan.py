@@ -5,11 +5,10 @@ from __future__ import annotations
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dmlpy.description.enums import MatrixTransform
 from dmlpy.devices.cpu.gemm.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.numpy.plans import COMPUTE, plan_of
@@ -105,7 +104,7 @@ class ProductPlan(Plan):
         outer, inner, _, _ = self._steps(self._desc.b_tensor)
         term, column = b_strides(self._desc)
         threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
-        parameters = _filled(
+        parameters = record_of(
             PACKING_PARAMETERS,
             {
                 "items": prod(panels.shape[:3]),
@@ -183,18 +182,10 @@ class ProductPlan(Plan):
                 outer, inner, row, column = self._steps(self._tensors[place])
                 values |= {name: tensors[place], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
                 values |= {"c_column": column} if name == "c" else {}
-        return _filled(PARAMETERS, values)
+        return record_of(PARAMETERS, values)
 
 
 def b_strides(desc: GEMMDesc) -> tuple[int, int]:
     """The elements from one of B's terms to the next, and from one of its columns to the next, as they are multiplied."""
     term, column = desc.b_tensor.element_strides[-2:]
     return (column, term) if desc.trans_b is MatrixTransform.TRANSPOSE else (term, column)
-
-
-def _filled(kind: np.dtype[np.void], values: Mapping[str, Any]) -> Array:
-    """Parameters of a kernel."""
-    parameters = np.zeros(1, kind)
-    for name, value in values.items():
-        parameters[name] = value
-    return parameters

@@ -14,6 +14,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.kernels import Function, Kernel
 from dmlpy.devices.cpu.norms.parameters import PARAMETERS, PIECE, PIECE_ROWS
 from dmlpy.devices.cpu.norms.parameters import Layout as EntryLayout
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.numpy.normalization import forward, gradient
@@ -194,10 +195,7 @@ class _CompiledLaunch(NormalizationLaunch):
                 values |= {name: tensor.ctypes.data, f"{name}_outer": steps[0], f"{name}_group": steps[1]}
         if "x" not in self.tensors and "dy" in self.tensors:  # the sums of dy alone; those with x are not read
             values |= {f"x{part}": values[f"dy{part}"] for part in ("", "_outer", "_group")}
-        parameters = np.zeros(1, PARAMETERS)
-        for name, value in values.items():
-            parameters[name] = value
-        return parameters
+        return record_of(PARAMETERS, values)
 
 
 class _Forward(forward.Forward):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.reductions.parameters import PARAMETERS, TENSORS
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import launch
@@ -101,11 +101,13 @@ class _GroupsPlan(PlanWithoutConstants):
         work = element_count(groups.groups) * groups.inner.size * self._entries
         self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, self._units))
 
+    @abstractmethod
     def _kernel(self) -> Function:
-        raise NotImplementedError
+        """The compiled function."""
 
+    @abstractmethod
     def _settings(self) -> Mapping[str, Any]:
-        raise NotImplementedError
+        """The parameters that tell what is computed of a group."""
 
     def load(self) -> None:
         self._kernel()
@@ -131,9 +133,7 @@ class _GroupsPlan(PlanWithoutConstants):
         for part, axis in parts:
             values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
-        parameters = np.zeros(1, PARAMETERS)
-        for name, value in values.items():
-            parameters[name] = value
+        parameters = record_of(PARAMETERS, values)
         return launch(self._kernel(), parameters.ctypes.data, self._threads, 1, parameters)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.gemm.blocked import load_products, scratch_bytes
 from dmlpy.devices.cpu.kernels import Function, Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import team
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
@@ -293,7 +294,4 @@ class GradientPlan(PlanWithoutConstants):
         values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
         if rows.skips is not None:
             values["skips"] = rows.skips.ctypes.data
-        parameters = np.zeros(1, GRADIENT_PARAMETERS)
-        for name, value in values.items():
-            parameters[name] = value
-        return parameters
+        return record_of(GRADIENT_PARAMETERS, values)

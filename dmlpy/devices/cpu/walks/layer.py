@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
@@ -373,7 +374,4 @@ class RecurrentPlan(Plan):
             values["kept_hidden"] = reserve.hidden[direction, after:].ctypes.data
             if reserve.memory is not None:
                 values["kept_memory"] = reserve.memory[direction, after:].ctypes.data
-        parameters = np.zeros(1, PARAMETERS)
-        for name, value in values.items():
-            parameters[name] = value
-        return parameters
+        return record_of(PARAMETERS, values)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from numba import njit
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
+from dmlpy.devices.cpu.stored import row_copy
 from dmlpy.devices.cpu.team import CACHE_LINE
 from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, set_integer, vectors_of
 from dmlpy.devices.cpu.walks.meeting import are_here, let_join, meet, stay_together, tell_processor, wait_for
@@ -78,20 +79,13 @@ def _project(gates: int, registers: Registers) -> tuple[Any, Any]:
     """
     vectors = vectors_of(registers)
     product, most, part = vectors.product(gates), registers.columns(gates), gates * vectors.size
-    load, store, load_some, store_some = vectors.load, vectors.store, vectors.load_some, vectors.store_some
-    lanes = registers.lanes
+    copy = row_copy(False, registers)
 
     @jit
     def gather(p: Any, thread: Any, low: Any, count: Any) -> None:
         target = p.gathered + thread * p.gathered_size
         for row in range(integer_at(p.bases + 8 * low), integer_at(p.bases + 8 * (low + count))):
-            source = p.input + integer_at(p.rows + 8 * row) * p.input_row
-            whole = p.inputs - p.inputs % lanes
-            for entry in range(0, whole, lanes):
-                store(target + entry * FLOAT_BYTES, load(source + entry * FLOAT_BYTES))
-            if whole < p.inputs:
-                left, at = p.inputs - whole, whole * FLOAT_BYTES
-                store_some(target + at, load_some(source + at, left), left)
+            copy(p.input + integer_at(p.rows + 8 * row) * p.input_row, target, p.inputs)
             target += p.inputs * FLOAT_BYTES
 
     @njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)  # called in several places: not inlined

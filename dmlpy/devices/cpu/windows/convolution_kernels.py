@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.products import tile_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.stored import elements_of
+from dmlpy.devices.cpu.stored import spread_writer
 from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
 from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.windows.parts import part_filler
@@ -34,9 +34,9 @@ def convolution_of(single: bool, halves: bool, registers: Registers) -> Share:
     """
     filters, most = (1, 8) if single else block_of(registers)
     vectors, multiply = vectors_of(registers), tile_product(filters, most, registers)
-    elements, fill = elements_of(halves, registers), part_filler(halves, registers)
-    write, set_one, element_size = elements.write, elements.set_one, elements.size
-    load, store, all_of, subtract, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.subtract, vectors.multiply_add
+    fill = part_filler(halves, registers)
+    write = spread_writer(halves, registers)
+    load, all_of, subtract, multiply_add = vectors.load, vectors.all_of, vectors.subtract, vectors.multiply_add
     at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
 
     @jit
@@ -57,12 +57,7 @@ def convolution_of(single: bool, halves: bool, registers: Registers) -> Share:
             for element in range(0, useful, lanes):
                 value = multiply_add(subtract(load(at + element * FLOAT_BYTES), centre), factor, bias)
                 value = at_least(at_most(value, high), low)
-                if apart == element_size:
-                    write(target + element * element_size, value, useful - element)
-                else:
-                    store(vector, value)
-                    for lane in range(min(lanes, useful - element)):
-                        set_one(target + (element + lane) * apart, float_at(vector + lane * FLOAT_BYTES))
+                write(target + element * apart, value, useful - element, apart, vector)
             done += taken
             row += 1
             column = 0

@@ -9,6 +9,7 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
@@ -85,7 +86,7 @@ class ConvolutionPlan(Plan):
     @property
     def is_matrix(self) -> bool:
         """Whether it is one product of transposed matrices."""
-        return any(tiles.is_matrix for tiles in self._tiles) and len(self._tiles) == 1
+        return len(self._tiles) == 1 and self._tiles[0].is_matrix
 
     def is_dense(self, most: int) -> bool:
         """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
@@ -158,9 +159,7 @@ class ConvolutionPlan(Plan):
                 "low": self._low,
                 "high": self._high,
             }
-            parameters = np.zeros(1, PARAMETERS)
-            for name, value in values.items():
-                parameters[name] = value
+            parameters = record_of(PARAMETERS, values)
             work.append(launch(kernel, parameters.ctypes.data, self._threads, 1, (parameters, tiles)))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size

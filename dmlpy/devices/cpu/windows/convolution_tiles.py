@@ -56,13 +56,12 @@ class Tiles:
         window = (1, 1, 1) if section.is_empty else section.window
         self._depth_taps, self.taps = window[0], window[1] * window[2]
         self.channels = 1 if section.is_empty else geometry.channels * self._depth_taps
-        self._input, self._output = _steps(tensors["input_tensor"]), _steps(tensors["output_tensor"])
+        self._input, whole = _steps(tensors["input_tensor"]), _steps(tensors["output_tensor"])
         element = tensors["output_tensor"].data_type.numpy.itemsize
         self._spatial = (0, 0, 0) if section.is_empty else geometry.spatial
-        first, steps = section.first, section.steps
-        self._offset = sum(at * step for at, step in zip(first, self._output[2:], strict=True))
-        image, channel, *spatial = self._output
-        self._output = (image, channel, *(step * own for step, own in zip(spatial, steps, strict=True)))  # type: ignore[assignment]
+        self._offset = sum(at * step for at, step in zip(section.first, whole[2:], strict=True))
+        depth, height, width = (step * own for step, own in zip(whole[2:], section.steps, strict=True))
+        self._output: Steps = (whole[0], whole[1], depth, height, width)
         panel = self.most * registers.lanes
         out_depth, out_height, out_width = section.out
         pointwise = window == (1, 1, 1) == section.strides and section.out == self._spatial and section.starts == (0, 0, 0)

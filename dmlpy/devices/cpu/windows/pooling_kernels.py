@@ -9,7 +9,7 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.stored import elements_of
+from dmlpy.devices.cpu.stored import elements_of, spread_writer
 from dmlpy.devices.cpu.vectors import float_at, integer_at, jit, record_at, vectors_of
 from dmlpy.devices.cpu.windows.parts import part_filler
 from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
@@ -28,7 +28,7 @@ def pooling_of(kind: Literal["max", "average"], halves: bool, registers: Registe
     """
     vectors, fill, lanes = vectors_of(registers), part_filler(halves, registers), registers.lanes
     elements = elements_of(halves, registers)
-    read, write, one, set_one, element_size = elements.read, elements.write, elements.one, elements.set_one, elements.size
+    read, one, set_one, element_size, write = elements.read, elements.one, elements.set_one, elements.size, spread_writer(halves, registers)
     load, store, all_of, multiply, divide = vectors.load, vectors.store, vectors.all_of, vectors.multiply, vectors.divide
     averages = kind == "average"
     neutral = np.float32(0.0 if averages else -np.inf)
@@ -53,12 +53,7 @@ def pooling_of(kind: Literal["max", "average"], halves: bool, registers: Registe
                     height = all_of(float_at(p.row_counts + (first_row + row) * FLOAT_BYTES))
                     value = divide(value, multiply(height, load(p.column_counts + column * FLOAT_BYTES)))
                 target = output + row * p.output_row + column * p.output_element
-                if p.output_element == element_size:
-                    write(target, value, p.out_width - column)
-                else:
-                    store(vector, value)
-                    for lane in range(min(lanes, p.out_width - column)):
-                        set_one(target + lane * p.output_element, float_at(vector + lane * FLOAT_BYTES))
+                write(target, value, p.out_width - column, p.output_element, vector)
 
     @jit
     def over_window(p: Any, source: Any, y: Any, x: Any, scratch: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import launch
 from dmlpy.devices.cpu.windows.part_layout import PartLayout
@@ -157,7 +158,4 @@ class PoolingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
             "padding": 0.0 if self._averages else -inf,
         }
-        parameters = np.zeros(1, PARAMETERS)
-        for name, value in values.items():
-            parameters[name] = value
-        return parameters
+        return record_of(PARAMETERS, values)
