@@ -117,7 +117,8 @@ class Resident {
         if constexpr (protocol == Protocol::alone) {
             return {values};
         } else {
-            return {values, staging_.loaded(takes)};
+            // A chunk has room for a power of two of samples; those beyond the pass are none, and nobody knows their lengths.
+            return {values, staging_.loaded([&](int sample) { return sample < loaded_samples && takes(sample); })};
         }
     }
 

@@ -33,13 +33,13 @@ __device__ __forceinline__ T rounded(float value) {
     }
 }
 
-/// The product as a float; of integers not fused with the sum that it is added to.
+/// The product; of integers not fused with the sum that it is added to.
 template <class T>
 __device__ __forceinline__ float product(float weight, float value) {
     if constexpr (is_floating<T>) {
         return weight * value;
     } else {
-        return static_cast<float>(static_cast<double>(weight) * value);
+        return machine::rounded_product(weight, value);
     }
 }
 

@@ -45,7 +45,8 @@ __device__ inline unsigned clipped(double element, unsigned size) {
 /// The sum of the weights at a distance, 1 more, 2 more and so on, while they are above 0 and no more than so many.
 __device__ inline double series(double distance, double radius, double most) {
     double const count = max(min(ceil(radius - distance), most), 0.0);
-    return count - (count * distance + count * (count - 1.0) / 2.0) / radius;
+    // Rounded as the definition rounds it: a fused product would have other weights.
+    return count - (machine::rounded_product(count, distance) + count * (count - 1.0) / 2.0) / radius;
 }
 
 /// What the elements before the first one weigh together, were there any.

@@ -135,14 +135,13 @@ def hazard_cases() -> list[Any]:
 def test_hazards_at_bind(any_device: dml.Device, first: str, second: str, code: str | None) -> None:
     desc = rnn()
     op = dml.compile(desc, any_device)
-    block = any_device.from_host(np.zeros(1 << 16, np.float32))
-    base = any_device.view(block).pointer
-    base += -base % 16
-    areas = {}
     sizes = {name: item.reached_bytes for name, item in desc.tensors().items()}
     sizes |= {"temporary": op.binding_properties.temporary_resource_size, "persistent": op.binding_properties.persistent_resource_size}
-    for index, (name, size) in enumerate(sizes.items()):
-        areas[name] = dml.Buffer(base + index * 16384, size)
+    apart = 256 + max(sizes.values()) // 256 * 256
+    block = any_device.from_host(np.zeros((len(sizes) + 1) * apart, np.uint8))
+    base = any_device.view(block).pointer
+    base += -base % 256
+    areas = {name: dml.Buffer(base + index * apart, size) for index, (name, size) in enumerate(sizes.items())}
     areas[second] = dml.Buffer(areas[first].pointer, sizes[second])
     persistent = areas["persistent"] if "persistent" in (first, second) else None
     fields = [field for field in desc.tensor_fields() if field.name in sizes]

@@ -107,6 +107,12 @@ DIFFERENCES: dict[str, Difference] = {
         _CANCELS,
         absolute=2 * SMALLEST,
     ),
+    "HardSigmoid": Difference(
+        lambda x, a: np.abs(a["alpha"] * x + a["beta"]) < 0.1 * a["beta"],
+        lambda x, a: np.clip(a["alpha"] * x + a["beta"], 0, 1),
+        "the product is rounded before the sum, which cancels; a compiler may round them together",
+        absolute=2.0**-24,
+    ),
     "Sigmoid": Difference(lambda x, a: x < -3, lambda x, a: _logistic(x), _TAILS, exponent=lambda x, a: x),
     "QuickGelu": Difference(
         lambda x, a: a["alpha"] * x < -3,

@@ -100,7 +100,7 @@ def flat(results: tuple[Any, Any]) -> list[torch.Tensor]:
     if not isinstance(output, PackedSequence):
         return [output, *states]
     lengths = pad_packed_sequence(output)[1]
-    return [output.data, *states, lengths.to(output.data.dtype)]
+    return [output.data, *states, lengths.to(output.data)]
 
 
 def check_against_torch(module: Any, form: str, *, states: bool, dtype: torch.dtype = torch.float32) -> None:

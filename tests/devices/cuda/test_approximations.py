@@ -132,7 +132,7 @@ def test_powers_of_doubles_are_off_by_all_that_is_documented() -> None:
 
 
 TAKEN_AS_EXACT: dict[str, list[Any]] = {
-    "exp2_approx": [*range(-149, 128), -200, -1e30, 1e30],
+    "exp2_approx": [*range(-126, 128), -200, -1e30, 1e30],  # an H100's 2^-127 is the denormal number beside it
     "reciprocal_approx": [sign * 2.0**power for power in range(-126, 128) for sign in (1, -1)],
     "expf": [1e-30, -1e-30, -200, -1e30, 1e30],
     "expm1f": [1e-30, -1e-30, -60, -1e30, 1e30],

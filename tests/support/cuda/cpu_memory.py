@@ -87,15 +87,17 @@ class DeviceArray:
 
 
 class DlpackArray:
-    """An array in device memory that offers DLPack alone."""
+    """An array in device memory, the stand-in's or a GPU's, that offers DLPack alone."""
 
-    def __init__(self, array: DeviceArray) -> None:
+    def __init__(self, array: Any) -> None:
         self.array = array
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 2, 0  # kDLCUDA
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:
+        if not isinstance(self.array, DeviceArray):
+            return self.array.__dlpack__(**options)
         return host_view(self.array.pointer, self.array.shape, self.array.strides, self.array.dtype).__dlpack__()
 
 

@@ -49,7 +49,7 @@ constexpr size_t stack_bytes = 64 * 1024;
 #endif
 constexpr unsigned warp_size = 32;
 constexpr size_t guard_bytes = 256;
-constexpr unsigned char guard_byte = 0xA5, poison_byte = 0xFF;
+constexpr unsigned char guard_byte = 0x5A, poison_byte = 0xFF;
 
 /// A stack that can be left and entered again.
 struct Context {
