@@ -13,6 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.atomics import add_integer, exchange_integer
+from dmlpy.devices.cpu.team import OPENED
 from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, integer_at, jit, set_integer
 from dmlpy.devices.cpu.waiting import wait_between
 
@@ -23,28 +25,6 @@ _BITS = 32
 """The bits of a ticket that are the next item."""
 _MOST = (1 << _BITS - 1) - 1
 """The largest number of a launch in a ticket, and the most items."""
-
-
-@intrinsic
-def _exchange(context: Any, address: Any, expected: Any, value: Any) -> Any:
-    """Replaces the integer at an address if it is as expected; returns what was there."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = builder.inttoptr(arguments[0], ADDRESS.as_pointer())
-        found = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
-        return builder.extract_value(found, 0)
-
-    return types.int64(types.int64, types.int64, types.int64), generate
-
-
-@intrinsic
-def _add(context: Any, address: Any, value: Any) -> Any:
-    """Adds to the integer at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.atomic_rmw("add", builder.inttoptr(arguments[0], ADDRESS.as_pointer()), arguments[1], "acq_rel")
-
-    return types.int64(types.int64, types.int64), generate
 
 
 @intrinsic
@@ -63,7 +43,7 @@ def _call(context: Any, function: Any, parameters: Any) -> Any:
 
 
 @jit
-def first_item(state: Any, items: Any, thread: Any, threads: Any, flags: Any, met: Any) -> Any:
+def first_item(state: Any, items: Any, thread: Any, threads: Any, board: Any, met: Any) -> Any:
     """Begins or joins a launch, and takes an item; returns `items` or more if none is left.
 
     Args:
@@ -71,7 +51,7 @@ def first_item(state: Any, items: Any, thread: Any, threads: Any, flags: Any, me
         items: the number of items.
         thread: as for a team's share, like the others.
         threads: the number of threads.
-        flags: the address of the team's flags.
+        board: the address of the team's board.
         met: the number that the launch's numbers are above.
     """
     if threads == 1:
@@ -79,10 +59,10 @@ def first_item(state: Any, items: Any, thread: Any, threads: Any, flags: Any, me
     if thread == 0:
         set_integer(state + 8, 0)
         set_integer(state, (met + 1 & _MOST) << _BITS)  # never 0, which unused parameters have
-        set_integer(flags + 8, met + 1)
+        set_integer(board + OPENED, met + 1)
     else:
         looks = 0
-        while integer_at(flags + 8) <= met:  # the team raises it, too, when the launch is over
+        while integer_at(board + OPENED) <= met:  # the team raises it, too, when the launch is over
             looks += 1
             wait_between(looks)
     return _taken(state, items, met)
@@ -103,7 +83,7 @@ def _taken(state: Any, items: Any, met: Any) -> Any:
         item = ticket & _MOST
         if ticket >> _BITS != met + 1 & _MOST or item >= items:
             return items
-        if _exchange(state, ticket, ticket + 1) == ticket:
+        if exchange_integer(state, ticket, ticket + 1) == ticket:
             return item
 
 
@@ -113,7 +93,7 @@ def wait_for_all(state: Any, finished: Any, items: Any, thread: Any, threads: An
     if threads == 1:
         return
     if finished > 0:
-        _add(state + 8, finished)
+        add_integer(state + 8, finished)
     if thread == 0:
         looks = 0
         while integer_at(state + 8) < items:
@@ -127,9 +107,9 @@ def each_of() -> Share:
     Its parameters go on with the number of these shares, then for each the addresses of the function and of its parameters.
     """
 
-    def each(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def each(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         count, finished = integer_at(parameters + 16), 0
-        item = first_item(parameters, count, thread, threads, flags, met)
+        item = first_item(parameters, count, thread, threads, board, met)
         while item < count:
             _call(integer_at(parameters + 24 + 16 * item), integer_at(parameters + 32 + 16 * item))
             finished += 1

@@ -197,10 +197,10 @@ def test_launches_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_helpers_do_not_wait_for_a_thread_that_was_interrupted() -> None:
     told: SimpleQueue[tuple[int, int]] = SimpleQueue()
 
-    def share(parameters: Any, thread: int, threads: int, flags: int, met: int) -> None:
+    def share(parameters: Any, thread: int, threads: int, board: int, met: int) -> None:
         if thread == 0:
             raise KeyboardInterrupt
-        joined = array_at(flags, (2,), np.int64, (1,))
+        joined = array_at(board, (2,), np.int64, (1,))
         while joined[1] <= met:
             pass
         told.put((thread, int(joined[1] - met)))

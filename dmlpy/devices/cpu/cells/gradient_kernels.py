@@ -113,10 +113,10 @@ def gradient_of(halves: bool, registers: Registers) -> Share:
 
     parameters_at = record_at(GRADIENT_PARAMETERS)
 
-    def gradient(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def gradient(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p, finished = parameters_at(parameters), 0
         scratch = p.scratch + thread * p.scratch_size
-        item = first_item(parameters, p.items, thread, threads, flags, met)
+        item = first_item(parameters, p.items, thread, threads, board, met)
         while item < p.items:
             first, last = p.batch * item // p.items, p.batch * (item + 1) // p.items
             for row in range(first, last):

@@ -87,7 +87,7 @@ class _CellPlan(PlanWithoutConstants):
             tensor = self._tensors[name]
             values |= {name: address, f"{name}_row": tensor.element_strides[0] * tensor.data_type.numpy.itemsize}
         parameters = record_of(self.parameters, values)
-        return launch(self.kernel, parameters.ctypes.data, self._threads, 1, parameters)
+        return launch(self.kernel, parameters.ctypes.data, self._threads, parameters)
 
     def _choices(self) -> dict[str, int]:
         """Parameters that tell what is computed."""

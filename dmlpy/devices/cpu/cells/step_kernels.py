@@ -78,13 +78,13 @@ def step_of(width: int, halves: bool, registers: Registers) -> Share:
 
     parameters_at = record_at(STEP_PARAMETERS)
 
-    def step(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def step(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p, finished = parameters_at(parameters), 0
         scratch = p.scratch + thread * p.scratch_size
         sums, terms = scratch + row_size, p.inputs + p.units
         joined_h = p.joined + p.inputs * FLOAT_BYTES
         groups = (p.batch + most - 1) // most
-        item = first_item(parameters, p.items, thread, threads, flags, met)
+        item = first_item(parameters, p.items, thread, threads, board, met)
         while item < p.items:
             # Parts begin at whole groups, so each sample is summed alike on however many threads.
             first_group, last_group = groups * item // p.items, groups * (item + 1) // p.items

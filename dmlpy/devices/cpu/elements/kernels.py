@@ -68,10 +68,10 @@ def elements_of(registers: Registers) -> Share:
 
     parameters_at = record_at(PARAMETERS)
 
-    def elements(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def elements(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p = parameters_at(parameters)
         table, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        item = first_item(state, p.items, thread, threads, flags, met)
+        item = first_item(state, p.items, thread, threads, board, met)
         if item < p.items:  # a thread that comes late must not touch the scratch
             first_register = table + _padded((p.tensors + p.registers) * 8)
             for register in range(p.registers):

@@ -148,7 +148,7 @@ class ElementsPlan(PlanWithoutConstants):
         }
         parameters = record_of(PARAMETERS, values)
         memory = (parameters, sizes, strides, bases, self._instructions)
-        return launch(ELEMENTS(self._registers), parameters.ctypes.data, self._threads, 1, memory)
+        return launch(ELEMENTS(self._registers), parameters.ctypes.data, self._threads, memory)
 
 
 def _rounded(size: int) -> int:

@@ -87,6 +87,6 @@ def bound_product(
 
     def multiply(count: int, adds: bool) -> None:
         parameters[counted], parameters["adds"] = count, adds
-        team().run(kernel, address, used, 1, (parameters, a, b, output, totals, scratch))
+        team().run(kernel, address, used, memory=(parameters, a, b, output, totals, scratch))
 
     return multiply

@@ -57,11 +57,11 @@ def blocked_product_of(transposed: bool, registers: Registers) -> Share:
 
     parameters_at = record_at(BLOCKED_PARAMETERS)
 
-    def product(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def product(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p = parameters_at(parameters)
         zeros, finished = p.scratch + thread * p.scratch_size, 0
         panel, tiles = zeros + row_size, zeros + row_size + BLOCK_TERMS * row_size
-        item = first_item(parameters, p.items, thread, threads, flags, met)
+        item = first_item(parameters, p.items, thread, threads, board, met)
         if item < p.items:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(zero))

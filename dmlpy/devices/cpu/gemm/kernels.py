@@ -45,11 +45,11 @@ def product_of(halves: bool, registers: Registers) -> Share:
 
     parameters_at = record_at(PARAMETERS)
 
-    def product(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def product(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p = parameters_at(parameters)
         zeros, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
         sums, floats = zeros + row_size, zeros + (1 + most) * row_size
-        item = first_item(state, p.items, thread, threads, flags, met)
+        item = first_item(state, p.items, thread, threads, board, met)
         if item < p.items:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(np.float32(0.0)))

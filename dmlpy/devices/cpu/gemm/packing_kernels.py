@@ -54,9 +54,9 @@ def packing_of(halves: bool, registers: Registers) -> Share:
     parameters_at = record_at(PACKING_PARAMETERS)
     row_size = VECTORS * size
 
-    def pack(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def pack(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p, finished = parameters_at(parameters), 0
-        item = first_item(parameters, p.items, thread, threads, flags, met)
+        item = first_item(parameters, p.items, thread, threads, board, met)
         while item < p.items:
             entry, first = item // p.panels, item % p.panels * VECTORS * lanes
             outer, inner = entry // p.batch, entry % p.batch

@@ -123,7 +123,7 @@ class ProductPlan(Plan):
                 "panel_size": panels.strides[2],
             },
         )
-        return launch(PACKING(self._halves, self._registers), parameters.ctypes.data, threads, 1, parameters)
+        return launch(PACKING(self._halves, self._registers), parameters.ctypes.data, threads, parameters)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
@@ -135,7 +135,7 @@ class ProductPlan(Plan):
             if persistent is None:
                 work.append(self.pack(tensors, place))
         parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._registers), self._threads
-        work.append(launch(kernel, parameters.ctypes.data, threads, 1, parameters))
+        work.append(launch(kernel, parameters.ctypes.data, threads, parameters))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))

@@ -44,11 +44,11 @@ def _over_pieces(layout: Layout, piece: Any) -> Share:
     parameters_at = record_at(PARAMETERS)
     planes = layout == "planes"
 
-    def share(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def share(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p = parameters_at(parameters)
         scratch, finished = p.scratch + thread * p.scratch_size, 0
         count = p.outer * p.groups * p.pieces if planes else p.pieces
-        item = first_item(parameters, p.items, thread, threads, flags, met)
+        item = first_item(parameters, p.items, thread, threads, board, met)
         while item < p.items:
             for number in range(count * item // p.items, count * (item + 1) // p.items):
                 if planes:

@@ -151,7 +151,7 @@ class _CompiledLaunch(NormalizationLaunch):
         self._zeros = np.zeros(plan.extents[1] + host_registers().lanes, COMPUTE)
         parameters = self._parameters_of(plan)
         self._sum, self._compute = (
-            None if kernel is None else launch(kernel, parameters.ctypes.data, self._threads, 1, parameters) for kernel in plan.kernels
+            None if kernel is None else launch(kernel, parameters.ctypes.data, self._threads, parameters) for kernel in plan.kernels
         )
 
     def add_all_up(self) -> None:

@@ -43,10 +43,10 @@ def _over_units(unit: Any) -> Share:
     """Calls unit(p, group, group1, column) for each unit."""
     parameters_at = record_at(PARAMETERS)
 
-    def share(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def share(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p = parameters_at(parameters)
         finished = 0
-        item = first_item(parameters, p.items, thread, threads, flags, met)
+        item = first_item(parameters, p.items, thread, threads, board, met)
         while item < p.items:
             for number in range(p.units * item // p.items, p.units * (item + 1) // p.items):
                 group = number // p.columns

@@ -134,7 +134,7 @@ class _GroupsPlan(PlanWithoutConstants):
             values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
         parameters = record_of(PARAMETERS, values)
-        return launch(self._kernel(), parameters.ctypes.data, self._threads, 1, parameters)
+        return launch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
 
 class CompiledSoftmaxPlan(_GroupsPlan):

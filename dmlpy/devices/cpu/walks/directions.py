@@ -33,7 +33,7 @@ class Span:
     parameters: Array
     address: int
     """That of the parameters."""
-    meetings: int
+    phases: int
     after: Sequence[Copy]
 
 
@@ -52,15 +52,15 @@ def copy(copies: Sequence[Copy]) -> None:
         target[...] = source
 
 
-def alone(walk: Function, direction: Direction, threads: int) -> Call:
-    """The work of a direction by itself, each step on so many threads."""
+def alone(walk: Function, direction: Direction, threads: int, items: int) -> Call:
+    """The work of a direction by itself, each step on so many threads; a phase has `items` items at most."""
 
     def run() -> None:
         direction.begin()
         run_in_team = team().run
         for span in direction.spans:
             copy(span.before)
-            run_in_team(walk, span.address, threads, span.meetings, span)
+            run_in_team(walk, span.address, threads, span.phases, items, span)
             copy(span.after)
         direction.end()
 
@@ -80,7 +80,7 @@ def both(walks: Sequence[int], directions: Sequence[Direction]) -> Call:
         for spans, parameters in launches:
             for span in spans:
                 copy(span.before)
-            team().run(each, parameters.ctypes.data, 2, 2, (spans, parameters))
+            team().run(each, parameters.ctypes.data, 2, memory=(spans, parameters))
             for span in spans:
                 copy(span.after)
         for direction in directions:

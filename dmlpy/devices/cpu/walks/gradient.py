@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import team
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
+from dmlpy.devices.cpu.walks.items import item_groups, item_size, patience_of
 from dmlpy.devices.cpu.walks.layer import step_threads
 from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
-from dmlpy.devices.cpu.walks.parameters import GRADIENT_NUMBERS, GRADIENT_PARAMETERS, copied
+from dmlpy.devices.cpu.walks.parameters import GRADIENT_PARAMETERS, copied, gradient_phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
@@ -83,6 +85,7 @@ class GradientPlan(PlanWithoutConstants):
         self._columns = GateColumns.of(self._cell)
         self._blocks = -(-sizes.hidden_size // self._registers.lanes)
         self._threads = step_threads(sizes, self._blocks)
+        self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
         self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
         self._selects = selects(self._tensors)
@@ -140,7 +143,7 @@ class GradientPlan(PlanWithoutConstants):
             "recurrence": (blocks, (len(self._columns.of_state[1]) - waiting) * hidden, lanes),
             "carry": (blocks, batch, lanes),
             "gates": (rows, self._columns.gates * hidden + GATES_PADDING),
-            "sums": (self._threads, self._registers.columns(1), lanes),
+            "own": (self._threads, item_size(sizes, blocks, self._groups), lanes),
         }
         if self._cell.has_memory:
             shapes["memory_carry"] = (blocks, batch, lanes)
@@ -191,18 +194,19 @@ class GradientPlan(PlanWithoutConstants):
                     given = scratch["upstream"]
                 parameters["upstream"] = given.ctypes.data - start * given.strides[0]
                 parameters["upstream_step"], parameters["upstream_row"] = given.strides[:2]
-            spans.append((read, parameters, GRADIENT_NUMBERS * (stop - start) + 3, products.bound(BlockRows(start, stop))))
-        walk, threads = self._walks[direction], self._threads
+            phases = gradient_phases_of(stop - start, resets_first=self._cell.resets_first)
+            spans.append((read, parameters, phases, products.bound(BlockRows(start, stop))))
+        walk, threads, items = self._walks[direction], self._threads, prod(self._groups)
 
         def run() -> None:
             rows.update()
             pack()
             begin()
             run_in_team = team().run
-            for number, (read, parameters, meetings, multiply) in enumerate(spans):
+            for number, (read, parameters, phases, multiply) in enumerate(spans):
                 if read is not None:
                     read()
-                run_in_team(walk, parameters.ctypes.data, threads, meetings, parameters)
+                run_in_team(walk, parameters.ctypes.data, threads, phases, items, parameters)
                 multiply(number == 0)
             end()
             products.give()
@@ -283,12 +287,15 @@ class GradientPlan(PlanWithoutConstants):
             "hidden_before": reserve.hidden[direction, before:].ctypes.data,
             "gates_row": scratch["gates"].strides[0],
             "terms": scratch["recurrence"].shape[1],
-            "sums_size": scratch["sums"].strides[0],
+            "block_groups": self._groups[0],
+            "sample_groups": self._groups[1],
+            "patience": patience_of(sizes, self._groups, 0, self._registers),
+            "own_size": scratch["own"].strides[0],
         }
         if reserve.memory is not None:
             values["memory_before"] = reserve.memory[direction, before:].ctypes.data
             values["memory_after"] = reserve.memory[direction, after:].ctypes.data
-        for name in ("recurrence", "candidate", "carry", "memory_carry", "gates", "sums", "operand", "peephole"):
+        for name in ("recurrence", "candidate", "carry", "memory_carry", "gates", "own", "operand", "peephole"):
             if name in scratch:
                 values[name] = scratch[name].ctypes.data
         values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}

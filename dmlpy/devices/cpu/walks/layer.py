@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
+from dmlpy.devices.cpu.walks.items import item_groups, item_size, patience_of
 from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
-from dmlpy.devices.cpu.walks.parameters import NUMBERS, PARAMETERS, STATES, copied
+from dmlpy.devices.cpu.walks.parameters import PARAMETERS, STATES, copied, phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of
@@ -37,7 +39,7 @@ _ALIGNMENT = 64
 _CHUNK_ROWS = 128
 """Rows of the input that share a product: enough that the weights are read from memory seldom, few enough to stay in a core's cache."""
 _SHARE = 1 << 15
-"""Multiplications of a step's recurrent product that make a thread worth its meetings with the others. Two threads have twice as many: an
+"""Multiplications of a step's recurrent product that make a thread worth waiting for the others. Two threads have twice as many: an
 LSTM of 128 units and one sample, whose weights are 256 KB. Below, two were seen to gain nothing or to lose."""
 _WALK = 1 << 21
 """Multiplications of a direction that make a thread worth waking: some tens of microseconds."""
@@ -78,6 +80,7 @@ class RecurrentPlan(Plan):
         self._walkers = 2 if both else 1
         if self._walkers == 2:
             self._threads = 1
+        self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
         self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
@@ -145,7 +148,10 @@ class RecurrentPlan(Plan):
         if self._walkers == 2:
             walks = [both([WALK.address(*self._form(direction)) for direction in range(2)], directions)]
         else:
-            walks = [alone(walk, direction, self._threads) for walk, direction in zip(self._functions, directions, strict=True)]
+            walks = [
+                alone(walk, direction, self._threads, max(self._blocks, prod(self._groups)))
+                for walk, direction in zip(self._functions, directions, strict=True)
+            ]
         converts = self._tensors["input_tensor"].data_type.numpy != np.float32
 
         def launch(stream: int) -> None:
@@ -201,12 +207,13 @@ class RecurrentPlan(Plan):
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, registers = self._sizes, self._registers
         batch, units = sizes.batch_size, self._blocks * registers.lanes
-        # The products of fewer gates, before a reset, may take more samples at a time.
-        columns = max(registers.columns(gates) for gates in range(1, sizes.gates + 1))
+        sums = item_size(sizes, self._blocks, self._groups)
+        if self._threads > 1:
+            sums = max(sums, self._chunk * batch)  # those of a block of a chunk's input products
         shapes: dict[str, tuple[int, ...]] = {
             "state": (STATES, batch, units),
             "parts": (self._blocks, self._chunk * batch, sizes.gates, registers.lanes),
-            "sums": (self._threads, columns, sizes.gates, registers.lanes),
+            "own": (self._threads, sums, sizes.gates, registers.lanes),
         }
         if self._cell.has_memory:
             shapes["memory"] = (batch, units)
@@ -305,7 +312,9 @@ class RecurrentPlan(Plan):
                 parameters["output"] = results.ctypes.data - low * results.strides[0]
                 parameters["output_step"], parameters["output_row"] = results.strides[:2]
             parameters["steps"], parameters["time"], parameters["turn"], parameters["backward"] = count, low, start % STATES, backward
-            spans.append(Span(before, parameters, parameters.ctypes.data, NUMBERS * count + 2, after))
+            spans.append(
+                Span(before, parameters, parameters.ctypes.data, phases_of(count, self._chunk, resets_first=self._cell.resets_first), after)
+            )
 
         def first() -> None:
             rows.update()
@@ -354,13 +363,16 @@ class RecurrentPlan(Plan):
             "inputs": sizes.input_size,
             "hidden": sizes.hidden_size,
             "blocks": self._blocks,
+            "block_groups": self._groups[0],
+            "sample_groups": self._groups[1],
+            "patience": patience_of(sizes, self._groups, self._chunk * sizes.batch_size, self._registers),
             "chunk": self._chunk,
             "input_row": sizes.input_size * FLOAT_BYTES if self._input_row is None else self._input_row,
             "couple": self._cell.couple_input_forget,
             "clip": self._cell.clip or 0.0,
             "state_size": scratch["state"].strides[0],
             "state_row": scratch["state"].strides[1],
-            "sums_size": scratch["sums"].strides[0],
+            "own_size": scratch["own"].strides[0],
             "constants": constants_of(self._desc.activations_of(direction)),
         }
         values |= {name: array[direction].ctypes.data for name, array in packed.items()}

@@ -67,6 +67,6 @@ def bound_packing(matrices: Sequence[PackedMatrix], units: int, registers: Regis
     kernel, address, memory = PACKING(registers), parameters.ctypes.data, (parameters, records, matrices)
 
     def pack() -> None:
-        team().run(kernel, address, threads, 1, memory)
+        team().run(kernel, address, threads, memory=memory)
 
     return pack

@@ -77,9 +77,9 @@ def packing_of(registers: Registers) -> Share:
     load, load_some, store, size = vectors.load, vectors.load_some, vectors.store, vectors.size
     parameters_at, matrix_at, matrix_size = record_at(PACKING_PARAMETERS), record_at(PACKED_MATRIX), PACKED_MATRIX.itemsize
 
-    def pack(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def pack(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p, finished = parameters_at(parameters), 0
-        item = first_item(parameters, p.items, thread, threads, flags, met)
+        item = first_item(parameters, p.items, thread, threads, board, met)
         while item < p.items:
             matrix, block = matrix_at(p.matrices + item // p.blocks * matrix_size), item % p.blocks
             units, target = min(lanes, p.hidden - block * lanes), matrix.target + block * matrix.target_block

@@ -1,4 +1,4 @@
-"""What the plans of recurrent layers and their gradients agree on with the compiled walks: parameters, states and meetings."""
+"""What the plans of recurrent layers and their gradients agree on with the compiled walks: parameters, states and phases."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from dmlpy.devices.cpu.walks.activations import CONSTANTS
 
 _INTEGERS = (
-    *("steps", "batch", "inputs", "hidden", "blocks", "chunk", "backward", "turn", "time"),
+    *("steps", "batch", "inputs", "hidden", "blocks", "block_groups", "sample_groups", "patience", "chunk", "backward", "turn", "time"),
     *("input", "input_row", "weights", "recurrence", "candidate", "bias", "hidden_bias", "peephole", "couple"),
-    *("parts", "state", "state_size", "state_row", "memory", "update", "reset", "sums", "sums_size"),
+    *("parts", "state", "state_size", "state_row", "memory", "update", "reset", "own", "own_size"),
     *("output", "output_step", "output_row", "order", "bases", "rows", "skips", "gathered", "gathered_size"),
     *("kept", "kept_values", "kept_hidden", "kept_memory"),
 )
@@ -26,23 +26,28 @@ PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *_OTHERS])
 A walk takes `steps` steps at the times from `time` on, the last one first if `backward`, in chunks of `chunk` steps that share an input
 product. Samples may skip steps: a state's row r is that of sample order[r], such that those that take a step are among the first rows;
 step t has bases[t + 1] - bases[t] of them. `skips` [T, batch], where steps are masked, says of each sample whether it takes the step, and
-what its output shows if not: see `rows.ActiveRows`. `turn` is the number of the state that is read first, of STATES
-[batch, blocks * lanes] that are `state_size` apart; `memory`, `update` and `reset` lie like one. `input` is that of time 0, its rows
-(samples, then steps) `input_row` apart; `rows`, where samples skip steps, has for each row of the input products the number of its row,
-and `gathered` room for a chunk's, for each thread. Constants are packed by blocks: weights [blocks, inputs, gates, lanes], recurrence
-likewise, with `candidate` [blocks, hidden, 1, lanes] apart where it waits for the reset gate. `parts` holds a chunk's input products
-[blocks, chunk * batch, gates, lanes]; `sums` a part for each thread. `output` is that of time 0. `kept` is the reserve's part of this
-direction [T, kept_values, batch, hidden], `kept_hidden` and `kept_memory` the states after each step [T, batch, hidden]. `functions`
-is the address of `constants`, which `activations.constants_of` gives. `clip` is 0 for none.
+what its output shows if not: see `rows.ActiveRows`. An item of a step is one of `block_groups` parts of the blocks for one of
+`sample_groups` parts of the rows, which a thread leaves to another for `patience` nanoseconds. `turn` is the number of the state that is
+read first, of STATES [batch, blocks * lanes] that are `state_size` apart; `memory`, `update` and `reset` lie like one. `input` is that of
+time 0, its rows (samples, then steps) `input_row` apart; `rows`, where samples skip steps, has for each row of the input products the
+number of its row, and `gathered` room for a chunk's, for each thread. Constants are packed by blocks: weights [blocks, inputs, gates,
+lanes], recurrence likewise, with `candidate` [blocks, hidden, 1, lanes] apart where it waits for the reset gate. `parts` holds a chunk's
+input products [blocks, chunk * batch, gates, lanes]; each thread has `own_size` bytes of its own for the products of an item. `output` is
+that of time 0. `kept` is the reserve's part of this direction [T, kept_values, batch, hidden], `kept_hidden` and `kept_memory` the states
+after each step [T, batch, hidden]. `functions` is the address of `constants`, which `activations.constants_of` gives. `clip` is 0 for none.
 """
 
-NUMBERS = 3
-"""The number of meetings in a step: after the input product, the gates, and h."""
+
+def phases_of(steps: int, chunk: int, *, resets_first: bool) -> int:
+    """The phases of a walk: one for each chunk's input product, and one for each step, or two where a product waits for a reset gate."""
+    return -(-steps // chunk) + (1 + resets_first) * steps
+
 
 _GRADIENT_INTEGERS = (
-    *("steps", "batch", "hidden", "blocks", "backward", "time", "order", "bases", "skips", "couple", "peephole"),
+    *("steps", "batch", "hidden", "blocks", "block_groups", "sample_groups", "patience", "backward", "time"),
+    *("order", "bases", "skips", "couple", "peephole"),
     *("kept", "kept_values", "hidden_before", "memory_before", "memory_after", "upstream", "upstream_step", "upstream_row"),
-    *("carry", "memory_carry", "gates", "gates_row", "recurrence", "terms", "candidate", "sums", "sums_size", "operand"),
+    *("carry", "memory_carry", "gates", "gates_row", "recurrence", "terms", "candidate", "own", "own_size", "operand"),
 )
 
 GRADIENT_PARAMETERS = np.dtype([*((name, np.int64) for name in _GRADIENT_INTEGERS), *_OTHERS])
@@ -52,11 +57,14 @@ The names that `PARAMETERS` has mean the same. Steps are those of the forward wa
 first if `backward`. `hidden_before`, `memory_before` and `memory_after` are slots [T, batch, hidden] of the states around each step.
 `carry` and `memory_carry` are dh and dc [blocks, batch, lanes]. `gates` are the gates' gradients of the first row of `time`, `gates_row`
 apart; the first `terms` of them enter the product with `recurrence`, [blocks, terms, lanes]; for a GRU that resets first the last
-`hidden` enter that with `candidate`, and `operand` gets rows of r * h[t-1]. `sums` is room for some rows, for each thread.
+`hidden` enter that with `candidate`, and `operand` gets rows of r * h[t-1]. Each thread has `own_size` bytes of its
+own for the products of an item.
 """
 
-GRADIENT_NUMBERS = 2
-"""The number of meetings in a step: after the gates, and after a reset gate's."""
+
+def gradient_phases_of(steps: int, *, resets_first: bool) -> int:
+    """The phases of a walk back: one for each step, or two where a product waits for a reset gate, and one for the first dh."""
+    return 1 + (1 + resets_first) * steps
 
 
 PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in ("ticket", "done", "items", "blocks", "hidden", "matrices")])

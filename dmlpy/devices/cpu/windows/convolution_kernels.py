@@ -64,13 +64,13 @@ def convolution_of(single: bool, halves: bool, registers: Registers) -> Share:
 
     parameters_at = record_at(PARAMETERS)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def convolve(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p = parameters_at(parameters)
         sums = p.scratch + thread * p.scratch_size
         part = sums + p.sums
         state, finished = parameters, 0
         filled = -1
-        item = first_item(state, p.items, thread, threads, flags, met)
+        item = first_item(state, p.items, thread, threads, board, met)
         while item < p.items:
             share, tile = item % p.parts, item // p.parts
             first_row, rest = tile % p.tiles * p.rows, tile // p.tiles

@@ -160,7 +160,7 @@ class ConvolutionPlan(Plan):
                 "high": self._high,
             }
             parameters = record_of(PARAMETERS, values)
-            work.append(launch(kernel, parameters.ctypes.data, self._threads, 1, (parameters, tiles)))
+            work.append(launch(kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))

@@ -75,10 +75,10 @@ def pooling_of(kind: Literal["max", "average"], halves: bool, registers: Registe
 
     parameters_at = record_at(PARAMETERS)
 
-    def pool(parameters: Any, thread: Any, threads: Any, flags: Any, met: Any) -> None:
+    def pool(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
         p = parameters_at(parameters)
         scratch, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        item = first_item(state, p.items, thread, threads, flags, met)
+        item = first_item(state, p.items, thread, threads, board, met)
         while item < p.items:
             for number in range(p.planes * item // p.items, p.planes * (item + 1) // p.items):
                 plane, tile = number // p.tiles, number % p.tiles

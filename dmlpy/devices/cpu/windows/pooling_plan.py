@@ -107,7 +107,7 @@ class PoolingPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         parameters = self._parameters(tensors, temporary)
-        return launch(self._kernel(), parameters.ctypes.data, self._threads, 1, parameters)
+        return launch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
     def _parameters(self, tensors: Pointers, temporary: int) -> Array:
         (height, width), (window_y, window_x), part = self._spatial, self._window, self._part

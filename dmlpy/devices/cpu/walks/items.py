@@ -1,0 +1,62 @@
+"""The items of a walk's steps: some blocks of units for some samples. Plans and compiled walks agree on them here."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.devices.cpu.registers import FLOAT_BYTES
+from dmlpy.devices.cpu.vectors import jit
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.registers import Registers
+    from dmlpy.operators.recurrent.layer import RecurrentGeometry
+
+_ITEM = 1 << 16
+"""Multiplications of an item, at least, unless the threads would have too few: half a microsecond or more."""
+_ITEM_ROWS = 64
+"""Samples of an item, at most."""
+_ITEM_BYTES = 1 << 14
+"""Bytes of the sums of an item, at most, unless a block has more: they stay in the first-level cache."""
+_ITEMS = 8
+"""Items of a thread, about, that are enough to share what a thread leaves that is put aside: each must be looked at by all."""
+_LEAST_PATIENCE_NS = 10_000
+
+
+def item_groups(sizes: RecurrentGeometry, blocks: int, threads: int, registers: Registers) -> tuple[int, int]:
+    """The parts of the blocks and of the samples that items are for. Those of the samples do not depend on the threads."""
+    sample_groups = -(-sizes.batch_size // _ITEM_ROWS)
+    if threads == 1:
+        return blocks, sample_groups
+    rows = -(-sizes.batch_size // sample_groups)
+    sums = FLOAT_BYTES * registers.lanes * sizes.gates * rows * blocks
+    enough = min(sizes.gates * sizes.hidden_size**2 * rows // _ITEM, _ITEMS * threads)
+    return min(blocks, max(enough, threads, -(-sums // _ITEM_BYTES))), sample_groups
+
+
+def item_size(sizes: RecurrentGeometry, blocks: int, groups: tuple[int, int]) -> int:
+    """The sums of one gate of an item, at most, each of them a vector."""
+    block_groups, sample_groups = groups
+    return -(-blocks // block_groups) * -(-sizes.batch_size // sample_groups)
+
+
+def patience_of(sizes: RecurrentGeometry, groups: tuple[int, int], chunk_rows: int, registers: Registers) -> int:
+    """The nanoseconds that a thread waits before it does again what another has begun: a few times what an item takes.
+
+    Args:
+        sizes: those of the layer.
+        groups: what `item_groups` gives.
+        chunk_rows: rows of an input product, whose items are blocks; 0 where there is none.
+        registers: the registers that the walk is compiled for.
+    """
+    step = sizes.gates * sizes.hidden_size**2 * sizes.batch_size // prod(groups)
+    product = sizes.gates * registers.lanes * sizes.input_size * chunk_rows
+    return _LEAST_PATIENCE_NS + max(step, product) // registers.lanes
+
+
+@jit
+def part_of(p: Any, item: Any) -> Any:
+    """The first block of an item and the one past its last; the first row of the samples and the one past the last."""
+    blocks, samples = item % p.block_groups, item // p.block_groups
+    first, last = p.batch * samples // p.sample_groups, p.batch * (samples + 1) // p.sample_groups
+    return p.blocks * blocks // p.block_groups, p.blocks * (blocks + 1) // p.block_groups, first, last
