@@ -9,8 +9,9 @@ import numpy as np
 from numba import njit, types
 
 from dmlpy.devices.cpu.atomics import add_integer
-from dmlpy.devices.cpu.phases import claim, enter, leave, take, tell
+from dmlpy.devices.cpu.phases import NOTHING, claim, enter, leave, take, tell
 from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.shared_kernels import TAKE
 from dmlpy.devices.cpu.team import BOARD_CELL, BOARD_CELLS
 from dmlpy.devices.cpu.vectors import integer_at, record_at, set_integer
 from dmlpy.devices.cpu.waiting import nanoseconds
@@ -20,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 NOBODY, COMPUTING, WRITING = range(3)
 """What thread 1 does when it is held back, once."""
 
-_NAMES = ("phases", "items", "patience", "values", "written", "held", "held_us", "begun", "ended", "joined")
+_NAMES = ("phases", "items", "patience", "take", "values", "written", "held", "held_us", "begun", "ended", "joined")
 PARAMETERS = np.dtype([(name, np.int64) for name in _NAMES])
 _sleep = types.ExternalFunction("usleep", types.int32(types.int32))
 
@@ -37,7 +38,7 @@ def share() -> Any:
         add_integer(p.joined, 1)
         for phase in range(p.phases):
             number, before, after = met + 1 + phase, p.values + 8 * phase * p.items, p.values + 8 * (phase + 1) * p.items
-            item = take(board, thread, threads, number, p.items, -1, p.patience)
+            item = take(p, board, thread, threads, number, p.items, NOTHING)
             while item >= 0:
                 total = item
                 for other in range(p.items):
@@ -53,7 +54,7 @@ def share() -> Any:
                     set_integer(after + 8 * item, total & 0xFFFFFF)
                     add_integer(p.written + 8 * (phase * p.items + item), 1)
                     tell(board, threads, number, item)
-                item = take(board, thread, threads, number, p.items, item, p.patience)
+                item = take(p, board, thread, threads, number, p.items, item)
         if thread == 0:
             set_integer(p.ended, nanoseconds())
         leave(board, thread, threads)
@@ -76,7 +77,14 @@ class Work:
         self.values[0] = np.arange(items) + 1
         self.times = np.zeros(3, np.int64)
         begun, ended, joined = (self.times.ctypes.data + 8 * place for place in range(3))
-        values = {"phases": phases, "items": items, "patience": patience, "held": held, "held_us": round(1e6 * held_s)}
+        values = {
+            "phases": phases,
+            "items": items,
+            "patience": patience,
+            "take": TAKE.address(),
+            "held": held,
+            "held_us": round(1e6 * held_s),
+        }
         addresses = {"values": self.values.ctypes.data, "written": self.written.ctypes.data, "begun": begun, "ended": ended}
         self.parameters = record_of(PARAMETERS, {**values, **addresses, "joined": joined})
 

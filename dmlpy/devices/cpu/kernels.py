@@ -71,10 +71,11 @@ class Kernel:
         target: `module:function` of what makes the Python function to compile of the choices. The module is
             imported only then, so it may import Numba.
         arguments: the number of the function's arguments.
+        returns: whether it returns an integer, to kernels that call it; to Python it returns nothing of use.
     """
 
-    def __init__(self, target: str, arguments: int) -> None:
-        self._target, self._count = target, arguments
+    def __init__(self, target: str, arguments: int, *, returns: bool = False) -> None:
+        self._target, self._count, self._returns = target, arguments, returns
         self._kind = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * arguments)
 
     def __call__(self, *choices: Hashable) -> Function:
@@ -119,7 +120,7 @@ class Kernel:
 
         module, _, name = self._target.partition(":")
         python = getattr(importlib.import_module(module), name)(*choices)
-        signature = types.void(*[types.int64] * self._count)
+        signature = (types.int64 if self._returns else types.void)(*[types.int64] * self._count)
         compiled = njit([signature], error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(python)
         (result,) = compiled.overloads.values()
         _check_externals(result.library.get_llvm_str())

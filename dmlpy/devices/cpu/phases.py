@@ -12,14 +12,18 @@ its results are there. Numbers grow from launch to launch, so what is left from 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from numba import njit
+import numpy as np
 
 from dmlpy.devices.cpu.atomics import add_integer, exchange_integer
+from dmlpy.devices.cpu.calls import caller
 from dmlpy.devices.cpu.team import BOARD_CELL, BOARD_CELLS, INSIDE, LATEST, OPENED
 from dmlpy.devices.cpu.vectors import integer_at, jit, set_integer
 from dmlpy.devices.cpu.waiting import nanoseconds, wait_between
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CLOSED = 1 << 15
 """The bit of who is inside that says that nobody enters any more; the bits below count the helpers, those above are the launch's number."""
@@ -29,11 +33,13 @@ _STATE = 8
 _LOOKS = 16
 """How often a thread looks for the end of a phase before it reads the clock again."""
 
-out_of_line = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Compiles a function that kernels call in several places."""
+NOTHING = np.int64(-1)
+"""No item. Its type is the one of items, so that no function is compiled for it apart."""
+
+_call = caller(6)
 
 
-@out_of_line
+@jit
 def enter(board: Any, thread: Any, threads: Any, met: Any) -> Any:
     """Opens a launch, as the first thread, or enters it; returns whether it is there still. Whoever has entered must leave.
 
@@ -62,7 +68,7 @@ def enter(board: Any, thread: Any, threads: Any, met: Any) -> Any:
             return True
 
 
-@out_of_line
+@jit
 def leave(board: Any, thread: Any, threads: Any) -> None:
     """Leaves a launch; the first thread waits until the others have left, too."""
     if threads == 1:
@@ -77,24 +83,34 @@ def leave(board: Any, thread: Any, threads: Any) -> None:
         wait_between(looks)
 
 
-@out_of_line
-def take(board: Any, thread: Any, threads: Any, number: Any, items: Any, last: Any, patience: Any) -> Any:
+@jit
+def take(p: Any, board: Any, thread: Any, threads: Any, number: Any, items: Any, last: Any) -> Any:
     """Takes an item of a phase that no thread has begun, or one to do again; returns -1 when all items are done.
 
     Args:
+        p: the parameters: `take` is the address of what `taking_of` gives, `patience` the nanoseconds that a thread waits for others before
+            it does an item again.
         board: the address of the team's board.
         thread: the number of this thread.
         threads: the number of threads.
         number: that of the phase.
         items: how many items it has.
-        last: the item that this thread took last, -1 for none.
-        patience: how many nanoseconds a thread waits for others before it does an item again.
+        last: the item that this thread took last, NOTHING at first.
     """
+    if threads > 1:
+        return _call(p.take, (board, thread, threads, number, items, p.patience))
+    if number & 1 != 0:
+        return last + 1 if last + 1 < items else NOTHING
+    return last - 1 if last >= 0 else items - 1
+
+
+def taking_of() -> Callable[..., int]:
+    """What takes an item, to be compiled: as `take`, where there are several threads."""
+    return _taken
+
+
+def _taken(board: Any, thread: Any, threads: Any, number: Any, items: Any, patience: Any) -> Any:
     ascending = number & 1 != 0
-    if threads == 1:
-        if ascending:
-            return last + 1 if last + 1 < items else -1
-        return last - 1 if last >= 0 else items - 1
     if integer_at(board + LATEST) > number:
         return -1
     for turn in range(threads):

@@ -9,11 +9,25 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.calls import caller
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, INDEX, each_count, vectors_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+call_product = caller(8)
+"""call_product(product, arguments) calls what `product_of` gives by its address."""
+
+
+def product_of(vectors: int, by_terms: bool, registers: Registers) -> Callable[..., None]:
+    """The product of `Vectors.product`, to be compiled."""
+    multiply = vectors_of(registers).product(vectors, by_terms=by_terms)
+
+    def product(columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any) -> None:
+        multiply(columns, matrix, terms, factors, row, start, start_row, sums)
+
+    return product
 
 
 @cache

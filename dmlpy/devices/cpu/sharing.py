@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+import numpy as np
 
 from dmlpy.devices.cpu.atomics import add_integer, exchange_integer
+from dmlpy.devices.cpu.calls import caller
 from dmlpy.devices.cpu.team import OPENED
-from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, integer_at, jit, set_integer
+from dmlpy.devices.cpu.vectors import integer_at, jit, set_integer
 from dmlpy.devices.cpu.waiting import wait_between
 
 if TYPE_CHECKING:
@@ -26,20 +24,8 @@ _BITS = 32
 _MOST = (1 << _BITS - 1) - 1
 """The largest number of a launch in a ticket, and the most items."""
 
-
-@intrinsic
-def _call(context: Any, function: Any, parameters: Any) -> Any:
-    """Calls a compiled share at an address, for one thread."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function, parameters = arguments
-        results = [builder.bitcast(cgutils.alloca_once(builder, ADDRESS), ADDRESS.as_pointer()) for _ in range(2)]  # see `kernels._RESULTS`
-        kind = ir.FunctionType(INDEX, [ADDRESS.as_pointer()] * 2 + [ADDRESS] * 5)
-        none = ADDRESS(0)
-        builder.call(builder.inttoptr(function, kind.as_pointer()), [*results, parameters, none, ADDRESS(1), none, none])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
+_NONE, _ALONE = np.int64(0), np.int64(1)
+_call = caller(5)
 
 
 @jit
@@ -111,7 +97,7 @@ def each_of() -> Share:
         count, finished = integer_at(parameters + 16), 0
         item = first_item(parameters, count, thread, threads, board, met)
         while item < count:
-            _call(integer_at(parameters + 24 + 16 * item), integer_at(parameters + 32 + 16 * item))
+            _call(integer_at(parameters + 24 + 16 * item), (integer_at(parameters + 32 + 16 * item), _NONE, _ALONE, _NONE, _NONE))
             finished += 1
             item = next_item(parameters, item, count, threads, met)
         wait_for_all(parameters, finished, count, thread, threads)

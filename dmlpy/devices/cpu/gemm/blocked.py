@@ -12,6 +12,7 @@ from dmlpy.devices.cpu.gemm.parameters import BLOCK_GROUPS, BLOCK_PANELS, BLOCK_
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.shared_kernels import PRODUCT
 from dmlpy.devices.cpu.team import team
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -22,7 +23,7 @@ For a product whose A is not transposed, the first argument is the number of row
 """
 
 BLOCKED_PRODUCT = Kernel("dmlpy.devices.cpu.gemm.blocked_kernels:blocked_product_of", 5)
-"""The product of matrices as they lie: whether A is transposed, and the registers."""
+"""The product of matrices as they lie: the registers."""
 
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
@@ -43,7 +44,12 @@ def _scratch_of_a_thread() -> int:
 
 def load_products(*, transposed: bool) -> None:
     """Compiles the kernel, or reads it from disk."""
-    BLOCKED_PRODUCT(transposed, host_registers())
+    BLOCKED_PRODUCT(host_registers())
+    _product_for(transposed)
+
+
+def _product_for(transposed: bool) -> int:
+    return PRODUCT.address(VECTORS, transposed, host_registers())
 
 
 def bound_product(
@@ -75,6 +81,9 @@ def bound_product(
         "row_parts": row_parts,
         "a": a.ctypes.data,
         "a_row": a.strides[0],
+        "a_entry": FLOAT_BYTES if transposed else a.strides[0],
+        "a_term": a.strides[0] if transposed else FLOAT_BYTES,
+        "product": _product_for(transposed),
         "scratch": scratch.ctypes.data,
         "scratch_size": _scratch_of_a_thread(),
     }
@@ -83,7 +92,7 @@ def bound_product(
     if totals is not None:
         values["totals"] = totals.ctypes.data
     parameters = record_of(BLOCKED_PARAMETERS, values)
-    kernel, address, counted = BLOCKED_PRODUCT(transposed, registers), parameters.ctypes.data, "terms" if transposed else "rows"
+    kernel, address, counted = BLOCKED_PRODUCT(registers), parameters.ctypes.data, "terms" if transposed else "rows"
 
     def multiply(count: int, adds: bool) -> None:
         parameters[counted], parameters["adds"] = count, adds

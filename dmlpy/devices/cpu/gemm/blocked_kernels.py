@@ -8,6 +8,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.gemm.packing_kernels import panel_copy
 from dmlpy.devices.cpu.gemm.parameters import BLOCK_PANELS, BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS
+from dmlpy.devices.cpu.products import call_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.vectors import jit, record_at, vectors_of
@@ -16,17 +17,16 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
 
 
-def blocked_product_of(transposed: bool, registers: Registers) -> Share:
+def blocked_product_of(registers: Registers) -> Share:
     """A thread's share of a product, to be compiled.
 
     Args:
-        transposed: whether A lies transposed.
         registers: the registers that it is compiled for.
     """
     vectors = vectors_of(registers)
     load, store, load_some, store_some = vectors.load, vectors.store, vectors.load_some, vectors.store_some
     all_of, add, lanes, size = vectors.all_of, vectors.add, registers.lanes, vectors.size
-    multiply, most = vectors.product(VECTORS, by_terms=transposed), registers.columns(VECTORS)
+    most = registers.columns(VECTORS)
     width, row_size, tile_size, zero = VECTORS * lanes, VECTORS * size, most * VECTORS * size, np.float32(0.0)
     copy = panel_copy(VECTORS, False, registers)
 
@@ -71,7 +71,7 @@ def blocked_product_of(transposed: bool, registers: Registers) -> Share:
         while item < p.items:
             row_part, panel_part = item % p.row_parts, item // p.row_parts
             first_group, last_group = groups * row_part // p.row_parts, groups * (row_part + 1) // p.row_parts
-            if transposed and p.totals != 0 and panel_part == 0:
+            if p.totals != 0 and panel_part == 0:
                 total(p, blocks, p.rows * first_group // groups, p.rows * last_group // groups, panel)
             first_panel = BLOCK_PANELS * panel_part
             for block in range(blocks):
@@ -84,9 +84,9 @@ def blocked_product_of(transposed: bool, registers: Registers) -> Share:
                     for group in range(first_group, last_group):
                         row = p.rows * group // groups
                         rows = p.rows * (group + 1) // groups - row
-                        factors = p.a + (row * FLOAT_BYTES + begin * p.a_row if transposed else row * p.a_row + begin * FLOAT_BYTES)
+                        factors = p.a + row * p.a_entry + begin * p.a_term
                         start, start_row = (zeros, 0) if block == 0 else (tile, row_size)
-                        multiply(rows, panel, count, factors, p.a_row, start, start_row, tile)
+                        call_product(p.product, (rows, panel, count, factors, p.a_row, start, start_row, tile))
                         if block == blocks - 1:
                             for each in range(rows):
                                 to = p.output + (row + each) * p.output_row + number * row_size

@@ -34,14 +34,15 @@ its rows are contiguous and `b_row` apart.
 """
 
 _BLOCKED_INTEGERS = (
-    *("ticket", "done", "items", "rows", "terms", "columns", "row_parts"),
-    *("a", "a_row", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
+    *("ticket", "done", "items", "rows", "terms", "columns", "row_parts", "product"),
+    *("a", "a_row", "a_entry", "a_term", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
 )
 BLOCKED_PARAMETERS = np.dtype([(name, np.int64) for name in _BLOCKED_INTEGERS])
 """What a product of two matrices as they lie reads: numbers, addresses (0 for none), and distances in bytes.
 
 The first two are the state of `sharing`. An item is one of `row_parts` parts of the rows with `BLOCK_PANELS` panels of B's columns. A is
-[rows, terms], or [terms, rows] for the transposed form, B is [terms, columns]; their rows are contiguous, and `a_row` and `b_row` apart.
+[rows, terms], or [terms, rows] if it lies transposed, B is [terms, columns]; their rows are contiguous, and `a_row` and `b_row` apart.
+`a_entry` and `a_term` are the distances of A's elements along rows and terms, whichever those are, and `product` is the function for it.
 The sums go to `output`, [rows, columns], and those of A's rows over all terms to `totals`; if `adds`, they are added to what is there.
 Each thread has `scratch_size` bytes for a row of zeros, a block of B and the sums.
 """

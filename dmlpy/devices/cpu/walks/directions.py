@@ -67,12 +67,12 @@ def alone(walk: Function, direction: Direction, threads: int, items: int) -> Cal
     return run
 
 
-def both(walks: Sequence[int], directions: Sequence[Direction]) -> Call:
-    """The work of two directions at once, on a thread each: they never wait for each other. `walks` are addresses."""
+def both(walk: int, directions: Sequence[Direction]) -> Call:
+    """The work of two directions at once, on a thread each: they never wait for each other. `walk` is the walk's address."""
     each, launches = EACH(), []
     for spans in zip(*(direction.spans for direction in directions), strict=True):
-        pairs = [number for walk, span in zip(walks, spans, strict=True) for number in (walk, span.address)]
-        launches.append((spans, np.array([0, 0, len(walks), *pairs], np.int64)))
+        pairs = [number for span in spans for number in (walk, span.address)]
+        launches.append((spans, np.array([0, 0, len(spans), *pairs], np.int64)))
 
     def run() -> None:
         for direction in directions:

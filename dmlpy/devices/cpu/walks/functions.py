@@ -35,6 +35,8 @@ from dmlpy.devices.cpu.walks.activations import (
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.registers import Registers
 
+_WITH_CONSTANTS = ("hard_sigmoid", "other")
+"""Names of functions that are compiled for each role, whose constants they read."""
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 _LARGEST, _TAIL = np.finfo(np.float32).max, np.float32(-40.0)
 _ROOT_HALF, _DENSITY = np.float32(math.sqrt(0.5)), np.float32(1.0 / math.sqrt(2.0 * math.pi))
@@ -136,7 +138,6 @@ def _other_function(registers: Registers, slope: bool) -> Any:
     return function
 
 
-@cache
 def activation(name: str, role: int, registers: Registers) -> Any:
     """The activation of a name for a vector: function(p, x). NaN stays NaN.
 
@@ -145,10 +146,14 @@ def activation(name: str, role: int, registers: Registers) -> Any:
         role: 0 for f, 1 for g, 2 for h: whose constants it takes.
         registers: the registers that it is compiled for.
     """
+    return _activation(name, role if name in _WITH_CONSTANTS else 0, registers)
+
+
+@cache
+def _tanh(registers: Registers) -> Any:
     vectors = vectors_of(registers)
     all_of, multiply, multiply_add = vectors.all_of, vectors.multiply, vectors.multiply_add
     at_most, at_least, divide = vectors.at_most, vectors.at_least, vectors.divide
-    first, second = (OF_A_ROLE * role + 1) * FLOAT_BYTES, (OF_A_ROLE * role + 2) * FLOAT_BYTES
     a0, a1, a2, a3, a4, a5, a6 = TANH_ABOVE
     b0, b1, b2, b3 = TANH_BELOW
 
@@ -161,6 +166,22 @@ def activation(name: str, role: int, registers: Registers) -> Any:
         above = multiply_add(s, multiply_add(s, above, all_of(a1)), all_of(a0))
         below = multiply_add(s, multiply_add(s, multiply_add(s, all_of(b3), all_of(b2)), all_of(b1)), all_of(b0))
         return divide(multiply(x, above), below)
+
+    return tanh
+
+
+@cache
+def _activation(name: str, role: int, registers: Registers) -> Any:
+    vectors = vectors_of(registers)
+    all_of, multiply, multiply_add, at_most, at_least = (
+        vectors.all_of,
+        vectors.multiply,
+        vectors.multiply_add,
+        vectors.at_most,
+        vectors.at_least,
+    )
+    first, second = (OF_A_ROLE * role + 1) * FLOAT_BYTES, (OF_A_ROLE * role + 2) * FLOAT_BYTES
+    tanh = _tanh(registers)
 
     @jit
     def sigmoid(p: Any, x: Any) -> Any:
@@ -191,9 +212,13 @@ def _with_constants(function: Any, role: int) -> Any:
     return other
 
 
-@cache
 def slope(name: str, role: int, registers: Registers) -> Any:
     """The derivative of an activation: function(p, x, y) of its argument and its value. Those with a name read y only, others x only."""
+    return _slope(name, role if name in _WITH_CONSTANTS else 0, registers)
+
+
+@cache
+def _slope(name: str, role: int, registers: Registers) -> Any:
     vectors = vectors_of(registers)
     all_of, multiply, subtract, where_above = vectors.all_of, vectors.multiply, vectors.subtract, vectors.where_above
     first = (OF_A_ROLE * role + 1) * FLOAT_BYTES

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,10 @@ import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.gemm.blocked import load_products, scratch_bytes
-from dmlpy.devices.cpu.kernels import Function, Kernel
+from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
+from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
 from dmlpy.devices.cpu.team import team
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
@@ -39,8 +40,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
 Call = Callable[[], object]
 
-GRADIENT_WALK = Kernel("dmlpy.devices.cpu.walks.gradient_walk:gradient_walk_of", 5)
-"""The walk back of a cell: its kind, whether it resets first, its activations' names, and the registers."""
+GRADIENT_WALK = Kernel("dmlpy.devices.cpu.walks.walk:gradient_walk_of", 5)
+"""The walk back of all cells, which calls the phases of one."""
+GRADIENT_STEP = Kernel("dmlpy.devices.cpu.walks.gradient_steps:gradient_step_of", 6)
+"""The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
+RESET_STEP = Kernel("dmlpy.devices.cpu.walks.gradient_steps:reset_step_of", 6)
+"""The second phase of the step of a GRU that resets first: its activations' names, and the registers."""
 
 _ALIGNMENT = 64
 _BLOCK_ROWS = 2048
@@ -94,16 +99,19 @@ class GradientPlan(PlanWithoutConstants):
         self.temporary_size = self._scratch.size
 
     def load(self) -> None:
-        _ = self._walks
+        for direction in range(self._sizes.num_directions):
+            self._addresses(direction)
+        GRADIENT_WALK()
         PACKING(self._registers)
         for transposed in (False, True):
             load_products(transposed=transposed)
 
-    @cached_property
-    def _walks(self) -> list[Function]:
-        """The compiled walk of each direction."""
-        names = [names_of(self._desc.activations_of(direction)) for direction in range(self._sizes.num_directions)]
-        return [GRADIENT_WALK(self._cell.kind, self._cell.resets_first, each, self._registers) for each in names]
+    def _addresses(self, direction: int) -> dict[str, int]:
+        """The compiled functions of a direction's walk, by the names of its parameters."""
+        cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
+        step = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, registers)
+        found = {"take": TAKE.address(), "step_phase": step, "product": PRODUCT.address(1, False, registers)}
+        return found | ({"reset_phase": RESET_STEP.address(names, registers)} if cell.resets_first else {})
 
     def describe(self) -> str:
         sizes = self._sizes
@@ -196,7 +204,7 @@ class GradientPlan(PlanWithoutConstants):
                 parameters["upstream_step"], parameters["upstream_row"] = given.strides[:2]
             phases = gradient_phases_of(stop - start, resets_first=self._cell.resets_first)
             spans.append((read, parameters, phases, products.bound(BlockRows(start, stop))))
-        walk, threads, items = self._walks[direction], self._threads, prod(self._groups)
+        walk, threads, items = GRADIENT_WALK(), self._threads, prod(self._groups)
 
         def run() -> None:
             rows.update()
@@ -292,6 +300,7 @@ class GradientPlan(PlanWithoutConstants):
             "patience": patience_of(sizes, self._groups, 0, self._registers),
             "own_size": scratch["own"].strides[0],
         }
+        values |= self._addresses(direction)
         if reserve.memory is not None:
             values["memory_before"] = reserve.memory[direction, before:].ctypes.data
             values["memory_after"] = reserve.memory[direction, after:].ctypes.data

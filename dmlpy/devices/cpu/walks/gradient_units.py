@@ -7,6 +7,7 @@ products, which the walk then adds.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import integer_at, jit, vectors_of
 from dmlpy.devices.cpu.walks.functions import activation, slope
 from dmlpy.devices.cpu.walks.rows import REPEATS
-from dmlpy.devices.cpu.walks.units import clip_kernel, put_part_kernel, skip_of
+from dmlpy.devices.cpu.walks.units import GATE_0, GATE_1, GATE_2, GATE_3, clip_kernel, put_part_kernel, skip_of
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
+@cache
 def _get_part_kernel(registers: Registers) -> Any:
     """Reads the floats that belong to units of this block: get_part(p, address, block)."""
     vectors = vectors_of(registers)
@@ -35,6 +37,7 @@ def _get_part_kernel(registers: Registers) -> Any:
     return get_part
 
 
+@cache
 def _gradient_kernel(registers: Registers) -> Any:
     """The gradient of h[t]: what later steps gave, and the upstream gradient of this step."""
     vectors, get_part = vectors_of(registers), _get_part_kernel(registers)
@@ -76,6 +79,7 @@ def pass_back_kernels(gates: int, registers: Registers) -> tuple[Any, Any]:
     return carry_on, clear
 
 
+@cache
 def _gate_kernel(name: str, role: int, registers: Registers) -> Any:
     """What a gate gives: gate(p, kept) returns its value and its derivative."""
     vectors, clipped = vectors_of(registers), clip_kernel(registers)
@@ -97,6 +101,7 @@ def _gate_kernel(name: str, role: int, registers: Registers) -> Any:
     return gate
 
 
+@cache
 def _kept_kernel(registers: Registers) -> Any:
     """Reads a value that the reserve keeps of a gate."""
     get_part, size = _get_part_kernel(registers), vectors_of(registers).size
@@ -109,6 +114,7 @@ def _kept_kernel(registers: Registers) -> Any:
     return kept
 
 
+@cache
 def _state_kernel(registers: Registers) -> Any:
     """Reads a state from its slots, which begin with that of time 0."""
     get_part, size = _get_part_kernel(registers), vectors_of(registers).size
@@ -133,7 +139,7 @@ def rnn_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
 
     @jit
     def rnn(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
-        _, df = f(p, kept(p, time, block, integer_at(p.order + 8 * row), 0))
+        _, df = f(p, kept(p, time, block, integer_at(p.order + 8 * row), GATE_0))
         put_part(p, gates + block * size, block, multiply(gradient(p, time, block, row), df))
         store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
 
@@ -153,9 +159,9 @@ def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
         sample, at = integer_at(p.order + 8 * row), (block * p.batch + row) * size
         width, start = p.hidden * FLOAT_BYTES, block * size
         c, c_before = state(p, p.memory_after, time, block, sample), state(p, p.memory_before, time, block, sample)
-        i, di = f(p, kept(p, time, block, sample, 0))
-        o, do = f(p, kept(p, time, block, sample, 1))
-        n, dn = g(p, kept(p, time, block, sample, 3))
+        i, di = f(p, kept(p, time, block, sample, GATE_0))
+        o, do = f(p, kept(p, time, block, sample, GATE_1))
+        n, dn = g(p, kept(p, time, block, sample, GATE_3))
         y = of_cell(p, c)
         dh = gradient(p, time, block, row)
         da_o = multiply(multiply(dh, y), do)
@@ -167,7 +173,7 @@ def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
             da_i, da_f = multiply(multiply(dc, subtract(n, c_before)), di), all_of(_ZERO)
             carried = multiply(dc, subtract(all_of(_ONE), i))
         else:
-            forget, df = f(p, kept(p, time, block, sample, 2))
+            forget, df = f(p, kept(p, time, block, sample, GATE_2))
             da_i, da_f = multiply(multiply(dc, n), di), multiply(multiply(dc, c_before), df)
             carried = multiply(dc, forget)
         if p.peephole != 0:
@@ -192,14 +198,14 @@ def gru_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
     @jit
     def gru(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
-        z, dz = f(p, kept(p, time, block, sample, 0))
-        r, dr = f(p, kept(p, time, block, sample, 1))
-        n, dn = g(p, kept(p, time, block, sample, 2))
+        z, dz = f(p, kept(p, time, block, sample, GATE_0))
+        r, dr = f(p, kept(p, time, block, sample, GATE_1))
+        n, dn = g(p, kept(p, time, block, sample, GATE_2))
         dh, before = gradient(p, time, block, row), state(p, p.hidden_before, time, block, sample)
         da_h = multiply(multiply(dh, subtract(all_of(_ONE), z)), dn)
         put_part(p, gates + start, block, multiply(r, da_h))
         put_part(p, gates + width + start, block, multiply(multiply(dh, subtract(before, n)), dz))
-        put_part(p, gates + 2 * width + start, block, multiply(multiply(da_h, kept(p, time, block, sample, 3)), dr))
+        put_part(p, gates + 2 * width + start, block, multiply(multiply(da_h, kept(p, time, block, sample, GATE_3)), dr))
         put_part(p, gates + 3 * width + start, block, da_h)
         store(p.carry + (block * p.batch + row) * size, multiply(dh, z))
 
@@ -216,8 +222,8 @@ def gru_candidate_gradient(functions: tuple[str, ...], registers: Registers) -> 
     @jit
     def gru_candidate(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
-        z, dz = f(p, kept(p, time, block, sample, 0))
-        n, dn = g(p, kept(p, time, block, sample, 2))
+        z, dz = f(p, kept(p, time, block, sample, GATE_0))
+        n, dn = g(p, kept(p, time, block, sample, GATE_2))
         dh, before = gradient(p, time, block, row), state(p, p.hidden_before, time, block, sample)
         put_part(p, gates + start, block, multiply(multiply(dh, subtract(before, n)), dz))
         put_part(p, gates + 2 * width + start, block, multiply(multiply(dh, subtract(all_of(_ONE), z)), dn))
@@ -236,7 +242,7 @@ def gru_reset_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
     @jit
     def gru_reset(p: Any, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
-        r, dr = f(p, kept(p, time, block, sample, 1))
+        r, dr = f(p, kept(p, time, block, sample, GATE_1))
         before, dq, carry = state(p, p.hidden_before, time, block, sample), load(sums), p.carry + (block * p.batch + row) * size
         put_part(p, gates + width + start, block, multiply(multiply(dq, before), dr))
         put_part(p, operand + start, block, multiply(r, before))

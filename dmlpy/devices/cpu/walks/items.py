@@ -1,12 +1,11 @@
-"""The items of a walk's steps: some blocks of units for some samples. Plans and compiled walks agree on them here."""
+"""The items of a walk's steps, some blocks of units for some samples: how many there are, and how long a thread leaves one to another."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
-from dmlpy.devices.cpu.vectors import jit
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.registers import Registers
@@ -52,11 +51,3 @@ def patience_of(sizes: RecurrentGeometry, groups: tuple[int, int], chunk_rows: i
     step = sizes.gates * sizes.hidden_size**2 * sizes.batch_size // prod(groups)
     product = sizes.gates * registers.lanes * sizes.input_size * chunk_rows
     return _LEAST_PATIENCE_NS + max(step, product) // registers.lanes
-
-
-@jit
-def part_of(p: Any, item: Any) -> Any:
-    """The first block of an item and the one past its last; the first row of the samples and the one past the last."""
-    blocks, samples = item % p.block_groups, item // p.block_groups
-    first, last = p.batch * samples // p.sample_groups, p.batch * (samples + 1) // p.sample_groups
-    return p.blocks * blocks // p.block_groups, p.blocks * (blocks + 1) // p.block_groups, first, last

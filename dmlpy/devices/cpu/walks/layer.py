@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
 from dmlpy.devices.cpu.walks.items import item_groups, item_size, patience_of
@@ -26,14 +26,19 @@ from dmlpy.devices.threads import available_threads
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.kernels import Function
     from dmlpy.operators.recurrent.layer import RecurrentDesc, RecurrentGeometry
 
 WALK = Kernel("dmlpy.devices.cpu.walks.walk:walk_of", 5)
-"""The walk of a cell: its kind, whether it resets first, its activations' names, and the registers."""
+"""The walk of all cells, which calls the phases of one."""
+INPUT_PRODUCTS = Kernel("dmlpy.devices.cpu.walks.steps:input_products_of", 7)
+"""The phase of a chunk's input products: the number of gates, and the registers."""
+STEP = Kernel("dmlpy.devices.cpu.walks.steps:step_of", 7)
+"""The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
+CANDIDATE = Kernel("dmlpy.devices.cpu.walks.steps:candidate_of", 7)
+"""The second phase of the step of a GRU that resets first: its activations' names, and the registers."""
 
 _ALIGNMENT = 64
 _CHUNK_ROWS = 128
@@ -93,7 +98,11 @@ class RecurrentPlan(Plan):
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
 
     def load(self) -> None:
-        _ = self._functions
+        for direction in range(self._sizes.num_directions):
+            self._addresses(direction)
+        WALK()
+        if self._walkers == 2:
+            EACH()
         PACKING(self._registers)
 
     def describe(self) -> str:
@@ -146,12 +155,10 @@ class RecurrentPlan(Plan):
             scratch = self._scratch.arrays_at(temporary + direction % self._walkers * self._scratch.size)
             directions.append(self._direction(direction, arrays, packed, scratch))
         if self._walkers == 2:
-            walks = [both([WALK.address(*self._form(direction)) for direction in range(2)], directions)]
+            walks = [both(WALK.address(), directions)]
         else:
-            walks = [
-                alone(walk, direction, self._threads, max(self._blocks, prod(self._groups)))
-                for walk, direction in zip(self._functions, directions, strict=True)
-            ]
+            items = max(self._blocks, prod(self._groups))
+            walks = [alone(WALK(), direction, self._threads, items) for direction in directions]
         converts = self._tensors["input_tensor"].data_type.numpy != np.float32
 
         def launch(stream: int) -> None:
@@ -178,15 +185,18 @@ class RecurrentPlan(Plan):
         regular = self._has_rows(tensor) and (batch == 1 or steps == 1 or step == batch * row)
         return FLOAT_BYTES * row if regular else None
 
-    @cached_property
-    def _functions(self) -> list[Function]:
-        """The compiled walk of each direction, and what runs both at once if they are."""
-        walks = [WALK(*self._form(direction)) for direction in range(self._sizes.num_directions)]
-        return [*walks, EACH()] if self._walkers == 2 else walks
-
-    def _form(self, direction: int) -> tuple[Hashable, ...]:
-        """The choices of a direction's walk."""
-        return self._cell.kind, self._cell.resets_first, names_of(self._desc.activations_of(direction)), self._registers
+    def _addresses(self, direction: int) -> dict[str, int]:
+        """The compiled functions of a direction's walk, by the names of its parameters."""
+        cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
+        products, gates = {"input": self._sizes.gates, "step": self._sizes.gates - cell.resets_first}, self._sizes.gates
+        found = {
+            "take": TAKE.address(),
+            "input_phase": INPUT_PRODUCTS.address(gates, registers),
+            "step_phase": STEP.address(cell.kind, cell.resets_first, names, registers),
+        }
+        if cell.resets_first:
+            found["candidate_phase"], products["candidate"] = CANDIDATE.address(names, registers), 1
+        return found | {f"{name}_product": PRODUCT.address(vectors, False, registers) for name, vectors in products.items()}
 
     def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, resets_first = self._sizes, self._cell.resets_first
@@ -375,6 +385,7 @@ class RecurrentPlan(Plan):
             "own_size": scratch["own"].strides[0],
             "constants": constants_of(self._desc.activations_of(direction)),
         }
+        values |= self._addresses(direction)
         values |= {name: array[direction].ctypes.data for name, array in packed.items()}
         values |= {name: array.ctypes.data for name, array in scratch.items() if name not in ("input", "output")}
         values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}

@@ -14,6 +14,7 @@ _INTEGERS = (
     *("parts", "state", "state_size", "state_row", "memory", "update", "reset", "own", "own_size"),
     *("output", "output_step", "output_row", "order", "bases", "rows", "skips", "gathered", "gathered_size"),
     *("kept", "kept_values", "kept_hidden", "kept_memory"),
+    *("take", "input_phase", "step_phase", "candidate_phase", "input_product", "step_product", "candidate_product"),
 )
 STATES = 3
 """Buffers for h that steps use in turn. With two, a step would write what the other cores have just read: measured a sixth slower."""
@@ -48,6 +49,7 @@ _GRADIENT_INTEGERS = (
     *("order", "bases", "skips", "couple", "peephole"),
     *("kept", "kept_values", "hidden_before", "memory_before", "memory_after", "upstream", "upstream_step", "upstream_row"),
     *("carry", "memory_carry", "gates", "gates_row", "recurrence", "terms", "candidate", "own", "own_size", "operand"),
+    *("take", "step_phase", "reset_phase", "product"),
 )
 
 GRADIENT_PARAMETERS = np.dtype([*((name, np.int64) for name in _GRADIENT_INTEGERS), *_OTHERS])

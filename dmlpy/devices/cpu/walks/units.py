@@ -17,6 +17,8 @@ from dmlpy.devices.cpu.walks.functions import activation
 from dmlpy.devices.cpu.walks.rows import REPEATS
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+GATE_0, GATE_1, GATE_2, GATE_3 = map(np.int64, range(4))
+"""Places in the desc's order. Numba would compile what takes a place once for each Python integer, but not for each of these."""
 
 
 @cache
@@ -127,7 +129,7 @@ def rnn_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
     def rnn(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
         sample, total = integer_at(p.order + 8 * row), load(sums)
         h = f(p, total)
-        keep_gate(p, time, block, sample, 0, total if keeps_argument else h)
+        keep_gate(p, time, block, sample, GATE_0, total if keeps_argument else h)
         put(p, time, block, row, sample, new, h)
 
     return rnn
@@ -157,21 +159,21 @@ def lstm_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
             input_sum = multiply_add(load(peephole), c, input_sum)
             forget_sum = multiply_add(load(peephole + 2 * size), c, forget_sum)
         input_gate, candidate = f(p, clipped(p, input_sum)), g(p, clipped(p, candidate_sum))
-        keep(p, time, block, sample, 0, input_sum, input_gate, f_argument)
-        keep(p, time, block, sample, 3, candidate_sum, candidate, g_argument)
+        keep(p, time, block, sample, GATE_0, input_sum, input_gate, f_argument)
+        keep(p, time, block, sample, GATE_3, candidate_sum, candidate, g_argument)
         if p.couple != 0:
             forget_gate = subtract(all_of(_ONE), input_gate)
-            keep_gate(p, time, block, sample, 2, all_of(_ZERO))
+            keep_gate(p, time, block, sample, GATE_2, all_of(_ZERO))
         else:
             forget_gate = f(p, clipped(p, forget_sum))
-            keep(p, time, block, sample, 2, forget_sum, forget_gate, f_argument)
+            keep(p, time, block, sample, GATE_2, forget_sum, forget_gate, f_argument)
         c = multiply_add(forget_gate, c, multiply(input_gate, candidate))
         store(memory, c)
         keep_state(p, p.kept_memory, time, block, sample, c)
         if p.peephole != 0:
             output_sum = multiply_add(load(peephole + size), c, output_sum)
         output_gate = f(p, clipped(p, output_sum))
-        keep(p, time, block, sample, 1, output_sum, output_gate, f_argument)
+        keep(p, time, block, sample, GATE_1, output_sum, output_gate, f_argument)
         put(p, time, block, row, sample, new, multiply(output_gate, h(p, c)))
 
     return lstm
@@ -193,10 +195,10 @@ def gru_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
         z, r = f(p, z_sum), f(p, r_sum)
         n_sum = multiply_add(r, product, load(parts + 2 * size))
         n = g(p, n_sum)
-        keep_gate(p, time, block, sample, 0, z_sum if f_argument else z)
-        keep_gate(p, time, block, sample, 1, r_sum if f_argument else r)
-        keep_gate(p, time, block, sample, 2, n_sum if g_argument else n)
-        keep_gate(p, time, block, sample, 3, product)
+        keep_gate(p, time, block, sample, GATE_0, z_sum if f_argument else z)
+        keep_gate(p, time, block, sample, GATE_1, r_sum if f_argument else r)
+        keep_gate(p, time, block, sample, GATE_2, n_sum if g_argument else n)
+        keep_gate(p, time, block, sample, GATE_3, product)
         put(p, time, block, row, sample, new, multiply_add(z, subtract(h, n), n))
 
     return gru
@@ -214,8 +216,8 @@ def gru_gates_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
         sample, at = integer_at(p.order + 8 * row), row * p.state_row + block * size
         z_sum, r_sum = load(sums), load(sums + size)
         z, r = f(p, z_sum), f(p, r_sum)
-        keep_gate(p, time, block, sample, 0, z_sum if argument else z)
-        keep_gate(p, time, block, sample, 1, r_sum if argument else r)
+        keep_gate(p, time, block, sample, GATE_0, z_sum if argument else z)
+        keep_gate(p, time, block, sample, GATE_1, r_sum if argument else r)
         store(p.update + at, z)
         store(p.reset + at, multiply(r, load(old + at)))
 
@@ -234,7 +236,7 @@ def gru_candidate_kernel(functions: tuple[str, ...], registers: Registers) -> An
         sample, at = integer_at(p.order + 8 * row), row * p.state_row + block * size
         n_sum = load(sums)
         n = g(p, n_sum)
-        keep_gate(p, time, block, sample, 2, n_sum if argument else n)
+        keep_gate(p, time, block, sample, GATE_2, n_sum if argument else n)
         put(p, time, block, row, sample, new, multiply_add(load(p.update + at), subtract(load(old + at), n), n))
 
     return gru_candidate

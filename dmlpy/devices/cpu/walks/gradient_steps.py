@@ -1,10 +1,12 @@
-"""The compiled walk back over time: a thread's share of the gradient of an RNN, LSTM or GRU layer.
+"""The phases of a walk back over time (see `devices.cpu.phases`): the steps of the gradient of an RNN, LSTM or GRU layer.
 
 A step computes from dh the gradients of the gates' sums, and by one product of these dh of the step before. That product takes the
 gradients of all blocks of units, so a phase (see `phases`) begins with it: an item is dh of some blocks and samples, by the gates of the
 step that was taken before, and then their gates' gradients of this one. Where a GRU's reset gate comes before the product, a second phase
 has the gradients that wait for it. The gates' gradients of all steps stay, a row for each step that a sample takes, for the products with
 x and h[t-1], which are taken over many steps at once.
+
+Each phase is a function of its own, phase(parameters, thread, threads, board, number, step); `number` is that of the phase.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.phases import claim, enter, leave, take, tell
+from dmlpy.devices.cpu.phases import NOTHING, claim, take, tell
+from dmlpy.devices.cpu.products import call_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, vectors_of
 from dmlpy.devices.cpu.walks.gradient_units import (
@@ -24,14 +27,13 @@ from dmlpy.devices.cpu.walks.gradient_units import (
     pass_back_kernels,
     rnn_gradient,
 )
-from dmlpy.devices.cpu.walks.items import part_of
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_PARAMETERS
+from dmlpy.devices.cpu.walks.steps import Phase, part_of
 from dmlpy.devices.cpu.walks.units import put_part_kernel, skip_of
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
     from dmlpy.devices.cpu.registers import Registers
-    from dmlpy.devices.cpu.team import Share
 
 
 @jit
@@ -48,8 +50,7 @@ def _sum_kernel(registers: Registers) -> Any:
     sums[block][row] = starts[block][row] + matrix[block] * factors[row], a block's rows after those of the one before; the blocks of
     `starts` are apart by so many bytes.
     """
-    vectors = vectors_of(registers)
-    product, most, size = vectors.product(1), registers.columns(1), vectors.size
+    most, size = registers.columns(1), vectors_of(registers).size
 
     @jit
     def sum_up(p: Any, blocks: Any, rows: Any, matrix: Any, terms: Any, factors: Any, starts: Any, starts_block: Any, sums: Any) -> None:
@@ -59,28 +60,28 @@ def _sum_kernel(registers: Registers) -> Any:
             for group in range(groups):
                 row = rows * group // groups
                 columns, start = rows * (group + 1) // groups - row, starts + block * starts_block + row * size
-                product(columns, of_block, terms, factors + row * p.gates_row, p.gates_row, start, size, sums)
+                call_product(p.product, (columns, of_block, terms, factors + row * p.gates_row, p.gates_row, start, size, sums))
                 sums += columns * size
 
     return sum_up
 
 
-def _gates_phase(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Any:
-    """Makes the first phase of a step: over_gates(p, thread, threads, board, number, step). After the last step it only completes dh."""
+def gradient_step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Phase:
+    """The first phase of a step. After the last step it only completes dh. The arguments are `steps.step_of`'s."""
     makes = {"RNN": rnn_gradient, "LSTM": lstm_gradient, "GRU": gru_candidate_gradient if resets_first else gru_gradient}
     unit, sum_up, vectors = makes[kind](functions, registers), _sum_kernel(registers), vectors_of(registers)
     carry_on, clear = pass_back_kernels({"RNN": 1, "LSTM": 4, "GRU": 3 if resets_first else 4}[kind], registers)
-    load, store, size = vectors.load, vectors.store, vectors.size
+    load, store, size, parameters_at = vectors.load, vectors.store, vectors.size, record_at(GRADIENT_PARAMETERS)
 
-    @jit
-    def over_gates(p: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
+    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
+        p = parameters_at(parameters)
         ended, before, factors = step == p.steps, 0, p.gates
         if step > 0:
             _, before, factors = _rows_of(p, step - 1)
         time, active, gates = _rows_of(p, min(step, p.steps - 1))
         own = p.own + thread * p.own_size
         items = p.block_groups * p.sample_groups
-        item = take(board, thread, threads, number, items, -1, p.patience)
+        item = take(p, board, thread, threads, number, items, NOTHING)
         while item >= 0:
             first_block, last_block, first, last = part_of(p, item)
             summed = max(0, min(last, before) - first)
@@ -104,23 +105,24 @@ def _gates_phase(kind: Cell, resets_first: bool, functions: tuple[str, ...], reg
                             else:
                                 unit(p, time, block, row, gates + row * p.gates_row)
                 tell(board, threads, number, item)
-            item = take(board, thread, threads, number, items, item, p.patience)
+            item = take(p, board, thread, threads, number, items, item)
 
-    return over_gates
+    return phase
 
 
-def _reset_phase(functions: tuple[str, ...], registers: Registers) -> Any:
-    """Makes the second phase, through the product that waits for the reset gate: over_resets(p, thread, threads, board, number, step)."""
+def reset_step_of(functions: tuple[str, ...], registers: Registers) -> Phase:
+    """The second phase of a step of a GRU that resets first, through the product that waits for the reset gate."""
     unit, sum_up, vectors = gru_reset_gradient(functions, registers), _sum_kernel(registers), vectors_of(registers)
     put_part, store, all_of, size, zero = put_part_kernel(registers), vectors.store, vectors.all_of, vectors.size, np.float32(0.0)
+    parameters_at = record_at(GRADIENT_PARAMETERS)
 
-    @jit
-    def over_resets(p: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
+    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
+        p = parameters_at(parameters)
         time, active, gates = _rows_of(p, step)
         own, width = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
         operand = p.operand + (gates - p.gates) // p.gates_row * width
         items = p.block_groups * p.sample_groups
-        item = take(board, thread, threads, number, items, -1, p.patience)
+        item = take(p, board, thread, threads, number, items, NOTHING)
         while item >= 0:
             first_block, last_block, first, last = part_of(p, item)
             rows = max(0, min(last, active) - first)
@@ -138,27 +140,6 @@ def _reset_phase(functions: tuple[str, ...], registers: Registers) -> Any:
                             unit(p, time, block, row, gates + row * p.gates_row, operand + row * width, sums)
                         sums += size
                 tell(board, threads, number, item)
-            item = take(board, thread, threads, number, items, item, p.patience)
+            item = take(p, board, thread, threads, number, items, item)
 
-    return over_resets
-
-
-def gradient_walk_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Share:
-    """The walk back of a cell, to be compiled. The arguments are `walk_of`'s."""
-    over_gates = _gates_phase(kind, resets_first, functions, registers)
-    over_resets = _reset_phase(functions, registers) if resets_first else over_gates  # never called: the compiler only needs the name
-    parameters_at = record_at(GRADIENT_PARAMETERS)
-
-    def walk(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
-        p, number = parameters_at(parameters), met
-        if not enter(board, thread, threads, met):
-            return
-        for step in range(p.steps + 1):
-            number += 1
-            over_gates(p, thread, threads, board, number, step)
-            if resets_first and step < p.steps:
-                number += 1
-                over_resets(p, thread, threads, board, number, step)
-        leave(board, thread, threads)
-
-    return walk
+    return phase

@@ -1,0 +1,10 @@
+"""Kernels that other kernels call by their addresses, so that they are compiled once for all of them."""
+
+from __future__ import annotations
+
+from dmlpy.devices.cpu.kernels import Kernel
+
+TAKE = Kernel("dmlpy.devices.cpu.phases:taking_of", 6, returns=True)
+"""What takes an item of a phase, for several threads."""
+PRODUCT = Kernel("dmlpy.devices.cpu.products:product_of", 8)
+"""`Vectors.product`: how many vectors, whether the factors lie by terms, and the registers."""
