@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import nearest
+from dmlpy.devices.plan import Joined
 from dmlpy.validation.problems import DeviceError, RenamedWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy as np
 
@@ -148,6 +149,10 @@ class Device(ABC):
 
         It uses `memory`, which may be let go of as soon as it is launched.
         """
+
+    def joined(self, launches: Sequence[Launch]) -> Joined:
+        """The form in which these launches run one after the other."""
+        return Joined((launch, 1) for launch in launches)
 
     @abstractmethod
     def replayed(self, launch: Launch) -> Launch:

@@ -24,14 +24,39 @@ Pointers = Mapping[str, int]
 """Address of each bound tensor, by field name; a tensor that is absent has no entry."""
 
 
-def in_order(work: Sequence[Launch]) -> Launch:
-    """Combines launches into one that runs them in order."""
+class InOrder:
+    """Launches as one that runs them in order.
 
-    def launch(stream: int) -> None:
-        for part in work:
+    Attributes:
+        work: the launches.
+    """
+
+    def __init__(self, work: Sequence[Launch]) -> None:
+        self.work = tuple(work)
+
+    def __call__(self, stream: int) -> None:
+        for part in self.work:
             part(stream)
 
-    return launch
+
+def in_order(work: Sequence[Launch]) -> Launch:
+    """Combines launches into one that runs them in order."""
+    return work[0] if len(work) == 1 else InOrder(work)
+
+
+class Joined:
+    """Launches in the form in which they run one after the other.
+
+    Attributes:
+        parts: what is launched, and how many of the launches each part is.
+    """
+
+    def __init__(self, parts: Iterable[tuple[Launch, int]]) -> None:
+        self.parts = list(parts)
+
+    def changed(self, launches: Mapping[int, Launch]) -> Joined:
+        """The form with other launches at some numbers: the same work on other memory. This one may be used up by it."""
+        return Joined((launches.get(at, part), count) for at, (part, count) in enumerate(self.parts))
 
 
 def arrays_of(tensors: Mapping[str, TensorDesc], pointers: Pointers) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:

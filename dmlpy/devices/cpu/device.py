@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cpu.chain import is_link
 from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed
+from dmlpy.devices.cpu.runs import JoinedRuns
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.plan import Plan
+    from dmlpy.devices.plan import Joined, Launch, Plan
 
 
 class CpuDevice(NumpyDevice):
@@ -38,6 +41,9 @@ class CpuDevice(NumpyDevice):
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
         return is_link(desc)
+
+    def joined(self, launches: Sequence[Launch]) -> Joined:
+        return JoinedRuns(launches)
 
     def describe(self) -> dict[str, str]:
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}

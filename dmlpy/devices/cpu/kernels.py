@@ -57,7 +57,7 @@ made: list[Made] = []
 """The functions that this process has made, in order."""
 _lock = threading.RLock()
 _functions: dict[tuple[Hashable, ...], Function] = {}
-"""What was read or compiled so far, by everything that may differ in a process."""
+"""What was read or compiled so far."""
 _engines: list[Any] = []
 """What holds the machine code in memory. Functions live as long as the process."""
 
@@ -80,7 +80,7 @@ class Kernel:
 
     def __call__(self, *choices: Hashable) -> Function:
         """The function for choices: numbers, texts, and dataclasses and tuples of them, whose `repr` tells them apart."""
-        form = (self._target, self._count, choices, _settings())
+        form = (self._target, self._count, choices)
         found = _functions.get(form)
         if found is None:
             apart_from_forks(lambda stream: self._make(choices, form))(0)  # a child would find the locks of Numba and LLVM taken
@@ -97,7 +97,7 @@ class Kernel:
         with _lock:
             if form in _functions:
                 return
-            key = hashlib.sha256(repr((_circumstances(), form)).encode()).hexdigest()
+            key = hashlib.sha256(repr((_circumstances(), *form, _settings())).encode()).hexdigest()
             name, started = f"{self._target.rpartition(':')[2]} {' '.join(map(str, choices))}", time.perf_counter()
             store = ImageStore.open()
             stored = None if store is None else store.read(key)

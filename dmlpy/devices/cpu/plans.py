@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.attachments import Attachments
+from dmlpy.devices.numpy.plans import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,3 +36,13 @@ def compiled_plan(desc: OperatorDesc) -> Plan | str:
     if not numba_is_installed():
         return "Numba is not installed: pip install 'dmlpy[cpu]'"
     return make(desc)
+
+
+def best_plan(desc: OperatorDesc) -> Plan:
+    """The plan of a checked desc that the device takes: the compiled one, or NumPy's where there is none."""
+    compiled = compiled_plan(desc)
+    if not isinstance(compiled, str):
+        return compiled
+    usual = plan_of(desc)
+    assert usual is not None, f"NumPy runs {desc.short_name()}"
+    return usual

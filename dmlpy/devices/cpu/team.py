@@ -7,14 +7,11 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dmlpy.devices.threads import Helper
-
-if TYPE_CHECKING:
-    from dmlpy.devices.plan import Launch
 
 _CACHE_LINE = 64
 OPENED, INSIDE, LATEST = 8, 16, 24
@@ -154,26 +151,23 @@ def team() -> Team:
 
 
 class Call:
-    """A launch on the calling thread alone: a compiled function and its parameters.
+    """A launch of a compiled share alone. Several of them that follow each other can be one call: see `runs`.
 
     Attributes:
-        function: the function, a share of the work that is all of it.
-        parameters: their address.
+        share: the share.
+        parameters: the address of its parameters.
+        threads: the most threads to use.
         memory: what holds the parameters.
     """
 
-    def __init__(self, function: Share, parameters: int, memory: object) -> None:
-        self.function, self.parameters, self.memory = function, parameters, memory
+    def __init__(self, share: Share, parameters: int, threads: int, memory: object) -> None:
+        self.share, self.parameters, self.threads, self.memory = share, parameters, threads, memory
 
     def __call__(self, stream: int) -> None:
-        self.function(self.parameters, 0, 1, 0, 0)
-
-
-def launch(share: Share, parameters: int, threads: int, memory: object) -> Launch:
-    """What does the work that `Team.run` does with these arguments, without phases, at each call."""
-    if threads == 1:
-        return Call(share, parameters, memory)
-    return lambda stream: _team.run(share, parameters, threads, memory=memory)
+        if self.threads == 1:
+            self.share(self.parameters, 0, 1, 0, 0)
+        else:
+            _team.run(self.share, self.parameters, self.threads, memory=self.memory)
 
 
 def _renew() -> None:

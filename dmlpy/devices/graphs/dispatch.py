@@ -10,7 +10,7 @@ from dmlpy.description.naming import did_you_mean
 from dmlpy.devices.device import Memory, no_memory
 from dmlpy.devices.dispatch import Limit, Rebindable, check_limits
 from dmlpy.devices.graphs.hazards import shared_memory
-from dmlpy.devices.plan import Launch, in_order
+from dmlpy.devices.plan import Joined, Launch, in_order
 from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class GraphDispatch(Rebindable):
         self._fixed = {source: scratch.pointer + offset for source, offset in program.offsets.items()}
         self._fixed |= {source: memory.pointer for source, memory in constants.items()}
         self._fixed |= {source: self._packed + offset for source, offset in program.owned.items()}
-        self._launches: tuple[Launch, ...] = ()
+        self._launches: Joined | None = None
         self._launched_at: dict[str, int] = {}
         """The addresses of the tensors that these launches are for, by name."""
         self._limits = self._limits_of(self._bases(self._bound))
@@ -96,18 +96,19 @@ class GraphDispatch(Rebindable):
 
     def _made(self) -> Launch:
         """All the work in one launch; that of steps whose memory has not changed stays as it is."""
-        program, bound, found = self._program, self._bound, list(self._launches)
+        program, bound, launches = self._program, self._bound, self._launches
         bases = self._bases(bound)
-        if found:
+        self._launches = None  # after an interrupt all are made anew
+        if launches is None:
+            everything = range(len(program.steps) + len(program.copies))
+            launches = self._device.joined([self._part_launch(at, bases, bound) for at in everything])
+        else:
             changed = (name for name, item in bound.items() if self._launched_at[name] != item.pointer)
             concerned = {at for name in changed for at in program.concerned.get(name, ())}
-            for at in concerned:
-                found[at] = self._part_launch(at, bases, bound)
-        else:
-            found = [self._part_launch(at, bases, bound) for at in range(len(program.steps) + len(program.copies))]
-        self._launches, self._launched_at = (), {name: item.pointer for name, item in bound.items()}
-        self._launches = tuple(found)
-        return self._joined(self._launches)
+            launches = launches.changed({at: self._part_launch(at, bases, bound) for at in concerned})
+        self._launched_at = {name: item.pointer for name, item in bound.items()}
+        self._launches = launches
+        return self._whole(launches)
 
     def _part_launch(self, at: int, bases: Mapping[Source, int], bound: Mapping[str, Bound]) -> Launch:
         """The launch of a step, or of a copy behind them."""
@@ -116,16 +117,16 @@ class GraphDispatch(Rebindable):
             return self._step_launch(at, steps[at], bases)
         return self._copy_launch(copies[at - len(steps)], bases, bound)
 
-    def _joined(self, fixed: tuple[Launch, ...]) -> Launch:
+    def _whole(self, launches: Joined) -> Launch:
         """One launch of all. It does not refer to this object: in a circle the scratch would wait for the garbage collector."""
-        program, whole_name = self._program, self._name
+        program, whole_name, parts = self._program, self._name, launches.parts
 
         def launch(stream: int) -> None:
             done = 0
             try:
-                for part in fixed:
+                for part, count in parts:
                     part(stream)
-                    done += 1
+                    done += count
             except MemoryError as error:
                 name = program.steps[done].operator.name if done < len(program.steps) else whole_name
                 raise no_memory(name, error) from None

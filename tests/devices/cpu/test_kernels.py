@@ -131,6 +131,7 @@ def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_pat
         monkeypatch.setattr(kernels, "_functions", {})
         assert stored(STORE, 3, 4) == 7
     monkeypatch.setenv("NUMBA_OPT", "1")
+    monkeypatch.setattr(kernels, "_functions", {})
     assert stored(STORE, 3, 4) == 7
     assert len(compilations) == len(images(tmp_path)) == len(circumstances) + 2
 
@@ -138,6 +139,7 @@ def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_pat
 def test_settings_of_threads_change_no_code(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stored(STORE, 3, 4)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    monkeypatch.setattr(kernels, "_functions", {})
     stored(STORE, 3, 4)
     assert len(compilations) == 1
 

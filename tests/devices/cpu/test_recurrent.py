@@ -22,6 +22,7 @@ from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, buil
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
+from dmlpy.devices.cpu import kernels
 from dmlpy.devices.cpu.registers import Registers, host_registers, registers_of
 from dmlpy.devices.cpu.team import Team
 from dmlpy.devices.cpu.walks import layer as plans
@@ -33,6 +34,7 @@ EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU"
 
 def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.setattr(kernels, "_functions", {})
     for b, h in itertools.product((1, 3, 8), (5, 40)):
         run = build("LSTM", np.random.default_rng(b), b=b, i=7, h=h)
         run.launch(RecurrentPlan(run.desc))
@@ -43,6 +45,7 @@ def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
 def test_optimised_walks(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.setattr(kernels, "_functions", {})
     for functions in (None, (ActivationReluDesc(),))[: 1 + (cell == "RNN")]:
         for registers, b, h in itertools.product({host_registers(), Registers(8, 16)}, range(1, 10), (5, 40)):
             monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)

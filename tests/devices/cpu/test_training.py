@@ -39,6 +39,7 @@ from tests.support.training_runs import (
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
+from dmlpy.devices.cpu import kernels
 from dmlpy.devices.cpu.walks import gradient, layer
 from dmlpy.devices.cpu.walks.gradient import GradientPlan
 from dmlpy.devices.cpu.walks.layer import RecurrentPlan
@@ -300,6 +301,7 @@ def test_a_bound_launch_reads_its_tensors_anew() -> None:
 @pytest.mark.slow
 def test_an_optimised_walk_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.setattr(kernels, "_functions", {})
     rng = np.random.default_rng(1)
     backward(build("LSTM", rng, b=9, h=40, lengths=[4, 3, 2, 1, 0, 4, 4, 2, 4]), rng).check()
 

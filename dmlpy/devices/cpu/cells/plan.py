@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.gemm.parameters import VECTORS
 from dmlpy.devices.cpu.kernels import Function, Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
-from dmlpy.devices.cpu.team import launch
+from dmlpy.devices.cpu.team import Call
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -87,7 +87,7 @@ class _CellPlan(PlanWithoutConstants):
             tensor = self._tensors[name]
             values |= {name: address, f"{name}_row": tensor.element_strides[0] * tensor.data_type.numpy.itemsize}
         parameters = record_of(self.parameters, values)
-        return launch(self.kernel, parameters.ctypes.data, self._threads, parameters)
+        return Call(self.kernel, parameters.ctypes.data, self._threads, parameters)
 
     def _choices(self) -> dict[str, int]:
         """Parameters that tell what is computed."""

@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.elements.program import LONG, Code
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.team import launch
+from dmlpy.devices.cpu.team import Call
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
@@ -148,7 +148,7 @@ class ElementsPlan(PlanWithoutConstants):
         }
         parameters = record_of(PARAMETERS, values)
         memory = (parameters, sizes, strides, bases, self._instructions)
-        return launch(ELEMENTS(self._registers), parameters.ctypes.data, self._threads, memory)
+        return Call(ELEMENTS(self._registers), parameters.ctypes.data, self._threads, memory)
 
 
 def _rounded(size: int) -> int:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.enums import MatrixTransform
 from dmlpy.devices.cpu.gemm.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.team import launch
-from dmlpy.devices.numpy.plans import COMPUTE, plan_of
+from dmlpy.devices.cpu.team import Call
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
@@ -41,8 +42,7 @@ _ITEMS = 4
 class ProductPlan(Plan):
     """GEMM by compiled kernels.
 
-    B is packed in panels of columns. A fused RELU or CLIP is applied to the sums; any other fused function follows in a pass of its own,
-    by NumPy.
+    B is packed in panels of columns. A fused RELU or CLIP is applied to the sums; any other fused function follows in a pass of its own.
 
     Args:
         desc: a checked desc.
@@ -65,7 +65,7 @@ class ProductPlan(Plan):
         elif isinstance(function, ElementWiseClipDesc) and function.scale_bias is None:
             self._low, self._high = function.min, function.max
         elif function is not None:
-            self._after = plan_of(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
+            self._after = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
         width = VECTORS * self._registers.lanes
         self._panels = ceil(columns / width)
         # Where one matrix B is repeated over the batch, it is packed once.
@@ -89,6 +89,8 @@ class ProductPlan(Plan):
 
     def load(self) -> None:
         _ = PRODUCT(self._halves, self._registers), PACKING(self._halves, self._registers)
+        if self._after is not None:
+            self._after.load()
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
@@ -123,7 +125,7 @@ class ProductPlan(Plan):
                 "panel_size": panels.strides[2],
             },
         )
-        return launch(PACKING(self._halves, self._registers), parameters.ctypes.data, threads, parameters)
+        return Call(PACKING(self._halves, self._registers), parameters.ctypes.data, threads, parameters)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
@@ -135,11 +137,11 @@ class ProductPlan(Plan):
             if persistent is None:
                 work.append(self.pack(tensors, place))
         parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._registers), self._threads
-        work.append(launch(kernel, parameters.ctypes.data, threads, parameters))
+        work.append(Call(kernel, parameters.ctypes.data, threads, parameters))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
-        return work[0] if len(work) == 1 else in_order(work)
+        return in_order(work)
 
     def _steps(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
         """The bytes from one entry to the next, along two dimensions of the batch, the rows and the columns."""

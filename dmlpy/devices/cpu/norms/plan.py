@@ -16,7 +16,7 @@ from dmlpy.devices.cpu.norms.parameters import PARAMETERS, PIECE, PIECE_ROWS
 from dmlpy.devices.cpu.norms.parameters import Layout as EntryLayout
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
-from dmlpy.devices.cpu.team import launch
+from dmlpy.devices.cpu.team import Call
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import TENSORS, Array, NormalizationLaunch, NormalizationPlan, axes_of
@@ -151,7 +151,7 @@ class _CompiledLaunch(NormalizationLaunch):
         self._zeros = np.zeros(plan.extents[1] + host_registers().lanes, COMPUTE)
         parameters = self._parameters_of(plan)
         self._sum, self._compute = (
-            None if kernel is None else launch(kernel, parameters.ctypes.data, self._threads, parameters) for kernel in plan.kernels
+            None if kernel is None else Call(kernel, parameters.ctypes.data, self._threads, parameters) for kernel in plan.kernels
         )
 
     def add_all_up(self) -> None:

@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.reductions.parameters import PARAMETERS, TENSORS
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.team import launch
+from dmlpy.devices.cpu.team import Call
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
@@ -134,7 +134,7 @@ class _GroupsPlan(PlanWithoutConstants):
             values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
         parameters = record_of(PARAMETERS, values)
-        return launch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+        return Call(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
 
 class CompiledSoftmaxPlan(_GroupsPlan):

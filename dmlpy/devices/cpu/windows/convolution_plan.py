@@ -9,15 +9,16 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
-from dmlpy.devices.cpu.team import launch
+from dmlpy.devices.cpu.team import Call
 from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.windows.convolution_tiles import Tiles
 from dmlpy.devices.cpu.windows.sections import Section, sections_of
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
-from dmlpy.devices.numpy.plans import COMPUTE, plan_of
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
@@ -42,7 +43,7 @@ class ConvolutionPlan(Plan):
     """A convolution of FLOAT32 or FLOAT16 by a compiled kernel, a launch for each section.
 
     Filters are packed in blocks as high as the kernel's. A fused RELU or CLIP is applied to the sums; any other fused function follows in
-    a pass of its own, by NumPy.
+    a pass of its own.
 
     Args:
         desc: a checked desc.
@@ -63,8 +64,7 @@ class ConvolutionPlan(Plan):
         elif isinstance(function, ElementWiseClipDesc):
             self._low, self._high, self._scale_bias = function.min, function.max, function.scale_bias
         elif function is not None:
-            self._after = plan_of(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
-            assert self._after is not None, "every activation has one"
+            self._after = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
         self._sections = sections_of(geometry)
         most = geometry.multiplications // len(self._sections) // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
@@ -82,6 +82,8 @@ class ConvolutionPlan(Plan):
 
     def load(self) -> None:
         CONVOLUTION(*self._choices)
+        if self._after is not None:
+            self._after.load()
 
     @property
     def is_matrix(self) -> bool:
@@ -160,11 +162,11 @@ class ConvolutionPlan(Plan):
                 "high": self._high,
             }
             parameters = record_of(PARAMETERS, values)
-            work.append(launch(kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
+            work.append(Call(kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
-        return work[0] if len(work) == 1 else in_order(work)
+        return in_order(work)
 
 
 def _pack(section: Section, filters: Array, packed: Array) -> None:

@@ -12,7 +12,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.team import launch
+from dmlpy.devices.cpu.team import Call
 from dmlpy.devices.cpu.windows.part_layout import PartLayout
 from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
@@ -107,7 +107,7 @@ class PoolingPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         parameters = self._parameters(tensors, temporary)
-        return launch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+        return Call(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
     def _parameters(self, tensors: Pointers, temporary: int) -> Array:
         (height, width), (window_y, window_x), part = self._spatial, self._window, self._part

@@ -1,0 +1,194 @@
+"""Runs of compiled launches as one call: the same results, on any number of threads, with other memory, and where a thread comes late."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import CFUNCTYPE, c_int, c_int64, c_void_p, cast
+from queue import SimpleQueue
+from threading import Barrier, get_ident
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy import compiler, x
+from dmlpy.graphs import Graph
+
+pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+
+from dmlpy.devices.cpu.gemm import plan as products
+from dmlpy.devices.cpu.reductions import plan as reductions
+from dmlpy.devices.cpu.runs import JoinedRuns, Run
+from dmlpy.devices.cpu.team import Call, Team
+from dmlpy.devices.cpu.walks.directions import EACH
+from dmlpy.devices.plan import in_order
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def network() -> Graph:
+    """Seven nodes with a compiled form, and one in the middle that NumPy runs."""
+    v = x.gemm(x.input("a", [1, 1, 70, 33]), x.input("b", [1, 1, 33, 50]))
+    v = x.activation_softmax1(x.gemm(v, x.input("c", [1, 1, 50, 41])), axes=[3])
+    v = x.cumulative_summation(v, axis=2, axis_direction="INCREASING")
+    v = x.activation_softmax1(x.gemm(v, x.input("d", [1, 1, 41, 64])), axes=[3])
+    return x.graph({"y": x.activation_softmax1(x.gemm(v, x.input("e", [1, 1, 64, 20])), axes=[2]), "z": x.activation_relu(v * 3.0)})
+
+
+def inputs(graph: Graph, seed: int) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(size=desc.sizes).astype(np.float32) for name, desc in dml.compile(graph, "numpy").inputs.items()}
+
+
+def by_numpy(graph: Graph, given: dict[str, Array]) -> dict[str, Array]:
+    results = dml.compile(graph, "numpy")(**given)
+    return {name: np.asarray(array) for name, array in results.as_dict().items()}
+
+
+def outputs_of(graph: Graph) -> dict[str, Array]:
+    return {name: np.full(desc.sizes, np.nan, np.float32) for name, desc in dml.compile(graph, "numpy").outputs.items()}
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Each launch takes so many threads."""
+    for module in (products, reductions):
+        monkeypatch.setattr(module, "available_threads", lambda: request.param)
+        monkeypatch.setattr(module, "_WORK_OF_A_THREAD", 1)
+    compiler._compile.cache_clear()  # operators that are kept have other threads
+    compiler._planned.cache_clear()
+    yield int(request.param)
+    compiler._compile.cache_clear()
+    compiler._planned.cache_clear()
+
+
+def bound(graph: Graph, given: dict[str, Array], outputs: dict[str, Array]) -> Any:
+    return dml.compile(graph, "cpu").bind(given, outputs)
+
+
+def test_a_graph_is_two_runs_around_what_numpy_runs(threads: int) -> None:
+    graph = network()
+    given = inputs(graph, 1)
+    outputs = outputs_of(graph)
+    dispatch = bound(graph, given, outputs)
+    parts = dispatch._launches.parts
+    assert [type(part) is Run for part, _ in parts] == [True, False, True]
+    assert sum(count for _, count in parts) == len(dispatch._program.steps)
+    for _ in range(20):
+        for output in outputs.values():
+            output[...] = np.nan
+        dispatch()
+        for name, expected in by_numpy(graph, given).items():
+            np.testing.assert_allclose(outputs[name], expected, rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+def test_threads_change_no_bit(threads: int) -> None:
+    graph = network()
+    given, found = inputs(graph, 2), []
+    for each in (dml.compile(graph, "cpu")(**given).as_dict(), *(step_by_step(graph, given) for _ in range(2))):
+        found.append({name: np.asarray(array) for name, array in each.items()})
+    for other in found[1:]:
+        for name, array in other.items():
+            np.testing.assert_array_equal(array, found[0][name], err_msg=name)
+
+
+def step_by_step(graph: Graph, given: dict[str, Array]) -> dict[str, Array]:
+    """The outputs where each launch is a call of its own."""
+    outputs = outputs_of(graph)
+    dispatch = bound(graph, given, outputs)
+    bases = dispatch._bases(dispatch._bound)
+    for at in range(len(dispatch._program.steps) + len(dispatch._program.copies)):
+        dispatch._part_launch(at, bases, dispatch._bound)(0)
+    return outputs
+
+
+def test_other_memory_changes_the_entries_that_it_concerns(threads: int) -> None:
+    graph = network()
+    first, second = inputs(graph, 3), inputs(graph, 4)
+    outputs = outputs_of(graph)
+    dispatch = bound(graph, first, outputs)
+    runs = [part for part, _ in dispatch._launches.parts if isinstance(part, Run)]
+    for changed in (["a"], ["e", "y"], ["a", "b", "c", "d", "e", "y", "z"]):
+        mixed = {**first, **{name: second[name] for name in changed if name in second}}
+        moved = {name: np.full_like(outputs[name], np.nan) if name in changed else outputs[name] for name in outputs}
+        dispatch.rebind(**{name: mixed.get(name, moved.get(name)) for name in changed})
+        dispatch()
+        assert [part for part, _ in dispatch._launches.parts if isinstance(part, Run)] == runs, "the runs stay"
+        for name, expected in by_numpy(graph, mixed).items():
+            np.testing.assert_allclose(moved[name], expected, rtol=2e-5, atol=1e-6, err_msg=f"{changed}: {name}")
+        first, outputs = mixed, moved
+
+
+@pytest.mark.parametrize("delay", [0.0, 1e-4, 1e-2])
+def test_a_thread_that_comes_late(delay: float, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It joins the launch that is under way, or finds all of them over and touches nothing."""
+    late: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
+    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
+    graph = network()
+    given = inputs(graph, 5)
+    outputs = outputs_of(graph)
+    dispatch = bound(graph, given, outputs)
+    with ThreadPoolExecutor(4) as pool:
+        launched = pool.submit(dispatch)
+        time.sleep(delay)
+        helpers = [late.get(timeout=60) for _ in range(2 * (threads - 1))] if delay else []
+        for share, *arguments in helpers:
+            pool.submit(share, *arguments).result(timeout=60)
+        launched.result(timeout=60)
+    for name, expected in by_numpy(graph, given).items():
+        np.testing.assert_allclose(outputs[name], expected, rtol=2e-5, atol=1e-6, err_msg=name)
+    before = {name: output.copy() for name, output in outputs.items()}
+    while not late.empty():
+        share, *arguments = late.get()
+        share(*arguments)
+    for name, output in outputs.items():
+        np.testing.assert_array_equal(output, before[name])
+
+
+def test_a_helper_takes_part_in_each_launch() -> None:
+    """Each launch has two items, which wait for each other: one thread alone cannot do both."""
+    together, seen = Barrier(2, timeout=60), list[int]()
+
+    def item(result: Any, error: Any, parameters: int, thread: int, threads: int, board: int, met: int) -> int:
+        together.wait()
+        seen.append(get_ident())
+        return 0
+
+    function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(item)
+    address: Any = cast(function, c_void_p).value
+    parameters = [np.array([0, 0, 2, *[address, 0] * 2], np.int64) for _ in range(3)]
+    alone = np.array([0, 0, 0], np.int64)
+    calls = [Call(EACH(), own.ctypes.data, 2, own) for own in parameters]
+    [(run, _)] = JoinedRuns([calls[0], Call(EACH(), alone.ctypes.data, 1, alone), *calls[1:]]).parts
+    for _ in range(3):
+        run(0)
+    assert len(seen) == 18
+    assert len(set(seen)) == 2
+
+
+def test_launches_of_several_calls_are_part_of_a_run() -> None:
+    def call(number: int) -> Call:
+        plan = dml.compile(dml.ActivationReluDesc(input_tensor=TENSOR, output_tensor=TENSOR), "cpu")._plan
+        launch = plan.bind({"input_tensor": memory[number].ctypes.data, "output_tensor": memory[number + 1].ctypes.data}, room, None)
+        assert isinstance(launch, Call)
+        return launch
+
+    memory, scratch = np.zeros((6, 8), np.float32), np.zeros(1 << 16, np.uint8)
+    room = scratch.ctypes.data + -scratch.ctypes.data % 64
+    seen = list[int]()
+    python = seen.append
+    memory[0] = 7
+    joined = JoinedRuns([call(0), in_order([call(1), in_order([call(2), call(3)])]), python, in_order([call(4), python])])
+    assert [(type(part) is Run, count) for part, count in joined.parts] == [(True, 2), (False, 1), (False, 1)]
+    for part, _ in joined.parts:
+        part(9)
+    assert (memory == 7).all()
+    assert seen == [9, 9]
+
+
+TENSOR = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 8])
