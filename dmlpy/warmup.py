@@ -74,14 +74,14 @@ def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, Operat
 
 
 def _convolutions(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    for name, groups in (("", 1), (", depthwise", 16)):
+    for name, groups, stride in (("", 1, 1), (", depthwise", 16, 1), (", depthwise", 16, 2)):
         desc = ConvolutionDesc(
             input_tensor=_tensor(dtype, 1, 16, 32, 32),
             filter_tensor=_tensor(dtype, 16, 16 // groups, 3, 3),
             group_count=groups,
             start_padding=(1, 1),
             end_padding=(1, 1),
-            strides=(1, 1),
+            strides=(stride, stride),
             dilations=(1, 1),
             output_padding=(0, 0),
         )

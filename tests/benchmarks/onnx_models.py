@@ -6,9 +6,9 @@
 The models have the shapes of MobileNetV2, SqueezeNet 1.1 and ResNet-18 at 224 x 224, LSTMs of two layers, and a transformer of four layers,
 all with random weights; one of a thousand small nodes shows what loading and compiling take. The results must agree. The libraries run in
 this process on the same number of threads and take turns, with a rest between them, for the threads of one library may look for work a
-while after its last; a turn is one run that does not count and three that do. Times are the medians and the least of all rounds. Memory is by how much the
-resident set of a process of its own grows by loading the model and running it thrice. `--save` writes records/onnx_models.json and the
-page records/README.md.
+while after its last; a turn is one run that does not count and three that do. Times are the medians and the least of all rounds. Memory is
+by how much the resident set of a process of its own grows by loading the model and running it thrice. `--save` writes
+records/onnx_models.json and the page records/README.md.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, Ma
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.windows.pooling_plan import PoolingPlan
+    from dmlpy.devices.cpu.windows.strip_pooling_plan import StripPoolingPlan
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 _SPARSEST = 16
@@ -18,10 +19,11 @@ _SPARSEST = 16
 
 
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
-def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | str:
+def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | StripPoolingPlan | str:
     """The plan for a checked desc, or why there is none."""
     from dmlpy.devices.cpu.registers import refusal_of
     from dmlpy.devices.cpu.windows.pooling_plan import PoolingPlan
+    from dmlpy.devices.cpu.windows.strip_pooling_plan import StripPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
     types = {tensor.data_type for tensor in desc.tensors().values()}
@@ -31,5 +33,7 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | str:
         return refusal
     if desc.input_tensor.dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
+    if strips := StripPoolingPlan.of(desc):
+        return strips
     found = PoolingPlan(desc)
     return found if found.is_dense(_SPARSEST) else "the windows reach far more of the input than their taps meet"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -13,6 +14,9 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import FLOAT, INDEX, float_at, jit, lanes_below, set_float, vectors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HALF_BYTES = 2
 
@@ -63,6 +67,32 @@ def elements_of(halves: bool, registers: Registers) -> Elements:
     if halves:
         return Elements(_HALF_BYTES, read, write, half_at, set_half)
     return Elements(FLOAT_BYTES, read, write, float_at, set_float)
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """How LLVM code reads and writes vectors of elements of a type.
+
+    Attributes:
+        size: bytes of an element.
+        chosen: chosen(builder, address, mask, other) loads the lanes that a mask chooses; the others are not read and get a value.
+        write: write(builder, value, address) stores a vector.
+        write_first: write_first(builder, value, address, count) stores the first `count` lanes.
+    """
+
+    size: int
+    chosen: Callable[[Any, Any, Any, float], Any]
+    write: Callable[[Any, Any, Any], None]
+    write_first: Callable[[Any, Any, Any, Any], None]
+
+
+def accesses_of(halves: bool, registers: Registers) -> Accesses:
+    """The accesses to elements of FLOAT16 if `halves`, else of FLOAT32."""
+    if halves:
+        chosen, write, write_first = (partial(access, registers) for access in (_chosen_halves, _write_halves, _write_first_halves))
+        return Accesses(_HALF_BYTES, chosen, write, write_first)
+    vectors = vectors_of(registers)
+    return Accesses(FLOAT_BYTES, vectors.chosen_of, vectors.write, vectors.write_first)
 
 
 @cache
@@ -151,12 +181,28 @@ def _load_halves(registers: Registers) -> Any:
     return load
 
 
+def _chosen_halves(registers: Registers, builder: Any, address: Any, chosen: Any, other: float) -> Any:
+    bits = ir.VectorType(ir.IntType(16), registers.lanes)
+    pointer, others = builder.inttoptr(address, bits.as_pointer()), [int(np.float16(other).view(np.uint16))] * registers.lanes
+    found = _masked(builder, registers, "load", bits, [pointer, INDEX(_HALF_BYTES), chosen, ir.Constant(bits, others)])
+    return builder.fpext(builder.bitcast(found, _half(registers)), vectors_of(registers).llvm_type)
+
+
 def first_halves(builder: Any, registers: Registers, address: Any, count: Any) -> Any:
     """Loads the first `count` lanes as floats; the others are 0."""
+    return _chosen_halves(registers, builder, address, lanes_below(builder, count, registers.lanes), 0.0)
+
+
+def _write_halves(registers: Registers, builder: Any, value: Any, address: Any) -> None:
+    pointer = builder.inttoptr(address, _half(registers).as_pointer())
+    builder.store(builder.fptrunc(value, _half(registers)), pointer, align=_HALF_BYTES)
+
+
+def _write_first_halves(registers: Registers, builder: Any, value: Any, address: Any, count: Any) -> None:
     bits = ir.VectorType(ir.IntType(16), registers.lanes)
     pointer, chosen = builder.inttoptr(address, bits.as_pointer()), lanes_below(builder, count, registers.lanes)
-    found = _masked(builder, registers, "load", bits, [pointer, INDEX(_HALF_BYTES), chosen, ir.Constant(bits, [0] * registers.lanes)])
-    return builder.fpext(builder.bitcast(found, _half(registers)), vectors_of(registers).llvm_type)
+    rounded = builder.bitcast(builder.fptrunc(value, _half(registers)), bits)
+    _masked(builder, registers, "store", ir.VoidType(), [rounded, pointer, INDEX(_HALF_BYTES), chosen])
 
 
 def _load_some_halves(registers: Registers) -> Any:
@@ -178,8 +224,8 @@ def _store_halves(registers: Registers) -> Any:
     @intrinsic
     def store(context: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], _half(registers).as_pointer())
-            builder.store(builder.fptrunc(arguments[1], _half(registers)), pointer, align=_HALF_BYTES)
+            address, value = arguments
+            _write_halves(registers, builder, value, address)
             return context.get_dummy_value()
 
         return types.void(types.int64, vectors.kind), generate
@@ -188,14 +234,13 @@ def _store_halves(registers: Registers) -> Any:
 
 
 def _store_some_halves(registers: Registers) -> Any:
-    vectors, bits = vectors_of(registers), ir.VectorType(ir.IntType(16), registers.lanes)
+    vectors = vectors_of(registers)
 
     @intrinsic
     def store_some(context: Any, address: Any, value: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer, chosen = builder.inttoptr(arguments[0], bits.as_pointer()), lanes_below(builder, arguments[2], registers.lanes)
-            rounded = builder.bitcast(builder.fptrunc(arguments[1], _half(registers)), bits)
-            _masked(builder, registers, "store", ir.VoidType(), [rounded, pointer, INDEX(_HALF_BYTES), chosen])
+            address, value, count = arguments
+            _write_first_halves(registers, builder, value, address, count)
             return context.get_dummy_value()
 
         return types.void(types.int64, vectors.kind, types.int64), generate

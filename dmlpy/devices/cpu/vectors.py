@@ -42,13 +42,18 @@ def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
     builder.position_at_end(end)
 
 
-def lanes_below(builder: Any, count: Any, lanes: int) -> Any:
-    """The mask of the first lanes."""
+def repeated_index(builder: Any, value: Any, lanes: int) -> Any:
+    """Repeats the low 32 bits of an integer in all lanes."""
     indices = ir.VectorType(INDEX, lanes)
     none = ir.Constant(indices, ir.Undefined)
-    first = builder.insert_element(none, builder.trunc(count, INDEX), ir.Constant(INDEX, 0))
-    counts = builder.shuffle_vector(first, none, ir.Constant(indices, [0] * lanes))
-    return builder.icmp_signed("<", ir.Constant(indices, list(range(lanes))), counts)
+    first = builder.insert_element(none, builder.trunc(value, INDEX), ir.Constant(INDEX, 0))
+    return builder.shuffle_vector(first, none, ir.Constant(indices, [0] * lanes))
+
+
+def lanes_below(builder: Any, count: Any, lanes: int) -> Any:
+    """The mask of the first lanes."""
+    numbers = ir.Constant(ir.VectorType(INDEX, lanes), list(range(lanes)))
+    return builder.icmp_signed("<", numbers, repeated_index(builder, count, lanes))
 
 
 class VectorType(types.Type):
@@ -78,6 +83,23 @@ def record_at(kind: np.dtype[np.void]) -> Any:
         return record(types.int64), generate
 
     return view
+
+
+def prefetch(builder: Any, address: Any) -> None:
+    """Brings the cache line at an address, which may be anywhere, near the processor in LLVM code."""
+    pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
+    to_read, to_all_caches, data = INDEX(0), INDEX(3), INDEX(1)
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, to_read, to_all_caches, data])
+
+
+def field_at(builder: Any, kind: np.dtype[np.void], address: Any, name: str) -> Any:
+    """Loads a field of the structured element at an address, a 64-bit integer or a float, in LLVM code."""
+    fields = kind.fields
+    assert fields is not None, "the type is structured"
+    field, offset, *_ = fields[name]
+    own = ADDRESS if field.kind == "i" else FLOAT
+    return builder.load(builder.inttoptr(builder.add(address, ADDRESS(offset)), own.as_pointer()))
 
 
 @intrinsic
@@ -174,6 +196,10 @@ class Vectors:
         """Stores a vector."""
         builder.store(value, self._pointer(builder, address, offset), align=FLOAT_BYTES)
 
+    def all(self, value: float) -> Any:
+        """A constant in all lanes."""
+        return ir.Constant(self.llvm_type, [value] * self.lanes)
+
     def repeated(self, builder: Any, value: Any) -> Any:
         """Repeats a float in all lanes."""
         none = ir.Constant(self.llvm_type, ir.Undefined)
@@ -213,11 +239,14 @@ class Vectors:
 
     def first_of(self, builder: Any, address: Any, count: Any) -> Any:
         """Loads the first `count` lanes; the others are 0."""
+        return self.chosen_of(builder, address, lanes_below(builder, count, self.lanes), 0.0)
+
+    def chosen_of(self, builder: Any, address: Any, chosen: Any, other: float) -> Any:
+        """Loads the lanes that a mask chooses; the others are not read and get a value."""
         pointer = self._pointer(builder, address, 0)
-        kind = ir.FunctionType(self.llvm_type, [pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes), self.llvm_type])
+        kind = ir.FunctionType(self.llvm_type, [pointer.type, INDEX, chosen.type, self.llvm_type])
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
-        zeros = ir.Constant(self.llvm_type, [0.0] * self.lanes)
-        return builder.call(function, [pointer, INDEX(FLOAT_BYTES), lanes_below(builder, count, self.lanes), zeros])
+        return builder.call(function, [pointer, INDEX(FLOAT_BYTES), chosen, self.all(other)])
 
     def write_first(self, builder: Any, value: Any, address: Any, count: Any) -> None:
         """Stores the first `count` lanes."""
@@ -276,7 +305,7 @@ class Vectors:
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 x, low, high, value = arguments
-                zeros = ir.Constant(self.llvm_type, [0.0] * self.lanes)
+                zeros = self.all(0.0)
                 inside = builder.and_(builder.fcmp_unordered(">=", x, low), builder.fcmp_unordered("<=", x, high))
                 return builder.select(inside, value, zeros)
 
@@ -291,7 +320,7 @@ class Vectors:
 
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 x, limit, value = arguments
-                zeros = ir.Constant(self.llvm_type, [0.0] * self.lanes)
+                zeros = self.all(0.0)
                 chosen = builder.select(builder.fcmp_ordered(">", x, limit), value, zeros)
                 return builder.select(builder.fcmp_unordered("uno", x, x), x, chosen)
 
@@ -408,7 +437,7 @@ class Vectors:
         for column in range(columns):
             begin = builder.add(start, builder.mul(start_row, ADDRESS(column)))
             totals += [self.value_of(builder, begin, vector * self.size) for vector in range(vectors)]
-        totals += [ir.Constant(self.llvm_type, [0.0] * self.lanes)] * (count * (parts - 1))
+        totals += [self.all(0.0)] * (count * (parts - 1))
 
         def add_term(term: Any, totals: list[Any], part: int) -> None:
             block = builder.add(matrix, builder.mul(term, matrix_row))

@@ -109,7 +109,7 @@ def test_a_thread_that_comes_when_all_is_over_touches_nothing() -> None:
     """The memory of the parameters may be another launch's by then, which has not begun."""
     from dmlpy.devices.cpu.registers import host_registers
     from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
-    from dmlpy.devices.cpu.windows.convolution_plan import CONVOLUTION
+    from dmlpy.devices.cpu.windows.convolution_tiles import CONVOLUTION
 
     parameters, flags = np.zeros(1, PARAMETERS), np.zeros((2, 8), np.int64)
     parameters["items"], flags[0, 1] = 5, 1

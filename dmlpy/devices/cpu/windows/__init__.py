@@ -1,1 +1,1 @@
-"""Compiled convolutions and pooling: what a window sees of images that are copied in parts, tile by tile."""
+"""Compiled convolutions and poolings: of images that are copied in parts, tile by tile, or read where they lie, in strips."""

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import Call
-from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.windows.convolution_tiles import Tiles
+from dmlpy.devices.cpu.windows.depthwise import DepthwiseStrips
 from dmlpy.devices.cpu.windows.sections import Section, sections_of
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
 
     from dmlpy.description.value_structs import ScaleBias
     from dmlpy.operators.convolution import ConvolutionDesc
-
-CONVOLUTION = Kernel("dmlpy.devices.cpu.windows.convolution_kernels:convolution_of", 5)
-"""The convolution: whether groups have one filter each, whether tensors are of FLOAT16, and the registers."""
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
@@ -53,7 +48,6 @@ class ConvolutionPlan(Plan):
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         self._geometry, self._tensors, registers = geometry, desc.tensors(), host_registers()
-        self._choices = geometry.filters == 1, desc.output_tensor.data_type is DataType.FLOAT16, registers
         self._epsilon = desc.epsilon if isinstance(desc, NormalizedConvolutionDesc) else None
         self._low, self._high = -inf, inf
         self._scale_bias: ScaleBias | None = None
@@ -68,7 +62,11 @@ class ConvolutionPlan(Plan):
         self._sections = sections_of(geometry)
         most = geometry.multiplications // len(self._sections) // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
-        self._tiles = [Tiles(geometry, section, self._tensors, self._threads, registers) for section in self._sections]
+        self._tiles = [
+            DepthwiseStrips.of(geometry, self._tensors, self._threads, registers)
+            or Tiles(geometry, section, self._tensors, self._threads, registers)
+            for section in self._sections
+        ]
         packed: list[tuple[str, tuple[int, ...], np.dtype[Any]]] = [
             (f"weights {number}", (geometry.groups, tiles.blocks, tiles.channels, tiles.taps, tiles.block), COMPUTE)
             for number, tiles in enumerate(self._tiles)
@@ -81,7 +79,8 @@ class ConvolutionPlan(Plan):
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
     def load(self) -> None:
-        CONVOLUTION(*self._choices)
+        for tiles in self._tiles:
+            tiles.kernel()
         if self._after is not None:
             self._after.load()
 
@@ -89,6 +88,11 @@ class ConvolutionPlan(Plan):
     def is_matrix(self) -> bool:
         """Whether it is one product of transposed matrices."""
         return len(self._tiles) == 1 and self._tiles[0].is_matrix
+
+    @property
+    def is_of_strips(self) -> bool:
+        """Whether it is depthwise and reads planes where they lie."""
+        return isinstance(self._tiles[0], DepthwiseStrips)
 
     def is_dense(self, most: int) -> bool:
         """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
@@ -107,7 +111,6 @@ class ConvolutionPlan(Plan):
             lines.append(f"transposed: {len(self._tiles)} convolution(s), each of what is seen by some of the taps")
         lines += [
             first.describe(),
-            f"sums in registers: {first.block} filter(s) of {first.most} vectors of {self._choices[2].lanes} positions",
             f"{' and '.join(self.constants)}: packed as {COMPUTE}",
         ]
         return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
@@ -153,7 +156,7 @@ class ConvolutionPlan(Plan):
         place = temporary + self.prepared_temporary_size if persistent is None else persistent
         if persistent is None:
             work.append(self.pack(tensors, place))
-        kernel, pointers = CONVOLUTION(*self._choices), self._packed.pointers(place)
+        pointers = self._packed.pointers(place)
         for number, tiles in enumerate(self._tiles):
             values = tiles.values(tensors, temporary) | {
                 "weights": pointers[f"weights {number}"],
@@ -161,8 +164,8 @@ class ConvolutionPlan(Plan):
                 "low": self._low,
                 "high": self._high,
             }
-            parameters = record_of(PARAMETERS, values)
-            work.append(Call(kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
+            parameters = record_of(tiles.parameters, values)
+            work.append(Call(tiles.kernel(), parameters.ctypes.data, self._threads, (parameters, tiles)))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))

@@ -6,8 +6,12 @@ from dataclasses import replace
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.kernels import Function, Kernel
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
+from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.windows.part_layout import PartLayout
+from dmlpy.devices.cpu.windows.steps import Steps, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,14 +21,14 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Geometry
     from dmlpy.devices.plan import Pointers
 
+CONVOLUTION = Kernel("dmlpy.devices.cpu.windows.convolution_kernels:convolution_of", 5)
+"""The convolution: whether groups have one filter each, whether tensors are of FLOAT16, and the registers."""
+
 _ALIGNMENT = 64
 _PART = 1 << 18
 """Bytes of a tile's part of the input, at most: it stays in a core's second-level cache beside the filters that pass through."""
 _ITEMS = 4
 """Items for each thread, at least, so that all end at about the same time."""
-
-Steps = tuple[int, int, int, int, int]
-"""Bytes from an image of a tensor to the next, from a channel, and along three spatial dimensions."""
 
 
 class Tiles:
@@ -40,6 +44,7 @@ class Tiles:
         is_matrix: whether the section is one product of matrices that are transposed where they lie, as BLAS takes them.
         items: the number of items.
         scratch_size: bytes of scratch for a thread.
+        parameters: the type of the kernel's parameters.
 
     Args:
         geometry: the convolution.
@@ -49,14 +54,17 @@ class Tiles:
         registers: the registers that the kernel is compiled for.
     """
 
+    parameters = PARAMETERS
+
     def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> None:
         self._geometry, self._section = geometry, section
+        self._choices = geometry.filters == 1, tensors["output_tensor"].data_type is DataType.FLOAT16, registers
         self.block, self.most = (1, 8) if geometry.filters == 1 else block_of(registers)
         self.blocks = ceil(geometry.filters / self.block)
         window = (1, 1, 1) if section.is_empty else section.window
         self._depth_taps, self.taps = window[0], window[1] * window[2]
         self.channels = 1 if section.is_empty else geometry.channels * self._depth_taps
-        self._input, whole = _steps(tensors["input_tensor"]), _steps(tensors["output_tensor"])
+        self._input, whole = steps_of(tensors["input_tensor"]), steps_of(tensors["output_tensor"])
         element = tensors["output_tensor"].data_type.numpy.itemsize
         self._spatial = (0, 0, 0) if section.is_empty else geometry.spatial
         self._offset = sum(at * step for at, step in zip(section.first, whole[2:], strict=True))
@@ -104,7 +112,12 @@ class Tiles:
     def describe(self) -> str:
         height = "a row of" if self._part.rows == 1 else f"{self._part.rows} rows of"
         reading = "copied to float32 with its padding" if self.copies else "read in place"
-        return f"tile: {height} {self._out[2]} positions, input {reading}"
+        sums = f"{self.block} filter(s) of {self.most} vectors of {self._choices[2].lanes} positions"
+        return f"tile: {height} {self._out[2]} positions, input {reading}\nsums in registers: {sums}"
+
+    def kernel(self) -> Function:
+        """The function that a launch runs."""
+        return CONVOLUTION(*self._choices)
 
     def values(self, tensors: Pointers, scratch: int) -> dict[str, Any]:
         """The kernel's parameters by name, but for those of the filters and of what follows the sums."""
@@ -152,11 +165,3 @@ class Tiles:
     def _row(self, steps: Steps) -> int:
         """The bytes from a row to the next, where rows may be several of the tensor's or pieces of an image."""
         return steps[3] if self._out[2] == self._section.out[2] else self._out[2] * steps[4]
-
-
-def _steps(tensor: TensorDesc) -> Steps:
-    """A tensor's steps; elements lie side by side in a row of one."""
-    size = tensor.data_type.numpy.itemsize
-    outer, inner, *along = (stride * size for stride in tensor.element_strides)
-    depth, height, width = (0,) * (3 - len(along)) + tuple(along)
-    return outer, inner, depth, height, size if tensor.sizes[-1] == 1 else width

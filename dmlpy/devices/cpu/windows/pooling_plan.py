@@ -14,14 +14,14 @@ from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import Call
 from dmlpy.devices.cpu.windows.part_layout import PartLayout
+from dmlpy.devices.cpu.windows.pooling_counts import window_counts
 from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
+from dmlpy.devices.cpu.windows.steps import steps_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
-from dmlpy.reference.windows import windows
 
 if TYPE_CHECKING:
-    from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.kernels import Function
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
@@ -59,7 +59,7 @@ class PoolingPlan(PlanWithoutConstants):
         # Windows without neighbours, such as one that covers the whole image, have vectors of their own elements.
         few = out[1] < self._registers.lanes // 2 and window[1] >= strides[1] * 2
         self._along = (
-            few and tuple(dilations[-2:]) == (1, 1) and self._step(desc.input_tensor) == desc.input_tensor.data_type.numpy.itemsize
+            few and tuple(dilations[-2:]) == (1, 1) and steps_of(desc.input_tensor)[4] == desc.input_tensor.data_type.numpy.itemsize
         )
         single = PartLayout(1, out[1], window, strides, (dilations[-2], dilations[-1]))
         rows = max(1, _PART // (single.plane // single.phase_rows) - single.reach)
@@ -72,7 +72,7 @@ class PoolingPlan(PlanWithoutConstants):
         self._scratch_size = lanes if self._along else -(-(self._part.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._threads * self._scratch_size
         self._offsets = self._part.offsets()
-        counts: tuple[Array, Array] = self._counts(desc) if self._averages else (np.ones(1), np.ones(1))
+        counts: tuple[Array, Array] = window_counts(desc, self._registers) if self._averages else (np.ones(1), np.ones(1))
         self._row_counts, self._column_counts = counts
 
     def load(self) -> None:
@@ -80,20 +80,6 @@ class PoolingPlan(PlanWithoutConstants):
 
     def _kernel(self) -> Function:
         return POOLING("average" if self._averages else "max", self._halves, self._registers)
-
-    @staticmethod
-    def _step(tensor: TensorDesc) -> int:
-        """The bytes from an element of a row to the next; those of a row of one lie side by side."""
-        return tensor.data_type.numpy.itemsize * (1 if tensor.sizes[-1] == 1 else tensor.element_strides[-1])
-
-    def _counts(self, desc: Any) -> tuple[Array, Array]:
-        """How many elements of each row and column of windows count."""
-        rows, columns = windows(desc, self._spatial, self._window, self._out)
-        lanes = self._registers.lanes
-        counts = [(along.padded if desc.include_padding else along.inside).sum(axis=0) for along in (rows, columns)]
-        padded = np.ones(ceil(self._out[1] / lanes) * lanes, np.float32)
-        padded[: self._out[1]] = counts[1]
-        return counts[0].astype(np.float32), padded
 
     def is_dense(self, most: int) -> bool:
         """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
@@ -111,10 +97,8 @@ class PoolingPlan(PlanWithoutConstants):
 
     def _parameters(self, tensors: Pointers, temporary: int) -> Array:
         (height, width), (window_y, window_x), part = self._spatial, self._window, self._part
-        sizes = {name: tensor.data_type.numpy.itemsize for name, tensor in self._tensors.items()}
-        steps = {name: [stride * sizes[name] for stride in tensor.element_strides] for name, tensor in self._tensors.items()}
-        source, output = steps["input_tensor"], steps["output_tensor"]
-        if self._along and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[2] == width * sizes["input_tensor"]:
+        source, output = (steps_of(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
+        if self._along and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[3] == width * source[4]:
             # A window over the whole of an image without gaps: one row.
             height, width, window_y, window_x = 1, height * width, 1, height * width
         values: dict[str, Any] = {
@@ -144,14 +128,14 @@ class PoolingPlan(PlanWithoutConstants):
             "input": tensors["input_tensor"],
             "input_image": source[0],
             "input_channel": source[1],
-            "input_row": source[2],
-            "input_element": self._step(self._tensors["input_tensor"]),
+            "input_row": source[3],
+            "input_element": source[4],
             "offsets": self._offsets.ctypes.data,
             "output": tensors["output_tensor"],
             "output_image": output[0],
             "output_channel": output[1],
-            "output_row": output[2],
-            "output_element": self._step(self._tensors["output_tensor"]),
+            "output_row": output[3],
+            "output_element": output[4],
             "row_counts": self._row_counts.ctypes.data,
             "column_counts": self._column_counts.ctypes.data,
             "scratch": temporary,
