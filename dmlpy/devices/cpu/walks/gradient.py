@@ -236,7 +236,7 @@ class GradientPlan(PlanWithoutConstants):
         if "peephole" in scratch:
             pieces.append((scratch["peephole"], arrays["peephole_tensor"][0, 0, direction].reshape(3, hidden)))
         if all(is_packable(matrix) for _, matrix in pieces):
-            return bound_packing([PackedMatrix(matrix, target) for target, matrix in pieces], hidden, self._registers)
+            return bound_packing([PackedMatrix(matrix, target) for target, matrix in pieces], self._registers)
         copies: list[tuple[Array, Array | float]] = []
         for target, matrix in pieces:
             if left:

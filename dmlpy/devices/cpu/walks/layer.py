@@ -128,7 +128,7 @@ class RecurrentPlan(Plan):
 
     def _pack(self, arrays: Arrays, persistent: int) -> Launch:
         matrices, copies, sums = self._packing(arrays, self._packed.arrays_at(persistent))
-        pack_matrices = bound_packing(matrices, self._sizes.hidden_size, self._registers) if matrices else None
+        pack_matrices = bound_packing(matrices, self._registers) if matrices else None
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
 
         def launch(stream: int) -> None:

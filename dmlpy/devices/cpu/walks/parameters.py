@@ -69,14 +69,14 @@ def gradient_phases_of(steps: int, *, resets_first: bool) -> int:
     return 1 + (1 + resets_first) * steps
 
 
-PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in ("ticket", "done", "items", "blocks", "hidden", "matrices")])
+PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in ("ticket", "done", "items", "blocks", "matrices")])
 """What the packing of matrices reads. The first two are the state of `sharing`; `matrices` is the address of records `PACKED_MATRIX`. An
-item is a block of units of one of them; there are `hidden` units.
+item is a block of units of one of them, each of which has `blocks` blocks at most.
 """
 
-_PACKED_INTEGERS = ("transposed", "terms", "gates", "source", "source_gate", "source_row", "target", "target_block")
+_PACKED_INTEGERS = ("transposed", "units", "terms", "gates", "source", "source_gate", "source_row", "target", "target_block")
 PACKED_MATRIX = np.dtype([(name, np.int64) for name in _PACKED_INTEGERS])
-"""A matrix [gates, hidden, terms] if `transposed`, else [terms, hidden] of one gate, that is packed to [blocks, terms, gates, lanes].
+"""A matrix [gates, units, terms] if `transposed`, else [terms, units] of one gate, that is packed to [blocks, terms, gates, lanes].
 Gates, rows and the target's blocks are apart by so many bytes.
 """
 
