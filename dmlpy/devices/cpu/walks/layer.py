@@ -15,9 +15,10 @@ from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
+from dmlpy.devices.cpu.walks.constants import Constants
 from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
 from dmlpy.devices.cpu.walks.items import item_groups, item_size, patience_of
-from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
+from dmlpy.devices.cpu.walks.packing import PACKING
 from dmlpy.devices.cpu.walks.parameters import PARAMETERS, STATES, copied, phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
@@ -90,7 +91,8 @@ class RecurrentPlan(Plan):
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
         self._writes_output_directly = output is None or self._has_rows(output)
-        self._packed = Layout(self._packed_arrays(), _ALIGNMENT)
+        self._constants = Constants(desc, self._registers)
+        self._packed = Layout(self._constants.arrays(), _ALIGNMENT)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
@@ -124,22 +126,7 @@ class RecurrentPlan(Plan):
         return selects(self._tensors)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        return self._pack(arrays_of(self._tensors, constants), persistent)
-
-    def _pack(self, arrays: Arrays, persistent: int) -> Launch:
-        matrices, copies, sums = self._packing(arrays, self._packed.arrays_at(persistent))
-        pack_matrices = bound_packing(matrices, self._registers) if matrices else None
-        computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
-
-        def launch(stream: int) -> None:
-            if pack_matrices is not None:
-                pack_matrices()
-            with np.errstate(all="ignore") if computes else nullcontext():  # infinite biases of opposite signs, or NaN
-                copy(copies)
-                for target, first, second in sums:
-                    np.add(first, second, target, casting="unsafe", dtype=np.float32)
-
-        return launch
+        return self._constants.bound(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
@@ -148,7 +135,7 @@ class RecurrentPlan(Plan):
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""
         pack: Launch | None = None
         if persistent is None:
-            pack = self._pack({name: arrays[name] for name in self.constants}, temporary)
+            pack = self._constants.bound(arrays, self._packed.arrays_at(temporary))
             persistent, temporary = temporary, temporary + self.persistent_size
         packed, directions = self._packed.arrays_at(persistent), list[Direction]()
         for direction in range(self._sizes.num_directions):
@@ -198,22 +185,6 @@ class RecurrentPlan(Plan):
             found["candidate_phase"], products["candidate"] = CANDIDATE.address(names, registers), 1
         return found | {f"{name}_product": PRODUCT.address(vectors, False, registers) for name, vectors in products.items()}
 
-    def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        sizes, resets_first = self._sizes, self._cell.resets_first
-        rows = {
-            "weights": (sizes.input_size, sizes.gates),
-            "recurrence": (sizes.hidden_size, sizes.gates - resets_first),
-            "bias": (1, sizes.gates),
-        }
-        if resets_first:
-            rows["candidate"] = (sizes.hidden_size, 1)
-        if self._cell.resets_last:
-            rows["hidden_bias"] = (1, sizes.gates)
-        if self._cell.peephole:
-            rows["peephole"] = (1, 3)
-        leading, lanes, single = (sizes.num_directions, self._blocks), self._registers.lanes, np.dtype(np.float32)
-        return [(name, (*leading, terms, gates, lanes), single) for name, (terms, gates) in rows.items()]
-
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, registers = self._sizes, self._registers
         batch, units = sizes.batch_size, self._blocks * registers.lanes
@@ -237,56 +208,6 @@ class RecurrentPlan(Plan):
             shapes["gathered"] = (self._threads, self._chunk * batch, sizes.input_size)
         floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
         return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
-
-    # constants
-
-    def _packing(
-        self, arrays: Mapping[str, Array], packed: Mapping[str, Array]
-    ) -> tuple[list[PackedMatrix], list[Copy], list[tuple[Array, Array, Array]]]:
-        """The compiled packing, the copies, and the sums of two, that arrange constants [D, gates, H, terms] in blocks of units."""
-        sizes, lanes = self._sizes, self._registers.lanes
-        matrices: list[PackedMatrix] = []
-        copies: list[Copy] = []
-        sums: list[tuple[Array, Array, Array]] = []
-
-        def pieces(name: str, gates: slice, *sources: Array) -> list[tuple[Array, ...]]:
-            """Yields equal parts of a packed array's gates and of [D, gates, H, terms] sources: whole blocks, then the remaining units."""
-            target = packed[name].transpose(0, 3, 1, 4, 2)[:, gates]  # [D, gates, blocks, lanes, terms]
-            whole, left = divmod(sizes.hidden_size, lanes)
-            full = [source[:, :, : whole * lanes].reshape(*source.shape[:2], whole, lanes, source.shape[3]) for source in sources]
-            found: list[tuple[Array, ...]] = [(target[:, :, :whole], *full)]
-            if left:
-                found.append((target[:, :, whole, :left], *(source[:, :, whole * lanes :] for source in sources)))
-            return found
-
-        def put(name: str, source: Array, gates: slice = slice(None)) -> None:
-            copies.extend((target, piece) for target, piece in pieces(name, gates, source))
-
-        by_gate = (sizes.num_directions, sizes.gates, sizes.hidden_size, -1)
-        recurrence = arrays["recurrence_tensor"][0].reshape(by_gate)
-        given = {
-            "weights": arrays["weight_tensor"][0].reshape(by_gate),
-            "recurrence": recurrence[:, : sizes.gates - self._cell.resets_first],
-        }
-        if self._cell.resets_first:
-            given["candidate"] = recurrence[:, -1:]
-        compiled = [name for name, source in given.items() if is_packable(source)]
-        copies += [(array, 0.0) for name, array in packed.items() if name not in compiled and (sizes.hidden_size % lanes or "bias" in name)]
-        for name, source in given.items():
-            if name in compiled:
-                matrices.extend(map(PackedMatrix, source, packed[name]))
-            else:
-                put(name, source)
-        if "bias_tensor" in arrays:
-            bias = arrays["bias_tensor"][0, 0].reshape(sizes.num_directions, 2, sizes.gates, sizes.hidden_size, 1)
-            own = sizes.gates - self._cell.resets_last  # gates whose two biases are one sum
-            sums.extend((a, b, c) for a, b, c in pieces("bias", slice(own), bias[:, 0, :own], bias[:, 1, :own]))
-            if self._cell.resets_last:
-                put("bias", bias[:, 0, own:], slice(own, None))
-                put("hidden_bias", bias[:, 1, own:], slice(own, None))
-        if self._cell.peephole:
-            put("peephole", arrays["peephole_tensor"][0, 0].reshape(sizes.num_directions, 3, sizes.hidden_size, 1))
-        return matrices, copies, sums
 
     # walks
 
