@@ -21,7 +21,9 @@ Arrays = Mapping[str, Array]
 
 
 class Constants:
-    """The constants of all directions, as `parameters.PARAMETERS` describes them. A matrix is [D, blocks, terms, gates, lanes].
+    """The constants of all directions, as `parameters.PARAMETERS` describes them.
+
+    A matrix is [D, blocks, terms, gates, lanes], or where dropout gives each gate factors of its own [D, blocks, gates, terms, lanes].
 
     Args:
         desc: a checked desc.
@@ -30,14 +32,17 @@ class Constants:
 
     def __init__(self, desc: RecurrentDesc, registers: Registers) -> None:
         self._sizes, self._cell, self._registers = desc.geometry, desc.cell, registers
+        dropped = {"weights": "input_dropout_tensor", "recurrence": "state_dropout_tensor"}
+        self._gates_apart = {name for name, tensor in dropped.items() if tensor in desc.tensors()}
         self._forms = self._units_terms_and_gates()
 
     def arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         """Name, sizes and type of each array."""
         found: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
         for name, (units, terms, gates) in self._forms.items():
+            of_block = (gates, terms) if name in self._gates_apart else (terms, gates)
             blocks = -(-units // self._registers.lanes)
-            found.append((name, (self._sizes.num_directions, blocks, terms, gates, self._registers.lanes), np.dtype(np.float32)))
+            found.append((name, (self._sizes.num_directions, blocks, *of_block, self._registers.lanes), np.dtype(np.float32)))
         return found
 
     def bound(self, arrays: Arrays, packed: Arrays) -> Launch:
@@ -61,11 +66,13 @@ class Constants:
         hidden = sizes.hidden_size
         found = {
             "weights": (hidden, sizes.input_size, sizes.gates),
-            "recurrence": (hidden, hidden, sizes.gates - cell.resets_first),
+            "recurrence": (hidden, sizes.state_size, sizes.gates - cell.resets_first),
             "bias": (hidden, 1, sizes.gates),
         }
         if cell.resets_first:
             found["candidate"] = (hidden, hidden, 1)
+        if cell.projection:
+            found["projection"] = (sizes.state_size, hidden, 1)
         if cell.resets_last:
             found["hidden_bias"] = (hidden, 1, sizes.gates)
         if cell.peephole:
@@ -90,15 +97,20 @@ class Constants:
         }
         if cell.resets_first:
             given["candidate"] = recurrence[:, -1:]
+        if cell.projection:
+            given["projection"] = arrays["projection_tensor"][0][:, None]
         compiled = [name for name, source in given.items() if is_packable(source)]
         for name, (units, _, _) in self._forms.items():
             if name not in compiled and (units % self._registers.lanes or "bias" in name):
                 copies.append((packed[name], 0.0))
         for name, source in given.items():
-            if name in compiled:
-                matrices.extend(map(PackedMatrix, source, packed[name]))
-            else:
+            if name not in compiled:
                 put(name, source)
+            elif name in self._gates_apart:
+                places = np.ndindex(source.shape[:2])
+                matrices.extend(PackedMatrix(source[d, gate : gate + 1], packed[name][d, :, gate]) for d, gate in places)
+            else:
+                matrices.extend(map(PackedMatrix, source, packed[name]))
         if "bias_tensor" in arrays:
             bias = arrays["bias_tensor"][0, 0].reshape(sizes.num_directions, 2, sizes.gates, sizes.hidden_size, 1)
             own = sizes.gates - cell.resets_last  # gates whose two biases are one sum
@@ -112,7 +124,8 @@ class Constants:
 
     def _pieces(self, name: str, packed: Arrays, gates: slice, *sources: Array) -> list[tuple[Array, ...]]:
         """Yields equal parts of a packed array's gates and of [D, gates, units, terms] sources: whole blocks, then the remaining units."""
-        target = packed[name].transpose(0, 3, 1, 4, 2)[:, gates]  # [D, gates, blocks, lanes, terms]
+        axes = (0, 2, 1, 4, 3) if name in self._gates_apart else (0, 3, 1, 4, 2)
+        target = packed[name].transpose(axes)[:, gates]  # [D, gates, blocks, lanes, terms]
         lanes = target.shape[3]
         whole, left = divmod(sources[0].shape[2], lanes)
         full = [source[:, :, : whole * lanes].reshape(*source.shape[:2], whole, lanes, source.shape[3]) for source in sources]
